@@ -4,10 +4,10 @@ One record:
 
 - `decode` and `encode` convert a record's bytes to a dataclass and back.
 - `to_json` and `from_json` convert the dataclass to Kafka's JSON and back.
-- `annotate` explains every byte, and `deviations` finds non-canonical encodings.
+- `annotate` explains every byte, and `deviations` finds encodings that Kafka reads but never writes.
 - `decode_subscription` and `decode_assignment` decode the bytes that a classic consumer group stores for a member.
 - `dialect` returns the rules by which the coordinator of a Kafka version reads records.
-- `value_version` returns the version of the value that a Kafka version writes.
+- `value_version` returns the number of the value layout that a Kafka version writes for a record type.
 
 One log:
 
@@ -21,7 +21,7 @@ One log:
 `partition_for` returns the partition that stores a group.
 """
 
-# The first import is `interrupts`: from then on, Ctrl-C ends the command without a traceback.
+# `interrupts` is the first import, so that Ctrl-C during the other imports prints no traceback.
 from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span

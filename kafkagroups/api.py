@@ -56,8 +56,8 @@ def load(
         The version of the coordinator, for example "3.9.2". None means the newest version of this coordinator that was
         compared with a broker.
     partitions
-        The partition count of `__consumer_offsets`. If it is given, the new coordinator uses the records of a group
-        only from the partition that `partition_for` returns for the group.
+        The partition count of `__consumer_offsets`. With this number, the new coordinator ignores records of a group
+        outside the partition that `partition_for` returns for the group.
     until
         Read only batches whose base offset is below this offset. `path` must then be one partition. A batch is read as
         a whole, so the last batch can contain records with larger offsets. None means that there is no limit.
@@ -73,8 +73,8 @@ def load(
         A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
         come from any thread.
     max_batch_bytes
-        The log ends, as if it were damaged, before a batch that has more bytes than this when it is decompressed. No
-        broker writes a batch above the default, 256 MiB. The default protects the memory from a crafted batch.
+        The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
+        writes a batch above the default, 256 MiB.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def explain(
     Returns
     -------
     Explanation
-        The records and the broker's answer. Each record has a fate, for example "superseded".
+        The records and the broker's answer. Each record has a fate (what happened to it), for example "superseded".
 
     Raises
     ------
@@ -252,8 +252,8 @@ def compact(
     first_dirty
         The first offset that no earlier pass has cleaned. None means the start of the log.
     first_uncleanable
-        The offset where the pass stops. It is rounded down to the base offset of a segment. None means the start of the
-        active segment (the newest one) or the last stable offset, whichever is smaller.
+        The pass stops at the start of the segment that contains this offset. None means the first offset of the active
+        (newest) segment or of the oldest open transaction, whichever is smaller.
     segment_bytes
         The pass merges small segments into one segment of at most this number of bytes.
     map_entries
@@ -319,16 +319,17 @@ def load_columns(
     Parameters
     ----------
     buffers
-        The segments of the partition, in one of three forms: pairs of a file name and the bytes (or memory map) of the
-        segment, in order; a mapping of file names to bytes, from which one segment is read at a time; or a log that
-        `open_log` returned.
+        The segments of the partition, in one of three forms:
+        - pairs of a file name and the bytes (or memory map) of the segment, in order;
+        - a mapping of file names to bytes, from which one segment is read at a time;
+        - a log that `open_log` returned.
     table
         "records", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains the ids
         of all groups that have records.
     coordinator, kafka, partitions, engine
         As in `load`.
     max_batch_bytes
-        As in `load`. If it is None: the limit of the log if `buffers` is a log, otherwise the default of `load`.
+        As in `load`. None means the default of `load`, but if `buffers` is a log, the limit of this log.
     partition
         The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
     columns

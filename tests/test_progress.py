@@ -12,10 +12,10 @@ from kafkagroups import synth
 
 CHILD = """
 import time
-from kafkagroups.cli.progress import LARGE_LOG, progress_bar
+from kafkagroups.cli.progress import MIN_BYTES_FOR_BAR, progress_bar
 with progress_bar() as report:
     for done in range(5):
-        report("loading", done * LARGE_LOG, 4 * LARGE_LOG)
+        report("loading", done * MIN_BYTES_FOR_BAR, 4 * MIN_BYTES_FOR_BAR)
         time.sleep(0.2)
 """
 

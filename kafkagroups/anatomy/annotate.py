@@ -16,29 +16,28 @@ from kafkagroups.records import serde
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import Record
 
-SHOWN_BYTES = 8
-"""The number of bytes of a span that a table shows."""
-SHOWN_CHARACTERS = 40
-"""The number of characters of a value that a table shows."""
+MAX_SHOWN_BYTES = 8
+"""A table shows at most this number of bytes of a span."""
+MAX_SHOWN_CHARACTERS = 40
+"""A table shows at most this number of characters of a value."""
 
 
 class Annotation(list[Span]):
     """The spans of a record, in order. A span is a range of bytes with one field.
 
-    `bytes_of` contains the bytes of each part of the record. The parts are "key" and "value".
+    `bytes_by_part` contains the bytes of the key and of the value, by the names "key" and "value".
 
-    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML. If a span has many bytes or a
-    long value, the table shows only the beginning of the bytes or the value.
+    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML.
     """
 
-    def __init__(self, spans: Iterable[Span], bytes_of: Mapping[str, bytes]) -> None:
+    def __init__(self, spans: Iterable[Span], bytes_by_part: Mapping[str, bytes]) -> None:
         super().__init__(spans)
-        self.bytes_of = bytes_of
+        self.bytes_by_part = bytes_by_part
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{span.part} {span.start:>3}  {self._format_bytes(span):<26} {span.field} = {span.text[:SHOWN_CHARACTERS]}"
-            f"  ({span.meaning})"
+            f"{span.part} {span.start:>3}  {self._format_bytes(span):<26} "
+            f"{span.field} = {span.text[:MAX_SHOWN_CHARACTERS]}  ({span.meaning})"
             for span in self
         )
 
@@ -48,7 +47,7 @@ class Annotation(list[Span]):
         rows = "".join(
             f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._format_bytes(span)}</code></td>"
             f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
-            f"<td>{escape(span.text[:SHOWN_CHARACTERS])}</td><td>{escape(span.meaning)}</td></tr>"
+            f"<td>{escape(span.text[:MAX_SHOWN_CHARACTERS])}</td><td>{escape(span.meaning)}</td></tr>"
             for span in self
         )
         head = "".join(f"<th>{name}</th>" for name in ("byte", "bytes", "field", "type", "value", "meaning"))
@@ -56,8 +55,8 @@ class Annotation(list[Span]):
 
     def _format_bytes(self, span: Span) -> str:
         """Return the first bytes of a span in hexadecimal."""
-        data = self.bytes_of[span.part][span.start : span.end]
-        return data[:SHOWN_BYTES].hex(" ") + (" …" if len(data) > SHOWN_BYTES else "")
+        data = self.bytes_by_part[span.part][span.start : span.end]
+        return data[:MAX_SHOWN_BYTES].hex(" ") + (" …" if len(data) > MAX_SHOWN_BYTES else "")
 
 
 def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Annotation:
@@ -111,8 +110,8 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
     Raises
     ------
     InvalidRecord
-        The coordinator cannot read the bytes. With `strict`, also if the bytes have a non-canonical encoding; then the
-        attribute `deviations` of the error contains every non-canonical encoding.
+        The coordinator cannot read the bytes.
+        With `strict`: the bytes have non-canonical encodings. The error's attribute `deviations` contains all of them.
 
     Notes
     -----

@@ -14,8 +14,8 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.record_batch import HEADER_SIZE, VARLONG_BYTES, read_varint
 
-# For each field of the header: its name in Kafka, the character of its type in Python's module struct, and its meaning.
-_HEADER = (
+# For each field: Kafka's name, the character of the type in Python's module struct, and the meaning.
+_HEADER_FIELDS = (
     ("baseOffset", "q", "the first record's offset in the partition"),
     ("batchLength", "i", "how many bytes of this batch follow"),
     ("partitionLeaderEpoch", "i", "the leader's epoch when the batch was appended"),
@@ -30,25 +30,24 @@ _HEADER = (
     ("baseSequence", "i", "the first record's sequence; has no meaning without a producer"),
     ("count", "i", "how many records follow"),
 )
-_TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
+_TYPE_BY_CHARACTER = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
 
 
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
     """Return the fields of one batch, in order. `data` are the bytes of a segment, and the batch begins at `position`.
 
-    In the spans, positions are counted from the first byte of the batch. Compressed records are one span. Unlike
-    `annotate` (annotate.py), this function does not look for non-canonical encodings. Raises InvalidLog if the batch
-    cannot be read, or if its magic (the number of its format) is not 2.
+    In the spans, positions are counted from the first byte of the batch. Compressed records are one span. Raises
+    InvalidLog if the batch cannot be read, or if the magic (the number of the batch format) is not 2.
     """
     batch = parse_batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
         raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
     spans = []
     start = 0
-    for name, code, meaning in _HEADER:
-        (value,) = struct.unpack_from(">" + code, data, position + start)
-        end = start + struct.calcsize(">" + code)
-        spans.append(Span("batch", start, end, name, _TYPES[code], value, meaning))
+    for name, character, meaning in _HEADER_FIELDS:
+        (value,) = struct.unpack_from(">" + character, data, position + start)
+        end = start + struct.calcsize(">" + character)
+        spans.append(Span("batch", start, end, name, _TYPE_BY_CHARACTER[character], value, meaning))
         start = end
     if batch.compression:
         codec = batch.compression.name.lower()
@@ -62,7 +61,7 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
 def _spans_of_records(batch: Batch) -> Iterator[Span]:
     """Yield the spans of the records in a batch that is not compressed. Raises InvalidLog if a record has headers."""
     data = batch.payload
-    position = 0  # `position` and `end` are counted from the end of the batch's header, the spans from its start.
+    position = 0  # `position` and `end` count from the first byte after the header, spans from the first byte of it.
 
     def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
         """Return the span from `position` to `end`, and move `position` to `end`."""

@@ -9,7 +9,7 @@ strict reader refuses them. A tag is the number of a tagged field (records/field
     bytes after the end of a key or a value
     a varint that is longer than necessary, or has bits above the 32nd
     null that is encoded as a negative length other than -1
-    an unusual prefix of a struct that can be null (Kafka writes 1 = present, -1 = null; null tagged field: 0)
+    an unusual first number of a struct that can be null (Kafka writes 1 = present, -1 = null; 0 = null in a tag)
     a string that is not UTF-8 (the reader replaces malformed bytes with U+FFFD)
     tags that are not in ascending order, are repeated, or are larger than Kafka's writer allows
     a declared tagged field with a wrong size, or with its default value (Kafka's writer leaves such a field out)
@@ -130,20 +130,19 @@ def _spans_of_struct(
                 yield span
                 position = span.end
     if message_format.flexible:
-        known_tags = {spec.tag: spec for spec in present_fields if spec.tag is not None}
-        yield from _spans_of_tags(known_tags, message_format, data, position, path)
+        field_by_tag = {spec.tag: spec for spec in present_fields if spec.tag is not None}
+        yield from _spans_of_tags(field_by_tag, message_format, data, position, path)
 
 
 def _spans_of_tags(
-    known_tags: dict[int, FieldSpec], message_format: MessageFormat, data: bytes, position: int, path: str
+    field_by_tag: dict[int, FieldSpec], message_format: MessageFormat, data: bytes, position: int, path: str
 ) -> Iterator[Span]:
     """Yield the spans of the tagged fields at the end of a struct.
 
-    `known_tags` maps each tag that the format's Kafka version declares to its field. `path` is as in
-    `_spans_of_struct`.
+    `field_by_tag` contains the tagged fields that the Kafka version declares. `path` is as in `_spans_of_struct`.
     """
     count, end = read_uvarint(data, position)
-    odd = _compare(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
+    odd = _check_number(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
     yield Span("", position, end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", odd)
     previous_tag = -1
     seen_tags: set[int] = set()
@@ -151,10 +150,10 @@ def _spans_of_tags(
         start = end
         tag, size_start = read_uvarint(data, start)
         size, end = read_uvarint(data, size_start)
-        spec = known_tags.get(tag)
+        spec = field_by_tag.get(tag)
         name = path + (spec.json_name if spec else f"tag {tag}")
-        odd = _compare(data[start:size_start], uvarint_bytes(tag), "for the tag's number")
-        odd += _compare(data[size_start:end], uvarint_bytes(size), "for the tag's size")
+        odd = _check_number(data[start:size_start], uvarint_bytes(tag), "for the tag's number")
+        odd += _check_number(data[size_start:end], uvarint_bytes(size), "for the tag's size")
         odd += _check_tag_number(tag, previous_tag, is_repeated=tag in seen_tags, is_known=spec is not None)
         previous_tag = tag
         seen_tags.add(tag)
@@ -169,14 +168,14 @@ def _spans_of_tags(
         yield Span(
             "", start, end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "the tag's number and size", odd
         )
-        # As in Kafka's reader, the next tag begins after the content of a declared field, even if `size` is wrong.
+        # Kafka's reader ignores the size of a declared field: the next tag begins after the field's content.
         for span in content:
             yield span
             end = span.end
 
 
 def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
-    """Return whether a tag is repeated, out of range or out of order, as a text; an empty tuple if it is canonical.
+    """Return what is non-canonical about the number of a tag; an empty tuple if the number is canonical.
 
     `previous_tag` is the tag before `tag`; -1 for the first tag.
     """
@@ -194,7 +193,7 @@ def _check_known_tag(
 ) -> tuple[str, ...]:
     """Return what is non-canonical about a known tagged field; an empty tuple if it is canonical.
 
-    The field begins at `position` of `data`. `size` is the field's size according to the record.
+    The field begins at `position` of `data`. `size` is the size that is stored before the field.
     """
     content, end = spec.wire.reader(message_format, spec.nullable)(data, position)
     odd: tuple[str, ...] = ()
@@ -228,12 +227,12 @@ def _spans_of_field(
 
 
 def _span_of_presence(wire: Struct, data: bytes, position: int, path: str) -> tuple[Span, bool]:
-    """Return the span of the prefix of a struct that can be null, and whether the struct is present."""
+    """Return the span of the first number of a struct that can be null, and whether the struct is present."""
     is_present, end = wire.read_presence(data, position)
     type_name = "uvarint" if wire.is_tagged else "int8"
     prefix = data[position:end]
     purpose = "for a struct that is present" if is_present else "for a struct that is null"
-    odd = _compare(prefix, wire.encode_presence(is_present), purpose)
+    odd = _check_number(prefix, wire.encode_presence(is_present), purpose)
     value = prefix.hex() if is_present else None
     return Span("", position, end, path, type_name, value, "present" if is_present else "null", odd), is_present
 
@@ -285,16 +284,16 @@ def _span_of_length(
     type_name = f"{'uvarint' if message_format.flexible else fixed_type} length"
     end = position + len(encoded)
     if length < 0:
-        odd = _compare(encoded, encode_length(wire, message_format, length), "for null")
+        odd = _check_number(encoded, encode_length(wire, message_format, length), "for null")
         return Span("", position, end, path, type_name, None, "null", odd)
     meaning = "how many elements follow" if isinstance(wire, Array) else "how many bytes follow"
     if message_format.flexible:
         meaning += " (stored plus 1)"
-    odd = _compare(encoded, encode_length(wire, message_format, length), "for the length")
+    odd = _check_number(encoded, encode_length(wire, message_format, length), "for the length")
     return Span("", position, end, path, type_name, length, meaning, odd)
 
 
-def _compare(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, ...]:
+def _check_number(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, ...]:
     """Return what is non-canonical about the bytes of a number; an empty tuple if the bytes are canonical.
 
     `encoded` are the bytes in the record, and `canonical` are the bytes that Kafka writes. `purpose` says what the

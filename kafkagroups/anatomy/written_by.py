@@ -19,8 +19,8 @@ from kafkagroups.records.wire import UUID, Array
 from kafkagroups.records.wire_base import Wire
 from kafkagroups.records.written_values import find_written_values
 
-TOPIC_ID_IN_TRANSACTIONS: Version = (4, 4)
-"""The first version whose transactional commits have a topic id. Other commits have a topic id since 4.1."""
+TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
+"""The first version that writes topic ids in transactional commits. In other commits, topic ids begin with 4.1."""
 
 
 def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
@@ -37,7 +37,7 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
     has_topic_id = getattr(record.value, "topic_id", UUID.default) != UUID.default
     first_version = _find_first_version(record.value)
     if is_transactional and has_topic_id:
-        first_version = TOPIC_ID_IN_TRANSACTIONS
+        first_version = TRANSACTIONAL_TOPIC_IDS_SINCE
     return _writers_of_value(record.type, record.value_version, has_expire_timestamp, first_version)
 
 
@@ -45,8 +45,8 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
 def _writers_of_tombstone(record_type: int) -> VersionRange:
     """Return the Kafka versions that can have written a tombstone of a record type."""
     first_version = min(written.range.since for written in find_written_values(record_type))
-    # A newer Kafka version can write tombstones of a type, even if it no longer writes values of this type. So there is
-    # no last version. The exception is type 0: versions from 0.9 on write no values and no tombstones of type 0.
+    # A Kafka version that no longer writes values of a type can still write its tombstones.
+    # Exception: from 0.9 on, Kafka writes neither values nor tombstones of type 0, the first format of offset records.
     end_version = (0, 9) if record_type == 0 else NEWEST
     return VersionRange(first_version, end_version)
 
@@ -61,7 +61,7 @@ def _writers_of_value(
     """
     candidates = [written for written in find_written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not has_expire_timestamp:
-        # Since 2.1 (2.1-IV0), Kafka writes version 1 only for a commit with an expire timestamp.
+        # Since 2.1, Kafka writes version 1 only for a commit with an expire timestamp.
         candidates = [written for written in candidates if not written.needs_retention_time]
     if not candidates:
         return VersionRange(NEWEST, NEWEST)  # The range is empty, because no version writes this value.
@@ -115,9 +115,9 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
 
 @cache
 def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
-    """Return the fields that can limit the versions: each field that a Kafka version added, and each struct.
+    """Return the fields that can limit the versions: fields that a Kafka version added, and structs.
 
-    A struct is in the result because it can contain added fields.
+    Structs can contain added fields.
     """
     return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
 

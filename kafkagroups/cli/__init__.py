@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
             # An unpaired surrogate (half of a UTF-16 character) has no UTF-8 bytes. Like Java, print "?".
             stream.reconfigure(encoding="utf-8", errors="replace")
     if argv is None:
-        # Python decodes arguments as the locale says. Decode them again, so that they are UTF-8 in every locale.
+        # Python has decoded the arguments with the locale's encoding. Decode the same bytes as UTF-8.
         argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
     try:
         interrupts.raise_at_ctrl_c()
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        # Errors of files that a command reads are UsageErrors. An error without a file name comes from stdout.
+        # For a file that a command cannot read, it raises UsageError. An OSError without a file name comes from stdout.
         subject = "the output cannot be written" if error.filename is None else error.filename
         options.print_error(f"{subject}: {error.strerror or error}")
         _discard_output()
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         options.print_error("interrupted")
         return interrupts.EXIT_CODE
     finally:
-        # From here on, Ctrl-C ends the process without a traceback. Python can need time to end: it waits for threads.
+        # Python now waits for threads. Meanwhile, Ctrl-C must end the process without a traceback.
         interrupts.exit_at_ctrl_c()
 
 
@@ -105,7 +105,7 @@ def _build_parser() -> argparse.ArgumentParser:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device, so that Python's last write at the end of the process does not fail."""
+    """Redirect stdout to the null device. Otherwise, Python's last write to stdout at the end of the process fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

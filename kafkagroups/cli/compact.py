@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # `run` is this function. The options other than PATH, --out and --json have the names of parameters of `compact`.
+    # All names except these four are parameters of `compact`. "run" is the name of this function.
     config = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
     with progress_bar() as progress:
         compaction = compact(args.path, args.out, progress=progress, **config)
@@ -85,12 +85,12 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     after = [getattr(compaction.after, column) for column in columns]
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
     print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
-    old_segments = compaction.groups  # For each new segment: the base offsets of the segments that it replaces.
-    if not old_segments:
+    replaced_by_new_segment = compaction.groups  # For each new segment: the base offsets of the segments it replaces.
+    if not replaced_by_new_segment:
         print_line("Nothing was cleaned: no dirty record is before the first uncleanable segment.")
         print_line(
-            "A record is dirty if it is not below --first-dirty. Without --first-dirty, or if it is outside the log, "
-            "every record is dirty."
+            "Records from --first-dirty on are dirty. Without --first-dirty, or if --first-dirty is outside the log, "
+            "all records are dirty."
         )
         print_line(
             "The first uncleanable segment is the segment that contains --first-uncleanable. Without "
@@ -98,7 +98,7 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
             "if no transaction is open."
         )
         return
-    for base_offsets in old_segments:
+    for base_offsets in replaced_by_new_segment:
         if len(base_offsets) > 1:
             print_line(f"Segments {', '.join(map(str, base_offsets))} were merged.")
     next_dirty = compaction.next_dirty_offset

@@ -41,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    has_key = args.key is not None
-    if args.jsonl == has_key:
+    if args.jsonl == (args.key is not None):  # Both are given, or neither.
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
         return options.convert_lines(lambda row: _decode_row(row, dialect, args.strict))
@@ -66,17 +65,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_bytes(key: bytes | None, value: bytes | None, dialect: Dialect) -> None:
-    """Print a table with one row for each field of the key and the value."""
+    """Print a table with one row for each span: a field of the key or the value, or the length of a field."""
     annotation = annotate(key, value, dialect)
     rows = [
         (
             span.part if span.start == 0 else "",  # "key" or "value", only in the first row of each part.
             span.start,
-            annotation.bytes_of[span.part][span.start : span.end].hex(" "),
+            annotation.bytes_by_part[span.part][span.start : span.end].hex(" "),
             span.field,
             span.type,
             "null" if span.value is None else span.value,
-            "; ".join((span.meaning, *span.odd)),  # `odd` describes an encoding that Kafka reads but never writes.
+            "; ".join((span.meaning, *span.odd)),  # `odd`: what Kafka reads but never writes.
         )
         for span in annotation
     ]

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until",
         type=options.parse_number,
         metavar="N",
-        help="load only batches whose base offset is below N; with --since or --since-time, N limits only b",
+        help="load only batches whose base offset is below N (with --since or --since-time: only for b)",
     )
     options.add_until_time(parser)
     options.add_coordinator(parser)
@@ -91,7 +91,7 @@ def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
         )
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     path_a = args.paths[0]
-    path_b = args.paths[-1]  # The same path, if there is only one.
+    path_b = args.paths[-1]  # Equal to path_a if one PATH is given.
     limits = {
         "partitions": args.partitions,
         "until": args.until,
@@ -115,7 +115,7 @@ def _print_sides(groups_a: Groups, groups_b: Groups, *, compares_moments: bool) 
 
 
 def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
-    """Print the result of `diff`. Each difference is a pair: the value of a and the value of b. None means no value."""
+    """Print the result of `diff`. Each difference is a pair of values: a, b. None means no value."""
     if not any(differences.values()):
         print_line("No group, no offset and no pending commit differs.")
     if differences["groups"]:

@@ -29,7 +29,7 @@ examples:
   kafkagroups doctor --json     print one line per check"""
 
 GIB = 1024**3
-INSTALL = "run `make lab` again, or with conda `conda env update -f environment.yml`"
+HOW_TO_INSTALL = "run `make lab` again, or with conda `conda env update -f environment.yml`"
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ def _check_python() -> Check:
 def _check_environment() -> Check:
     """Check that kafkagroups is installed in this Python environment.
 
-    Python can also import a package that is only in the current folder. That is not enough for the lessons.
+    A package that is only in the current folder can be imported, too, but not from the folders of the lessons.
     """
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
     installation_folders = [Path(str(package.locate_file(""))).resolve() for package in installed]
     ok = any(prefix in folder.parents for folder in installation_folders)
-    fix = f"kafkagroups is not installed in this Python environment: {INSTALL}"
+    fix = f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
     return Check("environment", ok, sys.prefix, "" if ok else fix)
 
 
@@ -101,7 +101,7 @@ def _check_packages() -> Check:
     try:
         lines = importlib.metadata.requires("kafkagroups") or []
     except importlib.metadata.PackageNotFoundError:
-        return Check("packages", False, "kafkagroups is not installed", INSTALL)
+        return Check("packages", False, "kafkagroups is not installed", HOW_TO_INSTALL)
     requirements = [
         requirement
         for requirement in map(Requirement, lines)
@@ -117,7 +117,7 @@ def _check_packages() -> Check:
         if not requirement.specifier.contains(version, prereleases=True):
             problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
     if problems:
-        return Check("packages", False, "; ".join(problems), INSTALL)
+        return Check("packages", False, "; ".join(problems), HOW_TO_INSTALL)
     return Check("packages", True, f"all {len(requirements)} required packages are installed")
 
 
@@ -126,14 +126,14 @@ def _check_kernel() -> Check:
     try:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
-        return Check("kernel", False, "Jupyter is not installed", INSTALL)
+        return Check("kernel", False, "Jupyter is not installed", HOW_TO_INSTALL)
     install_kernel = f"{sys.executable} -m ipykernel install --sys-prefix"
     try:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
         return Check("kernel", False, "there is no kernel python3", f"run `{install_kernel}`")
-    # If the command is python, python3 or python3.x without a folder, Jupyter starts the interpreter that runs Jupyter.
-    # This interpreter has just imported Jupyter, so it is the one that runs Jupyter.
+    # For a name without a folder (python, python3, python3.x), Jupyter starts the interpreter that runs Jupyter.
+    # This is the current interpreter, because the import above worked.
     is_name_only = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
     if is_name_only or Path(command).absolute() == Path(sys.executable).absolute():
         return Check("kernel", True, "python3 starts this Python")
@@ -154,14 +154,14 @@ def _check_java() -> Check:
 def _check_spark_worker() -> Check:
     """Check that Python can import kafkagroups from any current folder, because Spark workers use other folders."""
     if importlib.util.find_spec("pyspark") is None:
-        return Check("spark worker", False, "pyspark is not installed", INSTALL)
+        return Check("spark worker", False, "pyspark is not installed", HOW_TO_INSTALL)
     command = [sys.executable, "-c", "import kafkagroups"]
     with tempfile.TemporaryDirectory() as other_folder:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
     if worker.returncode == 0:
         return Check("spark worker", True, "imports kafkagroups from any folder")
     last_line = worker.stderr.strip().splitlines()[-1:]
-    return Check("spark worker", False, f"cannot import kafkagroups: {' '.join(last_line)}", INSTALL)
+    return Check("spark worker", False, f"cannot import kafkagroups: {' '.join(last_line)}", HOW_TO_INSTALL)
 
 
 def _check_disk() -> Check:

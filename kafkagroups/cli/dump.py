@@ -40,7 +40,7 @@ examples:
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --format dump-log --kafka 1.0.1
       the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
-      (0.10.2 or newer)
+      (--kafka 0.10.2 or newer)
   kafkagroups dump LOG --format formatter --kafka 2.8.2
       the output of kafka-console-consumer.sh with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
 
@@ -213,7 +213,7 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
         if not batch.is_control:
             return _Decoded(record=decode(log_record.key, log_record.value, dialect))
         control_type = decode_control_key(log_record.key)
-        # In the output, only the names of markers are in lower case.
+        # The output has the names of markers in lower case, and other control types in upper case.
         is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
         return _Decoded(control_type=control_type.name.lower() if is_marker else control_type.name)
     except BadBytes as error:
@@ -255,7 +255,7 @@ def _to_hex(data: bytes | None) -> str | None:
 
 def _format_batch(log: Log, batch: Batch) -> str:
     properties = [f"magic {batch.magic}"]
-    if batch.attributes & CODEC:  # These bits are 0 if the batch is not compressed.
+    if batch.attributes & CODEC:  # The batch is compressed.
         properties = [f"magic {batch.magic} {batch.compression.name.lower()}"]
     if batch.producer_id >= 0:
         properties.append(f"producer {batch.producer_id}/{batch.producer_epoch}")

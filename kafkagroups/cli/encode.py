@@ -51,23 +51,22 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 
 def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """Return the record in a JSON row, and the dialect (the coordinator's rules) of this Kafka version.
+    """Return the record in a JSON row, with the value version that this Kafka version writes, and a dialect.
 
-    The record has the value version that this Kafka version writes. The row does not need to contain a value version.
+    The dialect contains the rules of this Kafka version's coordinator. The row may have no value version.
     """
     kafka_version = parse_writer(kafka)
     has_classic_coordinator = kafka_version < FIRST_WITHOUT_CLASSIC_COORDINATOR
     dialect = build_dialect("classic" if has_classic_coordinator else "new", kafka_version, kafka)
     try:
-        # An offset with an expiry time is written in another value version.
+        # The value version of a committed offset depends on whether it has an expire timestamp.
         expires = row["value"]["data"].get("expireTimestamp", -1) != -1
         record_type = int(row["key"]["type"])
         written_version = value_version(record_type, kafka, expires=expires)
         # from_json needs a value version, so add one if the row has none.
         row = {**row, "value": {"version": written_version, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
-        # The row is a tombstone, or its value is hex text, or the row is wrong. If the row is wrong, from_json raises
-        # the error.
+        # The row is a tombstone, its value is hex text, or the row is wrong. Then from_json raises an error.
         written_version = None
     record = from_json(row, dialect)
     if written_version is not None:

@@ -33,8 +33,8 @@ examples:
 
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
-LAST_RECORDS = 20
-"""From a history of more than twice this number of records, the text output shows this number of records from the end.
+LAST_RECORD_COUNT = 20
+"""How many of the last records the text output shows of a history that is more than twice as long.
 
 The text output also shows each backward commit and the commit before it.
 """
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help=f"show every record, not only the last {LAST_RECORDS} and the commits that set an offset back",
+        help=f"show every record, not only the last {LAST_RECORD_COUNT} and the commits that set an offset back",
     )
     options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
@@ -101,7 +101,7 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
         "history": [history_json(entry) for entry in explanation.history],
         "answer": explanation.answer,
         "error": explanation.error,
-        # A partition without a number (None) has the name "null".
+        # A JSON name is a text: the partition None becomes "null".
         "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},
     }
 
@@ -127,7 +127,7 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
-    """Print a table of the records; of a long history, only the selected records."""
+    """Print a table of the records. If the history is long, print only some records (`_select_records`)."""
     backward_ids = _find_backward_commits(explanation.history)
     shown_entries = explanation.history if shows_all else _select_records(explanation.history, backward_ids)
     rows = [_format_row(entry, is_backward=id(entry) in backward_ids) for entry in shown_entries]
@@ -153,8 +153,8 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     print_table([columns[index] for index in shown_columns], [[row[index] for index in shown_columns] for row in rows])
     if len(shown_entries) < len(explanation.history):
         print_line(
-            f"{len(shown_entries)} of {len(explanation.history)} records: the last {LAST_RECORDS}, and the commits "
-            "that set an offset back (▼). --all shows all records."
+            f"{len(shown_entries)} of {len(explanation.history)} records: the last {LAST_RECORD_COUNT}, and the "
+            "commits that set an offset back (▼). --all shows all records."
         )
     elif backward_ids:
         print_line("▼: this commit set the offset back.")
@@ -189,15 +189,14 @@ def _find_backward_commits(history: list[RecordFate]) -> set[int]:
 
 
 def _select_records(history: list[RecordFate], backward_ids: set[int]) -> list[RecordFate]:
-    """Return the last records, and each backward commit with the previous commit of its topic-partition.
+    """Return the records that the text output shows (`LAST_RECORD_COUNT`).
 
-    Return the whole history if it has at most 2 * LAST_RECORDS records. `backward_ids` is the result of
-    _find_backward_commits.
+    `backward_ids` is the result of `_find_backward_commits`.
     """
-    if len(history) <= 2 * LAST_RECORDS:
+    if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
     previous_commit: dict[TopicPartition, RecordFate] = {}
-    selected_ids = {id(entry) for entry in history[-LAST_RECORDS:]}
+    selected_ids = {id(entry) for entry in history[-LAST_RECORD_COUNT:]}
     for entry in history:
         if entry.key is None or entry.committed is None:
             continue

@@ -18,7 +18,7 @@ from kafkagroups.records.versions import parse_release
 from kafkagroups.whole_numbers import parse_whole_number
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
-UNTIL_HELP = "read only the batches whose base offset is below N, each as a whole; the log must have one partition"
+UNTIL_HELP = "read whole batches, and only those whose base offset is below N; the log must have one partition"
 
 
 def add_paths(parser: argparse.ArgumentParser, help_suffix: str = "") -> None:
@@ -51,8 +51,8 @@ def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
         type=parse_number,
         metavar="N",
         default=MAX_BATCH_BYTES,
-        help=f"the largest size of a decompressed batch in bytes (default: {MAX_BATCH_BYTES}); the log ends at a "
-        "larger batch, as it ends at damaged bytes",
+        help=f"the largest size of a decompressed batch in bytes (default: {MAX_BATCH_BYTES}); the log ends "
+        "before a larger batch, as if the batch were damaged",
     )
 
 
@@ -76,8 +76,9 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
-    # `rules_of` has three cases. None: this package was compared with a broker of the version `rules.kafka`. Another
-    # version: its rules apply. `rules.kafka` itself: the rules were read in Kafka's source.
+    # `rules_of` is None: this package was compared with a broker of the version `rules.kafka`.
+    # `rules_of` is another version: the rules of the other version apply.
+    # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.
     if rules.rules_of is not None:
         uses_other_version = parse_release(rules.rules_of) != rules.version
         origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"
@@ -88,10 +89,10 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
-    """Return the field `kafka_rules` that the JSON of every command with --kafka has.
+    """Return the field `kafka_rules` of the JSON output.
 
-    `rules_of` is the version whose rules apply. If it is None, this package was compared with a broker of the version
-    in --kafka, and the result is empty.
+    `rules_of` is the version whose rules apply. None: return no field, because this package was compared with a broker
+    of the version in --kafka.
     """
     return {} if rules_of is None else {"kafka_rules": rules_of}
 

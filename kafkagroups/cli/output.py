@@ -12,8 +12,7 @@ from typing import TextIO
 from unicodedata import category
 
 _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's categories of control characters, format characters, halves of surrogate pairs, and separators of lines
-and paragraphs."""
+"""Unicode's categories of control characters, format characters, surrogates, line and paragraph separators."""
 
 
 def escape(text: str) -> str:
@@ -44,10 +43,9 @@ def print_error_line(text: str) -> None:
 
 
 class ToolOutput:
-    """The output of a format that reproduces the text of one of Kafka's own tools.
+    """The output of `dump --format`, which reproduces the text of Kafka's own tools.
 
-    In a file or a pipe, the output is the tool's text, byte for byte. On a terminal, each written text is escaped,
-    except the line break at its end.
+    In a file or a pipe, the output is the tool's text, byte for byte. On a terminal, the lines are escaped.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.parse_number,
         default=50,
         metavar="N",
-        help="the partition count of __consumer_offsets, offsets.topic.num.partitions (default: 50)",
+        help="the partition count of __consumer_offsets (the broker's offsets.topic.num.partitions; default: 50)",
     )
     parser.add_argument("--json", action="store_true", help='one line per group: {"group":…,"partition":…}')
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kafkagroups.cli.output import escape
 
-LARGE_LOG = 4 * 1024 * 1024
+MIN_BYTES_FOR_BAR = 4 * 1024 * 1024
 """A bar is shown only if at least this number of bytes is read. Smaller logs take too little time."""
 
 
@@ -34,7 +34,7 @@ def spinner(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Report | None]:
+def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
     """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
 
     `unit` is the name of the unit that the bars count, such as bytes. A step with a total below `min_total` units has
@@ -59,8 +59,8 @@ def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Re
 
         def report(step: str, done: int, total: int, /) -> None:
             nonlocal last_shown
-            # Changes below 1% are not shown, because drawing takes time. The first report of a new step is shown: its
-            # `done` is smaller than `last_shown`, so the difference is negative.
+            # Drawing takes time, so changes below 1% are not shown. In a new step, `done` is below `last_shown`, so the
+            # difference is negative and the step is shown.
             is_small_change = 0 < done - last_shown < total // 100
             if total < min_total or is_small_change:
                 return

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.parse_number,
         metavar="SECONDS",
         default=MAX_WAIT_SECONDS,
-        help="the limit of all waits together, for brokers that are silent, slow or ask the client to wait "
+        help="the limit of the total time that the command waits for silent or slow brokers "
         f"(default: {MAX_WAIT_SECONDS})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -131,7 +131,7 @@ def parse_numbers(text: str) -> list[int]:
 
 
 def _read_password(file: str | None) -> str | None:
-    """Return the SASL password: the first line of the file. Without a file, return the environment variable."""
+    """Return the SASL password: the first line of the file, or KAFKAGROUPS_PASSWORD if there is no file."""
     if file is None:
         return os.environ.get("KAFKAGROUPS_PASSWORD")
     try:
@@ -143,9 +143,13 @@ def _read_password(file: str | None) -> str | None:
 
 
 def _print_text(out: str, pulled: PullResult) -> None:
-    parts = pulled.partitions
-    rows = [(number, part.first, part.next, part.bytes) for number, part in parts.items() if part.bytes]
+    partitions = pulled.partitions
+    rows = [
+        (number, partition.first, partition.next, partition.bytes)
+        for number, partition in partitions.items()
+        if partition.bytes
+    ]
     print_table(("partition", "first", "next", "bytes"), rows)
-    total_bytes = sum(part.bytes for part in parts.values())
-    empty_count = len(parts) - len(rows)
-    print_line(f"{total_bytes} bytes of {len(parts)} partitions, {empty_count} of them empty, in {out}")
+    total_bytes = sum(partition.bytes for partition in partitions.values())
+    empty_count = len(partitions) - len(rows)
+    print_line(f"{total_bytes} bytes of {len(partitions)} partitions, {empty_count} of them empty, in {out}")

@@ -38,6 +38,6 @@ def run(args: argparse.Namespace) -> int:
     header, lines = read_conversation(args.conversation)
     player = Player(header, lines, args.out, args.kafka)
     create_folder(Path(args.out))
-    for output in player.play():  # A request and its answer, or an append that no request caused.
+    for output in player.play():  # One output is a request with its answer, or an append without a request.
         print(json.dumps(output))
     return 0

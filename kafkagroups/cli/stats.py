@@ -23,13 +23,13 @@ from kafkagroups.records.record_types import RECORD_TYPES
 
 DEFAULT_ROWS = 20
 """The default of --top in the text output. JSON contains all rows by default."""
-NAMES_WITHOUT_VALUE = {
+ROW_NAME_WITHOUT_VALUE = {
     "group": "(markers, unknown)",
     "topic": "(no offset)",
     "type": "(markers, unknown)",
     "partition": "(unknown number)",
 }
-"""The name of the row that counts the records without a group, topic, type or partition number."""
+"""The name of the row that counts the records without a group, topic, type or partition number, by --by."""
 NAME = "stats"
 HELP = "show why a log is large and slow: dead records, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\
@@ -173,12 +173,9 @@ def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
 
 
 def _format_row_name(name: object, by: str) -> object:
-    """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says.
-
-    The name None means the records without a group, topic, type or partition number (`NAMES_WITHOUT_VALUE`).
-    """
+    """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says, or None."""
     if name is None:
-        return NAMES_WITHOUT_VALUE[by]
+        return ROW_NAME_WITHOUT_VALUE[by]
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
         return RECORD_TYPES[name].name
     return name

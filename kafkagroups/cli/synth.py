@@ -28,7 +28,7 @@ examples:
   kafkagroups synth --out topic --records 1M --hot 0.5      half of the groups are in one partition
 
 The same options give the same bytes. A fraction is a number from 0 to 1."""
-LARGE_TOPIC = 1_000_000
+MIN_RECORDS_FOR_BAR = 1_000_000
 """A progress bar is shown only for at least this number of records. Smaller topics take too little time."""
 
 
@@ -96,9 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # `run` is this function. The options other than --out, --records and --json have the names of settings of `write`.
+    # All names except these four are settings of `write`. "run" is the name of this function.
     settings = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
-    with progress_bar("records", min_total=LARGE_TOPIC) as report:
+    with progress_bar("records", min_total=MIN_RECORDS_FOR_BAR) as report:
         progress = partial(report, "writing") if report else None
         written = write(args.out, args.records, progress=progress, **settings)
     if args.json:
@@ -122,7 +122,7 @@ def parse_count(text: str) -> int:
 
 
 def _parse_width(text: str) -> int | None:
-    """Return the value of --width. None means that the width varies."""
+    """Return the number of records in --width, or None for the word varied."""
     if text == "varied":
         return None
     try:

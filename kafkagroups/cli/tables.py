@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from kafkagroups.cli.output import escape
 
-_UNBREAKABLE = re.compile(r"[-0-9:.% ]*")
-"""The text of a number, a percentage or a time. A column that contains only such texts is never wrapped."""
+_NUMBER_OR_TIME = re.compile(r"[-0-9:.% ]*")
+"""A column that contains only numbers, percentages, times and empty texts is never wrapped."""
 
 MIN_WRAPPED_WIDTH = 12
 """The smallest width of a column of wrapped texts, in characters."""
@@ -32,10 +32,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     cells = [[escape(str(cell)) for cell in row] for row in rows]
     for index, column in enumerate(columns):
-        is_unbreakable = all(_UNBREAKABLE.fullmatch(row[index]) for row in cells)
+        is_never_wrapped = all(_NUMBER_OR_TIME.fullmatch(row[index]) for row in cells)
         longest = max((len(row[index]) for row in cells), default=0)
-        min_width = longest if is_unbreakable else min(longest, MIN_WRAPPED_WIDTH)
-        table.add_column(column, overflow="fold", no_wrap=is_unbreakable, min_width=min_width)
+        min_width = longest if is_never_wrapped else min(longest, MIN_WRAPPED_WIDTH)
+        table.add_column(column, overflow="fold", no_wrap=is_never_wrapped, min_width=min_width)
     for row in cells:
         table.add_row(*map(Text, row))
 
@@ -46,5 +46,5 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     # If the terminal is too narrow, a line that is too long is better than a number that is cut in two.
     console.width = max(console.width, min_table_width)
     console.print(table)
-    # If rich wrote to stdout, it would handle the error of a closed pipe. The caller must get this error.
+    # Rich must not write to stdout, because rich would hide the error of a closed pipe from the caller.
     sys.stdout.write(out.getvalue())

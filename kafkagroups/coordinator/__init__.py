@@ -1,6 +1,6 @@
-"""One broker's classic group coordinator. The caller supplies its clock and its log.
+"""One broker's classic group coordinator. The caller supplies the clock and the log.
 
-An example, in which the log is the folder `folder`:
+An example with a log in the folder `folder`:
 
     coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
     response = coordinator.join_group("billing", protocols=[("range", subscription)])

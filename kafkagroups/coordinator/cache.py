@@ -3,9 +3,9 @@
 The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the offsets topic only when it
 loads a partition.
 
-Simpler than Kafka: a broker loads partitions in another thread, so requests can arrive during a load. Here a load has
-finished when `load_partition` returns. After the load, the cache is the same as a broker's. A test can add a partition
-to `loading`: requests then get the answers that a broker gives during a load.
+Simpler than Kafka: a broker loads partitions in another thread, so requests can arrive during a load. In this package,
+the load has finished when `load_partition` returns. A test can add a partition to `loading`: requests then get the
+answers that a broker gives during a load.
 Source: GroupMetadataManager.scala (3.9).
 """
 
@@ -38,11 +38,13 @@ def _ignore_group(group: ClassicGroup) -> None:
 class GroupCache:
     """The groups of the partitions that this broker owns.
 
-    A broker owns a partition of the offsets topic if it is the partition's leader and has loaded it. `owned` are the
-    partitions that this broker owns. `loading` are the partitions that this broker is loading now. `epochs` has the
-    newest coordinator epoch of each partition. The coordinator epoch grows each time a broker becomes the partition's
-    leader, so a call with an older epoch is late and is ignored. `open_groups` has, for each producer id, the ids of
-    the groups that have offsets in the producer's open transaction.
+    A broker owns a partition of the offsets topic if the broker is the leader and has loaded the partition.
+
+    - `owned`: the partitions that this broker owns.
+    - `loading`: the partitions that this broker is loading now.
+    - `open_groups`: for each producer id, the ids of the groups that have offsets in the producer's open transaction.
+    - `epochs`: the newest coordinator epoch of each partition. The epoch grows each time a broker becomes the leader.
+      A call with an older epoch is late and is ignored.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -97,8 +99,7 @@ class GroupCache:
         """Commit or abort the offsets in the producer's open transaction.
 
         A marker is the record that ends a transaction. `partitions` are the partitions of the offsets topic that
-        contain the transaction's marker. Only groups in these partitions change. If a group has moved to another
-        broker, this other broker commits or aborts the group's offsets when it reads the marker.
+        contain the transaction's marker. Only groups in these partitions change.
         """
         marked_partitions = set(partitions)
         for group_id in sorted(self.open_groups.get(producer_id, ())):
@@ -122,8 +123,8 @@ class GroupCache:
         """Read the partition's log into the cache, as `kafkagroups.load` does. Call `on_loaded` for each group.
 
         The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
-        newest coordinator epoch. If the load fails, the broker owns the partition anyway, as in Kafka. The cache then
-        contains the same groups as a broker's cache after the same error (`ClassicCache.add` in loading/caches.py).
+        newest coordinator epoch. If the load fails, the broker owns the partition anyway, as in Kafka.
+        `ClassicCache.add` (loading/caches.py) decides which groups are then in the cache.
         """
         if not self._accept_epoch(partition, epoch) or partition in self.owned:
             return
@@ -148,7 +149,8 @@ class GroupCache:
     ) -> None:
         """Call `on_unloaded` for each group of the partition, and remove the group from the cache.
 
-        The call is ignored if `epoch` is older than the partition's newest coordinator epoch. None: never ignored.
+        The call is ignored if `epoch` is older than the partition's newest coordinator epoch. With None, the call is
+        never ignored.
         """
         if epoch is not None and not self._accept_epoch(partition, epoch):
             return

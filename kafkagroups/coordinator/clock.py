@@ -1,9 +1,8 @@
-"""A clock that only its caller advances, and the timers that run when they are due.
+"""A clock that the caller advances, and timers that run when they are due.
 
-A `Timer` is the equivalent of Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync). A delayed
-operation waits for an event, such as a heartbeat. If the event comes in time, the caller cancels the timer. Otherwise
-the timer's action runs. Timers run in the order of their times. Timers with the same time run in the order of their
-creation.
+A `Timer` replaces Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync). If the expected event comes
+in time, for example a heartbeat, the caller cancels the timer. Otherwise the timer's action runs. Timers with the same
+time run in the order of their creation.
 Source: DelayedOperation.scala, SystemTimer.java (3.9).
 """
 
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 class Timer:
     """An action that runs at the time `due_ms`, in ms since the epoch. The action of a cancelled timer is None.
 
-    `number` is the number of timers that were created earlier.
+    `number` is the count of timers that were created before this timer.
     """
 
     due_ms: int
@@ -31,7 +30,7 @@ class Timer:
 
 
 class Clock:
-    """A clock that its caller advances.
+    """A clock that the caller advances.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ class Clock:
         return timer
 
     def advance_to(self, now_ms: int) -> None:
-        """Advance the clock to the time `now_ms`, and run each due timer at its own time. The clock never goes back."""
+        """Advance the clock to `now_ms`. Each due timer runs at the time `due_ms`. The clock never goes back."""
         while self._timers and self._timers[0].due_ms <= now_ms:
             timer = heapq.heappop(self._timers)
             if timer.action is not None:

@@ -86,8 +86,7 @@ class GroupCoordinator:
         operation.
     verify
         A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. If `settings.kafka` is older than 3.6, the function is not called,
-        because older brokers do not verify transactions.
+        the offsets topic, otherwise an error. Brokers before 3.6 do not verify transactions, so they never call it.
     zookeeper
         The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
         partition). None: no offsets are stored yet.
@@ -163,11 +162,11 @@ class GroupCoordinator:
             Whether a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id, and must join again
             with this id (request v4 and later, KIP-394). None: as in the broker's newest request version.
         supports_skip_assignment
-            Whether the client supports the field `skip_assignment` in the response (request v9 and later). The field
-            matters only if the leader is a static member that joins again without a rebalance. If True, the response
-            says that the member is the leader, but must not compute new assignments. If False, the response contains
-            the old member id of the leader, so that the member does not act as the leader. None: as in the broker's
-            newest request version.
+            Whether the client supports the field `skip_assignment` in the response (request v9 and later). This matters
+            only for a static leader that joins again without a rebalance.
+            True: the response tells the leader not to compute new assignments.
+            False: the response contains the leader's old member id, so the member does not act as the leader.
+            None: as in the broker's newest request version.
 
         Returns
         -------
@@ -231,10 +230,9 @@ class GroupCoordinator:
         Returns
         -------
         ResponseFuture[SyncGroupResult]
-            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if protocol
-            type or protocol differ from those of the group (KIP-559), and REBALANCE_IN_PROGRESS while members join
-            again. While the group is loading, the error is also REBALANCE_IN_PROGRESS (before Kafka 2.0:
-            UNKNOWN_MEMBER_ID). The member must then join again, because an unfinished rebalance is not in the log.
+            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if the group
+            has another protocol type or protocol (KIP-559), and REBALANCE_IN_PROGRESS while members join again or the
+            group is loading (loading before Kafka 2.0: UNKNOWN_MEMBER_ID).
 
         Notes
         -----
@@ -310,7 +308,7 @@ class GroupCoordinator:
         group_instance_id: str | None = None,
         retention_ms: int = -1,
     ) -> ResponseFuture[CommitErrors]:
-        """Commit offsets of a member. In an Empty group, any client may commit with a generation below 0.
+        """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
         Parameters
         ----------
@@ -451,8 +449,8 @@ class GroupCoordinator:
         Returns
         -------
         OffsetFetchResult
-            A partition that the client may not read gets TOPIC_AUTHORIZATION_FAILED. If `partitions` is None, the
-            result does not contain the partitions that the client may not read.
+            A requested partition that the client may not read has the error TOPIC_AUTHORIZATION_FAILED. If `partitions`
+            is None, partitions that the client may not read are missing.
 
         Notes
         -----
@@ -521,7 +519,7 @@ class GroupCoordinator:
         Returns
         -------
         dict[str, Errors]
-            An error code for each group id, for example NON_EMPTY_GROUP if the group has members, or GROUP_ID_NOT_FOUND
+            An error code for each group id: for example, NON_EMPTY_GROUP if the group has members, GROUP_ID_NOT_FOUND
             if the group does not exist or is Dead.
 
         Notes
@@ -590,7 +588,7 @@ class GroupCoordinator:
 
     @check_fields(partition=INT32, epoch=INT32)
     def elect(self, partition: int, epoch: int = 0) -> None:
-        """Make this broker the leader of a partition of the offsets topic, and load the groups of this partition.
+        """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
         `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
         if the coordinator has already received a newer epoch for the partition.
@@ -621,8 +619,8 @@ class GroupCoordinator:
     def _stop_group(self, group: ClassicGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
 
-        A JoinGroup can also wait in a Stable group, if a static member is replaced. The JoinGroup then waits for the
-        append of the group's record, and the callback of the append answers it. This method does not answer it.
+        In a Stable group, the JoinGroup of a replaced static member can wait for an append. The callback of the append
+        answers this JoinGroup, so `_stop_group` does not.
         """
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE

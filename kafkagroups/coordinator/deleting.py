@@ -1,7 +1,6 @@
-"""DeleteGroups, OffsetDelete, and the deletion of offsets that expire or lose their topic.
+"""DeleteGroups, OffsetDelete, and the deletion of expired offsets and of offsets whose topic was deleted.
 
-A tombstone is a record without a value. It deletes the earlier records with the same key. A deletion appends one batch
-of tombstones for each group.
+A deletion appends one batch of tombstones (records without a value) for each group.
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9);
 GroupMetadataManager.cleanupGroupMetadata (3.9).
 """
@@ -48,7 +47,7 @@ class DeleteRequests:
         return errors
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
-        """Delete a group's offsets for these partitions, except for topics to which a member subscribes."""
+        """Delete a group's offsets for these partitions. Offsets of topics to which a member subscribes stay."""
         if not self.validator.authorize("DELETE", "GROUP", group_id):
             return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
         errors = self.validator.find_refused_partitions(partitions)
@@ -80,7 +79,7 @@ class DeleteRequests:
     def start_expiration(self, first_ms: int) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
 
-        The first deletion comes after 1 ms or later, because a timer without a delay would run immediately.
+        A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately.
         """
         self.clock.after(max(first_ms, 1), self._delete_expired)
 
@@ -90,7 +89,7 @@ class DeleteRequests:
 
 
 def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Return whether a member subscribes to the topic. If a subscription cannot be read, the result is True."""
+    """Return whether a member subscribes to the topic. If a subscription cannot be read, return True."""
     if group.state is ClassicState.EMPTY:
         return False
     return group.subscribed_topics is None or topic in group.subscribed_topics

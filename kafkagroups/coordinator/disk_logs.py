@@ -38,9 +38,8 @@ class DiskLogs:
     compression
         The codec of appended batches. Transaction markers are never compressed.
     fences_producers
-        Whether an append is refused if its producer epoch is older than the producer's newest epoch in the partition.
-        Transaction markers are never refused for their epoch. `open_logs` (start.py) sets this to
-        `Settings.fences_producers`.
+        Whether to refuse an append with an older producer epoch than the producer's newest epoch in the partition. A
+        transaction marker is never refused. `open_logs` (start.py) passes `Settings.fences_producers`.
     max_message_bytes
         The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes
@@ -66,11 +65,11 @@ class DiskLogs:
         self.segment_bytes = segment_bytes
         self.on_append = on_append
         self._writers: dict[int, LogWriter] = {}
-        # The newest epoch of each producer in a partition. The keys are (partition, producer id).
-        self._newest_epochs: dict[tuple[int, int], int] = {}
+        # The keys are (partition, producer id).
+        self._newest_producer_epochs: dict[tuple[int, int], int] = {}
 
     def magic(self, partition: int) -> int | None:
-        """Return 2: every partition has batch format 2. Kafka's name for the number of the format is magic."""
+        """Return 2, the batch format of every partition. Kafka's name for this number is magic."""
         return 2
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -92,10 +91,10 @@ class DiskLogs:
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
     ) -> int:
-        """Append the marker of a transaction, the record that ends the transaction. Return the marker's offset.
+        """Append a marker (the record that ends a transaction). Return the marker's offset.
 
         `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is
-        the epoch of the transaction coordinator, which the marker's value contains. It is not the producer's epoch.
+        the transaction coordinator's epoch, not the producer's epoch.
         """
         key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
         batch = NewBatch(
@@ -118,8 +117,8 @@ class DiskLogs:
         writer = self._open_writer(partition)
         producer = (partition, batch.producer_id)
         is_control = bool(batch.attributes & CONTROL)
-        is_fenced = batch.producer_epoch < self._newest_epochs.get(producer, -1) and not is_control
-        if self.fences_producers and is_fenced:
+        has_old_epoch = batch.producer_epoch < self._newest_producer_epochs.get(producer, -1)
+        if self.fences_producers and has_old_epoch and not is_control:
             return Errors.INVALID_PRODUCER_EPOCH, -1
         first_offset = writer.next_offset
         data = encode_batch(
@@ -136,7 +135,7 @@ class DiskLogs:
             return Errors.MESSAGE_TOO_LARGE, -1
         writer.append(data)
         if batch.producer_id != NO_PRODUCER_ID:
-            self._newest_epochs[producer] = batch.producer_epoch
+            self._newest_producer_epochs[producer] = batch.producer_epoch
         self.on_append(partition, first_offset, writer.next_offset - 1)
         return Errors.NONE, first_offset
 
@@ -147,6 +146,6 @@ class DiskLogs:
         if partition not in self._writers:
             for batch in self.read(partition):
                 if batch.producer_id != NO_PRODUCER_ID:
-                    self._newest_epochs[partition, batch.producer_id] = batch.producer_epoch
+                    self._newest_producer_epochs[partition, batch.producer_id] = batch.producer_epoch
             self._writers[partition] = LogWriter(self._partition_folder(partition), self.segment_bytes)
         return self._writers[partition]

@@ -54,14 +54,13 @@ class Errors(IntEnum):
     TRANSACTION_ABORTABLE = 120
 
 
-_CLIENT_ERRORS = {
+_CLIENT_ERROR_BY_APPEND_ERROR = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
     Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
 }
-"""For an error of an append: the error that the client receives instead."""
 _TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
 
 
@@ -72,17 +71,21 @@ def convert_group_append_error(error: Errors) -> Errors:
     """
     if error is Errors.REQUEST_TIMED_OUT:
         return Errors.REBALANCE_IN_PROGRESS
-    return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE_ERRORS else _CLIENT_ERRORS.get(error, error)
+    if error in _TOO_LARGE_ERRORS:
+        return Errors.UNKNOWN_SERVER_ERROR
+    return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)
 
 
 def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
     """Return the error that a client gets if the append of its commit ends with `error`.
 
-    `verifies_transactions` says whether the broker asks the transaction coordinator if a transaction is open, as Kafka
-    does since 3.6. If the transaction coordinator cannot be reached, `error` is NETWORK_EXCEPTION. The client then gets
-    COORDINATOR_LOAD_IN_PROGRESS, so that it sends the commit again.
+    `verifies_transactions` says whether the broker asks the transaction coordinator if a transaction is open (since
+    3.6). If the transaction coordinator does not answer, `error` is NETWORK_EXCEPTION. The client then gets
+    COORDINATOR_LOAD_IN_PROGRESS, so it sends the commit again.
     Source: GroupMetadataManager.maybeConvertOffsetCommitError (3.9).
     """
     if error is Errors.NETWORK_EXCEPTION and verifies_transactions:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS
-    return Errors.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE_ERRORS else _CLIENT_ERRORS.get(error, error)
+    if error in _TOO_LARGE_ERRORS:
+        return Errors.INVALID_COMMIT_OFFSET_SIZE
+    return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)

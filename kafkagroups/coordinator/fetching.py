@@ -25,13 +25,13 @@ from kafkagroups.groups.states import ClassicState
 class FetchRequests:
     """The requests that read offsets and groups.
 
-    `zookeeper` has the offsets that were committed with version 0 of OffsetCommit. The keys are (group id, topic,
-    partition).
+    `zookeeper_offsets` has the offsets that were committed with version 0 of OffsetCommit. The keys are (group id,
+    topic, partition).
     """
 
-    def __init__(self, validator: RequestValidator, zookeeper: Mapping[tuple[str, str, int], int]) -> None:
+    def __init__(self, validator: RequestValidator, zookeeper_offsets: Mapping[tuple[str, str, int], int]) -> None:
         self.validator = validator
-        self.zookeeper = zookeeper
+        self.zookeeper_offsets = zookeeper_offsets
         self.manager = validator.manager
         self.settings = validator.settings
 
@@ -63,7 +63,7 @@ class FetchRequests:
     def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
         topics = self.validator.topics
         topic_exists = topics is None or partition.topic in topics
-        offset = self.zookeeper.get((group_id, *partition)) if topic_exists else None
+        offset = self.zookeeper_offsets.get((group_id, *partition)) if topic_exists else None
         error = Errors.UNKNOWN_TOPIC_OR_PARTITION if offset is None else Errors.NONE
         if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
             offset = None
@@ -83,7 +83,7 @@ class FetchRequests:
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
         if is_stable and protocol is None:
-            # No broker writes members without a protocol. If a log contains such a group, Kafka throws an exception.
+            # No broker writes a group with members but no protocol. If a log contains one, Kafka throws an exception.
             return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
         return DescribedGroup(
             error,
@@ -95,13 +95,13 @@ class FetchRequests:
         )
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
-        """Return the groups with one of these states and one of these types. An empty filter selects all groups."""
+        """Return the groups that have one of the states (empty: any state) and one of the types (empty: any type)."""
         can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
         if not can_see_all_groups and self.settings.is_before(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
         if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        # Since 3.7 upper and lower case make no difference in the name of a state.
+        # Since 3.7, upper and lower case make no difference in a state's name.
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
         state_filter = {convert_case(state) for state in states}
         accepts_classic_type = not types or "classic" in {group_type.lower() for group_type in types}

@@ -1,4 +1,4 @@
-"""JoinGroup: which members may join, which first get a member id, when a rebalance starts.
+"""JoinGroup: which members may join, which must first ask for a member id, and when a rebalance starts.
 
 A static member has an instance id, which the client sets (KIP-345). A dynamic member has no instance id. A pending
 member id was returned to a new dynamic member, which must join again with this id (KIP-394).
@@ -58,8 +58,8 @@ class JoinRequests:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
         `joining` has the member's fields from the request. `require_known_member_id` and `supports_skip_assignment` are
-        as in GroupCoordinator.join_group. If a new member names a group that does not exist, the group is created, even
-        if the member is refused.
+        as in GroupCoordinator.join_group. If the group of a new member does not exist, the group is created, even if
+        the member is then refused.
         """
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
@@ -76,7 +76,7 @@ class JoinRequests:
             error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
         if error is Errors.NONE and group is not None and is_new:
             joining.member_id = self._create_member_id(group, joining)
-        # `_create_member_id` may raise UsageError. The new group is therefore added only now.
+        # If `_create_member_id` raises UsageError, the new group must not be in the cache.
         if group is not None:
             self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
@@ -93,8 +93,8 @@ class JoinRequests:
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)
         elif joining.group_instance_id is not None:
-            # `_check_member` has accepted the member id, so it is a pending member id. Only dynamic members receive
-            # pending member ids, so Kafka throws an IllegalStateException if a static member uses one.
+            # The member id is pending, and only dynamic members receive pending member ids. If a static member uses
+            # a pending member id, Kafka throws an IllegalStateException.
             response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
         else:
             self.rebalances.add_member(group, joining, response)
@@ -111,8 +111,7 @@ class JoinRequests:
     def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id
         if self.settings.is_at_least(2, 2) and not self._accepts_member(group, member_id):
-            # The refused member may already be in the group, or its id may be a pending member id.
-            group.remove(member_id)
+            group.remove(member_id)  # Removes a member or a pending member id.
             return Errors.GROUP_MAX_SIZE_REACHED
         if group.state is ClassicState.DEAD:
             return self.member_validator.choose_dead_group_error()
@@ -125,8 +124,7 @@ class JoinRequests:
     def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether group.max.size allows the member to join (KIP-389).
 
-        While the group waits for joins, the limit counts only the members that have already joined again. The members
-        that join first are accepted.
+        While the group waits for joins, only the members that have already joined again count.
         """
         if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
             return True
@@ -174,8 +172,7 @@ class JoinRequests:
     ) -> None:
         """Answer with the current generation if the member's protocols are unchanged. Otherwise start a rebalance.
 
-        In a Stable group a JoinGroup of the leader always starts a rebalance. The leader joins again for a reason, for
-        example because a topic has new partitions.
+        In a Stable group, a JoinGroup of the leader always starts a rebalance: a topic may have new partitions.
         """
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
@@ -189,8 +186,7 @@ class JoinRequests:
     def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
         """Return the JoinGroup result for an error.
 
-        Since 2.4 the generation in the result is -1. Before 2.4 the generation is 0, but -1 if the error is
-        GROUP_AUTHORIZATION_FAILED.
+        The generation is -1. Before 2.4, it is 0 for all errors except GROUP_AUTHORIZATION_FAILED.
         """
         is_before_2_4 = self.settings.is_before(2, 4)
         has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED

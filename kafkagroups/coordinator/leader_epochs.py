@@ -1,13 +1,11 @@
 """OffsetForLeaderEpoch: the offset at which a leader epoch of a partition ends.
 
 The leader epoch of a partition is a number that grows with each new leader. A commit contains the leader epoch of the
-last consumed record (KIP-320). If a leader fails, the next leader may have a shorter log. A committed offset may then
-be past the end of the shorter log, or the log may have other records at this offset.
+last consumed record (KIP-320). If a leader fails, the next leader may have a shorter log, without the records up to a
+committed offset.
 
-A consumer that starts at a committed offset therefore asks the partition's leader where the commit's leader epoch ends.
-If this end is below the committed offset, the log was truncated. The consumer then resets its position or reports the
-truncation. The leader of the consumed partition answers this request, not the group coordinator. The rule is in this
-package because the rule protects committed offsets.
+A consumer that starts at a committed offset therefore asks where the commit's leader epoch ends. If this end is below
+the committed offset, the log was truncated. The leader of the consumed partition answers, not the group coordinator.
 Source: LeaderEpochFileCache.endOffsetFor (3.9).
 """
 

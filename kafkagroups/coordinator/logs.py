@@ -44,7 +44,7 @@ class NewBatch:
 
 
 class OffsetsLogs(Protocol):
-    """The partitions of the offsets topic on one broker."""
+    """The logs of the offsets topic's partitions on one broker."""
 
     def magic(self, partition: int) -> int | None:
         """Return the format of new batches: 0, 1 or 2. Return None if the partition is not on this broker."""
@@ -57,7 +57,7 @@ class OffsetsLogs(Protocol):
 
 
 class HeldAppend(NamedTuple):
-    """An append whose answer is held back. `callback` will receive the answer: `error` and `offset`."""
+    """An append whose answer is held back. The answer consists of `error` and `offset`."""
 
     error: Errors
     offset: int
@@ -68,8 +68,7 @@ class HeldAppend(NamedTuple):
 class HeldLogs:
     """Logs that hold back the answers to appends until `release`.
 
-    A batch is written immediately. Only the answer is held back. `release` may answer with an error although the batch
-    is in the log. A broker does the same if its replicas are late.
+    A batch is written immediately. Even so, `release` may answer with an error, as a broker does if replicas are late.
 
     Parameters
     ----------
@@ -111,7 +110,7 @@ class HeldLogs:
             self.release(newest_append)
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
-        """Answer the append at index `number` of `held_appends`.
+        """Answer an append. `number` is the index of the append in `held_appends`.
 
         If `error` is not NONE, the append is answered with this error instead of the log's answer.
         """

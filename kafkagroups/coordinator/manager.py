@@ -3,8 +3,6 @@
 A change that must survive a crash is first appended to the log and then made in the cache. A commit therefore has three
 steps: its offsets are stored as pending, the batch is appended, and a callback completes or drops the pending offsets.
 A tombstone is a record without a value: it deletes the earlier records with the same key.
-All records of a group are in one partition, and only one thread changes the group (in Kafka, the thread that has the
-group's lock). The order of the records is therefore the order of the changes.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 """
 
@@ -31,10 +29,8 @@ from kafkagroups.records.written_values import value_version
 logger = logging.getLogger("kafkagroups.coordinator")
 _OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 _KeyAndValue = tuple[bytes, bytes | None]
-_OFFSET_TYPE = 1
-"""The record type of an offset."""
-_GROUP_TYPE = 2
-"""The record type of a classic group."""
+_OFFSET_RECORD_TYPE = 1
+_GROUP_RECORD_TYPE = 2
 
 
 class GroupMetadataManager(GroupCache):
@@ -45,16 +41,17 @@ class GroupMetadataManager(GroupCache):
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Append the group's record. Then call `complete` with an error code.
+        """Append the group's record. Then call `complete` with an error code. The keys of `assignments` are member ids.
 
-        The keys of `assignments` are member ids. The error is NOT_COORDINATOR if the group's partition is not on this
-        broker. If the append fails, `convert_group_append_error` chooses the error.
+        - NOT_COORDINATOR if the group's partition is not on this broker.
+        - If the append fails, the error that `convert_group_append_error` returns.
         """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
             complete(Errors.NOT_COORDINATOR)
             return
-        record = self._encode(_GROUP_TYPE, GroupMetadataKey(group.group_id), group.build_record_value(assignments))
+        value = group.build_record_value(assignments)
+        record = self._encode(_GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), value)
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
@@ -71,9 +68,9 @@ class GroupMetadataManager(GroupCache):
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
-        If the append succeeds, the offsets become committed offsets in the cache. However, the offsets of a commit in a
-        transaction stay pending until the transaction's marker is written. `producer_id` is -1 if the commit is not in
-        a transaction. `complete` receives an error for each partition:
+        If the append succeeds, the offsets become committed in the cache; the offsets of a commit in a transaction stay
+        pending until the transaction's marker is written. `producer_id` is -1 if the commit is not in a transaction.
+        `complete` receives an error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
           written.
@@ -135,7 +132,7 @@ class GroupMetadataManager(GroupCache):
         self.logs.append(log_partition, batch, complete_append)
 
     def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
-        # As in Kafka, this check comes before the pending offsets are removed.
+        # Kafka checks this before it removes the pending offsets.
         if producer_id not in group.offsets.transactions:
             self.close_transaction(producer_id, group.group_id)
         for partition, offset in offsets.items():
@@ -151,9 +148,8 @@ class GroupMetadataManager(GroupCache):
     ) -> dict[TopicPartition, FetchedOffset]:
         """Return the group's offsets from the cache. If `partitions` is None, return all committed offsets.
 
-        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. If
-        `require_stable` is True, a partition that has a pending commit gets the error UNSTABLE_OFFSET_COMMIT. If
-        `partitions` is None, the result contains no partitions that have only a pending commit.
+        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. With
+        `require_stable`, a partition that has a pending commit gets the error UNSTABLE_OFFSET_COMMIT.
         """
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
@@ -194,8 +190,7 @@ class GroupMetadataManager(GroupCache):
 
         `select` returns the partitions whose offsets are deleted. For each group, one batch of tombstones is appended:
         first the tombstones of the committed offsets, then the tombstone of the group's record. A group with generation
-        0 has no record, so no tombstone of the group is needed. Kafka does not wait for the append (acks=0). If
-        `is_expiration` is True, pending commits stay, because they may be committed later.
+        0 has no record, so it gets no tombstone. If `is_expiration` is True, pending commits stay.
 
         Returns the number of committed offsets whose tombstones were appended.
         """
@@ -235,9 +230,9 @@ class GroupMetadataManager(GroupCache):
         """
         group_id = group.group_id
         keys = [OffsetCommitKey(group_id, partition.topic, partition.partition) for partition in partitions]
-        records = [encode(Record(_OFFSET_TYPE, key, None, None)) for key in keys]
+        records = [encode(Record(_OFFSET_RECORD_TYPE, key, None, None)) for key in keys]
         if deletes_group and group.generation > 0:
-            records.append(encode(Record(_GROUP_TYPE, GroupMetadataKey(group_id), None, None)))
+            records.append(encode(Record(_GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)))
         errors: list[Errors] = []
         if records:
             batch = NewBatch(records, self.clock.now_ms)
@@ -255,7 +250,7 @@ class GroupMetadataManager(GroupCache):
             expire_timestamp=-1 if offset.expire_timestamp is None else offset.expire_timestamp,
         )
         key = OffsetCommitKey(group_id, partition.topic, partition.partition)
-        return self._encode(_OFFSET_TYPE, key, value, has_expire_timestamp=offset.expire_timestamp is not None)
+        return self._encode(_OFFSET_RECORD_TYPE, key, value, has_expire_timestamp=offset.expire_timestamp is not None)
 
     def _encode(
         self,
@@ -266,8 +261,6 @@ class GroupMetadataManager(GroupCache):
         has_expire_timestamp: bool = False,
     ) -> _KeyAndValue:
         """Return the bytes of the key and the value, in the layout that the broker's Kafka version writes."""
-        # The broker's Kafka version and the expire timestamp decide the value version. A field that this value version
-        # does not have is not written.
         version = value_version(record_type, self.settings.kafka, expires=has_expire_timestamp)
         return encode(Record(record_type, key, value, version))
 

@@ -22,9 +22,9 @@ def build_join_result(
     Parameters
     ----------
     leader
-        The leader's member id in the result. None: the member id of the group's current leader.
+        The leader's member id in the result. None: the group's current leader.
     with_members
-        Whether the result contains all members of the group. Only the leader receives all members.
+        Whether the result contains all members of the group, as the leader needs them.
     skip_assignment
         Whether the result says that the leader must not compute a new assignment.
     """

@@ -26,9 +26,9 @@ class MemberValidator:
     ) -> Errors:
         """Return NONE if the request comes from a member of the group, otherwise the error.
 
-        The error is FENCED_INSTANCE_ID if another member has the instance id. The error is UNKNOWN_MEMBER_ID if no
-        member has the member id, and also if no member has the instance id. Up to 2.8 an unused instance id is an error
-        only in JoinGroup.
+        - FENCED_INSTANCE_ID: another member has the instance id.
+        - UNKNOWN_MEMBER_ID: no member has the instance id (up to 2.8, only in JoinGroup), or no member has the
+          member id.
         """
         if instance_id is not None:
             if _is_fenced(group, member_id, instance_id):
@@ -55,8 +55,8 @@ class MemberValidator:
         """Return NONE if the commit is accepted, otherwise the error.
 
         A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
-        from a member of the current generation. While the group waits for the leader's assignment, the error is
-        REBALANCE_IN_PROGRESS. Since 2.4 the member is checked before this error is returned.
+        from a member of the current generation. While the group waits for the leader's assignment, no commit is
+        accepted: the error is REBALANCE_IN_PROGRESS, or since 2.4 first the error of the member.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup, with the checks in the order of Kafka's checks.
+"""SyncGroup, Heartbeat and LeaveGroup, with the checks in Kafka's order.
 
 Source: GroupCoordinator.handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat, handleLeaveGroup (3.9;
 tags 2.8.2 and 1.0.1 where the version matters).
@@ -42,8 +42,8 @@ class MemberRequests:
     ) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
-        While the group is loading, the answer is an error, so the member joins again. The reason is that an unfinished
-        rebalance is not in the log, and the coordinator cannot continue this rebalance.
+        While the group is loading, the answer is an error, so the member joins again: an unfinished rebalance is not in
+        the log.
         """
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
@@ -69,9 +69,11 @@ class MemberRequests:
     def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
         """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, the member must join again.
 
-        Before 2.6.1 the answer is also REBALANCE_IN_PROGRESS while the group waits for the leader's assignment, and the
-        heartbeat does not restart the session timer. Before 2.3 the generation is not checked during this wait.
         While the group is loading, the answer is NONE, because the session timers start only after the load.
+        While the group waits for the leader's assignment:
+
+        - Before 2.6.1, the answer is REBALANCE_IN_PROGRESS, and the session timer is not restarted.
+        - Before 2.3, in addition, the generation is not checked.
         """
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
@@ -125,7 +127,7 @@ class MemberRequests:
 def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
     """Return an error if the member's protocol is not the group's protocol, or if the members must join again.
 
-    Since KIP-559 a SyncGroup contains the protocol type and the protocol. A field that is not in the request is None.
+    In requests before KIP-559, `protocol_type` and `protocol` are None.
     """
     has_other_type = protocol_type is not None and protocol_type != group.protocol_type
     has_other_protocol = protocol is not None and protocol != group.protocol

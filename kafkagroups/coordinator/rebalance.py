@@ -1,9 +1,8 @@
 """The rebalance of a group, from the first JoinGroup to Stable, with its timers.
 
     a member joins, leaves     The state is PreparingRebalance. All members must join again within the largest of their
-    or fails                   rebalance timeouts. A group that was Empty first waits for more members, for
-                               group.initial.rebalance.delay.ms. If a new member joins during this delay, a group in
-                               generation 0 waits again.
+    or fails                   rebalance timeouts. A group that was Empty waits group.initial.rebalance.delay.ms for
+                               more members. In generation 0, this delay starts again if a new member joins.
     all members have joined,   Members that did not join are removed (since 2.3 only dynamic members). The generation
     or the timeout is over     grows by 1. If no member remains, the group is Empty and its record is written. Otherwise
                                the state is CompletingRebalance, and every JoinGroup is answered.
@@ -11,7 +10,7 @@
     arrives                    SyncGroup is answered. If the append fails, all members must join again.
 
 Only the result of a rebalance is written. If the coordinator crashes between JoinGroup and SyncGroup, the log contains
-the previous generation. A static member has an instance id (KIP-345), a dynamic member does not.
+the previous generation. A static member has an instance id (KIP-345), a dynamic member has none.
 Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala.
 """
 
@@ -43,7 +42,7 @@ logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class Rebalances:
-    """The rebalances of all groups on one coordinator."""
+    """The rebalances of all groups of one coordinator."""
 
     def __init__(self, manager: GroupMetadataManager) -> None:
         self.manager = manager
@@ -107,7 +106,7 @@ class Rebalances:
         self.try_complete_join(group)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """Store a pending member id: the id is returned to a new member, which must join again with this id (KIP-394).
+        """Store a pending member id: a new member got this id and must join again with it (KIP-394).
 
         If the member does not join within the session timeout, the id is removed.
         """
@@ -150,7 +149,7 @@ class Rebalances:
         """Wait `delay_ms` milliseconds for the first members, then end the join phase or wait again.
 
         The group waits again if members joined during the wait and the rebalance timeout is not over. `remaining_ms` is
-        the part of the rebalance timeout that remains after this wait.
+        what remains of the rebalance timeout after this wait.
         """
 
         def expire() -> None:
@@ -175,7 +174,7 @@ class Rebalances:
         group.join_timer = self.clock.after(timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
-        """Complete the join phase if all members have joined. An initial delay never ends early."""
+        """Complete the join phase if all members have joined and the group is not in the initial delay."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         if is_preparing and group.can_end_join_early and group.have_all_joined:
             self.complete_join(group)
@@ -183,8 +182,8 @@ class Rebalances:
     def complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase: remove members that did not join, and begin the next generation.
 
-        Since 2.3 static members stay until their sessions time out. If the group has only members that did not join,
-        the group waits for one more rebalance timeout.
+        Since 2.3, static members that did not join stay until their sessions time out. If only members that did not
+        join remain, the group waits for one more rebalance timeout.
         """
         if group.join_timer:
             group.join_timer.cancel()
@@ -230,8 +229,8 @@ class Rebalances:
     def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
         """Log a warning if the append of the Empty group's record failed.
 
-        The log then still contains the previous generation. After the next load the group has the members of that
-        generation, until their sessions time out.
+        The log then still contains the previous generation. After the next load, the group has the previous members,
+        until their sessions time out.
         """
         if error is not Errors.NONE:
             logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
@@ -245,7 +244,7 @@ class Rebalances:
         assignments: Mapping[str, bytes],
         response: ResponseFuture[SyncGroupResult],
     ) -> None:
-        """Let the member wait for its assignment. If the member is the leader, append the record with `assignments`."""
+        """Let the member wait for an assignment. If the member is the leader, append the group's record."""
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:

@@ -1,11 +1,9 @@
 """The fields of requests: which numbers and texts a client's request can contain.
 
-Each field of a request has a type of Kafka's request schemas. A caller of the coordinator can also pass values that do
-not fit, for example a producer epoch of 40,000. `check_fields` refuses such a value before the coordinator changes
-anything.
+Each field of a request has a type of Kafka's request schemas. Python callers can pass a value that does not fit, for
+example a producer epoch of 40,000. `check_fields` then raises UsageError before the coordinator changes anything.
 
-    text                                at most 32767 bytes in UTF-8. Half of a surrogate pair is refused, because it
-                                        cannot be written in UTF-8
+    text                                at most 32767 bytes in UTF-8; no half of a surrogate pair
     producer epoch                      int16
     offset, producer id, timestamp,     int64
     retention time
@@ -29,7 +27,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.wire import INT32, INT64, MAX_STRING_BYTES
 
 MEMBER_ID_SUFFIX_BYTES = 37
-"""The number of bytes that a broker appends to a client id or an instance id for a member id: a hyphen and a UUID."""
+"""A broker builds a member id from a client id or instance id, a hyphen and a UUID. The last two have 37 bytes."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,9 +41,9 @@ class FieldType(Protocol):
 
 
 def check_fields(**types: FieldType) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a method that handles a request: it checks arguments before the method runs.
+    """Return a decorator that checks the arguments of a method before the method runs.
 
-    The keywords are names of parameters, each with its type.
+    `types` has the field types of the parameters, by their names.
     """
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
@@ -176,7 +174,7 @@ def _refuse_type(expected: str, value: Any) -> UsageError:
 
 TEXT = Text(MAX_STRING_BYTES)
 CLIENT_TEXT = Text(MAX_STRING_BYTES - MEMBER_ID_SUFFIX_BYTES)
-"""A client id or an instance id. With MEMBER_ID_SUFFIX_BYTES more bytes, it is a member id, which must be a TEXT."""
+"""A client id or an instance id. A member id that contains it must be a TEXT, too."""
 NULLABLE_TEXT = Nullable(TEXT)
 RAW_BYTES = RawBytes()
 PARTITION = ObjectOf(TopicPartition, {"topic": TEXT, "partition": INT32})

@@ -33,10 +33,7 @@ APIS_WITH_REQUIRED_GROUP_ID = (
     "TXN_OFFSET_COMMIT",
     "OFFSET_DELETE",
 )
-"""The requests that do not accept the group id "".
-
-The other requests accept the group id "", because old clients committed offsets of a group with this id.
-"""
+"""The requests that refuse the group id "". Other requests accept it, because old clients committed offsets with it."""
 
 
 def allow_all(operation: str, resource_type: str, name: str) -> bool:
@@ -69,7 +66,8 @@ class RequestValidator:
     def check_group(self, group_id: str, api: str) -> Errors:
         """Return NONE if this broker can answer requests for the group, otherwise the error.
 
-        Before 2.0 only JoinGroup needs a group id, and NOT_COORDINATOR is checked before COORDINATOR_LOAD_IN_PROGRESS.
+        Before 2.0, only JoinGroup needs a group id, and the check for NOT_COORDINATOR comes before the check for
+        COORDINATOR_LOAD_IN_PROGRESS.
         """
         is_before_2_0 = self.settings.is_before(2, 0)
         needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_WITH_REQUIRED_GROUP_ID
@@ -97,7 +95,7 @@ class RequestValidator:
         return errors
 
     def choose_missing_group_error(self, group_id: str) -> Errors:
-        """Return the error for a request about a group that does not exist or is Dead.
+        """Return the error for a group that is not in the cache or is Dead.
 
         The error is NOT_COORDINATOR if another broker may have the group.
         """

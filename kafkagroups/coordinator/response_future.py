@@ -43,7 +43,7 @@ class ResponseFuture(Generic[T]):
             listener(value)
 
     def then(self, listener: Callable[[T], None]) -> None:
-        """Call the listener with the response: now, or when the request is answered."""
+        """Call the listener with the response: now if the request is answered, otherwise later."""
         if self.done:
             listener(self.value)
         else:

@@ -29,8 +29,7 @@ class JoinGroupResult:
     """The result of JoinGroup.
 
     `leader` is the leader's member id. `members` is empty, except in the response to the leader. `skip_assignment` is
-    True if the leader must not compute new assignments: the leader is a static member that has joined again, and there
-    is no rebalance.
+    True if the leader must not compute new assignments, because a static leader joined again without a rebalance.
     """
 
     error: Errors
@@ -74,8 +73,7 @@ class OffsetCommit:
     """An offset to commit.
 
     `leader_epoch` -1 means that the commit has no leader epoch. `timestamp` is in ms since 1970; -1 means the
-    coordinator's current time. Only OffsetCommit version 1 can contain another timestamp. The metadata None is stored
-    as "".
+    coordinator's current time. Only version 1 of OffsetCommit contains a timestamp. The metadata None is stored as "".
     """
 
     offset: int
@@ -144,7 +142,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class OffsetDeleteResult:
-    """The result of OffsetDelete. `error` is the error of the group. If it is not NONE, `partitions` is empty."""
+    """The result of OffsetDelete. `error` is the error of the group. If `error` is not NONE, `partitions` is empty."""
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)

@@ -35,8 +35,8 @@ class Sessions:
     def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove the member, unless the member is already removed or waits for a response.
 
-        A member that waits for a response sends no heartbeats, but its connection is open, so the member counts as
-        alive. A new member is removed even while it waits. Its timer limits this wait (rebalance.py).
+        A member that waits for a response sends no heartbeats, but the connection is open, so the member counts as
+        alive. Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS` in rebalance.py).
         """
         is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
         is_alive = member.is_waiting and not member.is_new

@@ -40,12 +40,12 @@ class Settings:
     group_max_size
         The largest number of members of a group (since 2.2, KIP-389).
     zookeeper
-        Whether the broker has a ZooKeeper. Version 0 of OffsetCommit and OffsetFetch writes and reads offsets there.
+        Whether the broker has a ZooKeeper, in which version 0 of OffsetCommit stores offsets.
 
     Raises
     ------
     UsageError
-        If the rules of `kafka` were not checked, or if the topic has no partition.
+        `kafka` is not in `CHECKED_VERSIONS`, or the topic has no partition.
 
     Notes
     -----
@@ -94,9 +94,8 @@ class Settings:
     def fences_producers(self) -> bool:
         """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
 
-        Up to 2.4 a broker checks the epoch only if a client appends, not if the group coordinator appends. In the
-        recorded conversation 1.0.1-txnodd, a commit with an old epoch is appended. The marker of the new epoch then
-        commits this commit. In the recorded conversations of 2.8.2 and 3.9.2 the append is refused.
+        Up to 2.4, a broker does not check the epoch if the group coordinator appends. In the recorded conversation
+        1.0.1-txnodd, a commit with an old epoch is appended. In those of 2.8.2 and 3.9.2, the append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
         ProducerAppendInfo.checkProducerEpoch (since 2.5 the check is skipped only for AppendOrigin.Replication).
         """

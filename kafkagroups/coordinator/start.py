@@ -44,10 +44,10 @@ def start_broker(
     Parameters
     ----------
     logs
-        The partitions of the offsets topic, or the folder that contains or will contain them.
+        The logs of the offsets topic's partitions, or their folder, which may be empty.
     new_member_id
-        A function that returns the id of a new member, as in `GroupCoordinator`. None: an id consists of the client id
-        (or the instance id) and a number, so that every run of the program has the same ids.
+        A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
+        which every run of the program has the same ids.
     clock, settings, topics, authorize, verify, zookeeper
         See `GroupCoordinator`.
 
@@ -76,6 +76,6 @@ def start_broker(
 
 
 def number_member_ids() -> Callable[[str], str]:
-    """Return a function that builds member ids from its argument and a counter: `a-1` for "a", then `b-2` for "b"."""
+    """Return a function that adds a counter to the client id or instance id: "a" becomes "a-1", then "b" "b-2"."""
     numbers = count(1)
     return lambda prefix: f"{prefix}-{next(numbers)}"

@@ -21,7 +21,7 @@ from kafkagroups.groups.states import ClassicState
 
 
 class _ReplacedMember(NamedTuple):
-    """The ids and timeouts (in ms) of a static member before the replacement, and the id of the group's leader."""
+    """The member id and the timeouts of a static member before the replacement, and the group's leader."""
 
     member_id: str
     leader_id: str
@@ -47,7 +47,7 @@ class StaticMembers:
     ) -> None:
         """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
 
-        If the group is Stable and its protocol stays the same, there is no rebalance. `supports_skip_assignment` says
+        If the group is Stable and the protocol stays the same, there is no rebalance. `supports_skip_assignment` says
         whether the client supports the response field `skip_assignment` (JoinGroup v9).
         """
         member = group.members[group.static_members[instance_id]]
@@ -79,17 +79,16 @@ class StaticMembers:
     ) -> None:
         """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
 
-        If the append fails, the static member gets its previous member id and its previous timeouts again. If the
-        client does not support the field `skip_assignment`, the response contains the previous leader id. The member
-        then does not act as the leader.
+        If the append fails, the static member gets the previous member id and the previous timeouts again. If the
+        client does not support the field `skip_assignment`, the response contains the previous leader's member id, so
+        the member does not act as the leader.
         """
         new_id = member.member_id
         instance_id = member.group_instance_id or ""
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
-                # The member keeps its new protocols. Kafka does the same, because its code saves the previous protocols
-                # only after they were replaced.
+                # As in Kafka, the member keeps the new protocols.
                 member.awaiting_join = None
                 member.rebalance_timeout_ms = previous.rebalance_timeout_ms
                 member.session_timeout_ms = previous.session_timeout_ms

@@ -1,8 +1,7 @@
 """OffsetCommit and TxnOffsetCommit: checks and storing; and the end of a transaction.
 
-The checks are: may the client commit, do the topics exist, is the client a member of the group? After the checks the
-manager (manager.py) appends the offsets to the log and stores the offsets in the cache. Only version 0 of OffsetCommit
-stores offsets in ZooKeeper.
+The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
+(manager.py) stores the offsets in the log and the cache. Version 0 of OffsetCommit stores them only in ZooKeeper.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinator.handleCommitOffsets, handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
 """
@@ -43,8 +42,7 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 class CommitRequests:
     """The commits of all groups.
 
-    `verify` replaces the transaction coordinator. If the group coordinator follows the rules of a Kafka version before
-    3.6, `verify` is not called, because brokers before 3.6 do not verify transactions.
+    `verify` replaces the transaction coordinator. It is called only with the rules of Kafka 3.6 and later.
     """
 
     def __init__(
@@ -226,8 +224,7 @@ class CommitRequests:
     ) -> Errors:
         """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.6).
 
-        The error TRANSACTION_ABORTABLE exists since 3.8. Before 3.8, or if the client does not support this error, the
-        client gets INVALID_TXN_STATE instead.
+        Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, the client gets INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 6):
             return Errors.NONE
@@ -242,9 +239,8 @@ class CommitRequests:
 
         `retention_ms` is the retention time that the client sent, in ms; -1 means that the client sent none.
 
-        - Since 2.1, an offset has an expire timestamp only if the client sent a retention time, which begins now.
-        - Before 2.1, every offset has an expire timestamp. The client's or else the broker's retention time begins at
-          the timestamp that the client sent, or else now.
+        - Since 2.1: expire timestamp = now + the client's retention time; none if the client sent no retention time.
+        - Before 2.1: expire timestamp = the client's timestamp, or now, + the client's retention time, or the broker's.
 
         A sum beyond 64 bits wraps around, as in Java.
         """
@@ -257,7 +253,7 @@ class CommitRequests:
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
     def _build_pending_offset(self, offset: OffsetCommit) -> OffsetAndMetadata:
-        """Return the offset that a commit in a transaction stores. Only before 2.1, it has an expire timestamp."""
+        """Return the offset that a commit in a transaction stores. Since 2.1, the offset has no expire timestamp."""
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
         return _build_offset(offset, now_ms, expire_timestamp)

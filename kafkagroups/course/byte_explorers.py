@@ -42,7 +42,7 @@ class _Explorer(Stepper):
     def _draw(self) -> None:
         span = self.spans[self.field.value]
         self.view.value = (
-            f'<div class="kg-bytes" style="{MONO}">{_mark_bytes(self.spans.bytes_of, span)}</div>'
+            f'<div class="kg-bytes" style="{MONO}">{_mark_bytes(self.spans.bytes_by_part, span)}</div>'
             f"<p><b>{escape(span.field or _UNNAMED)}</b> = {escape(span.text)}<br>"
             f"{escape(span.type)}: {escape(span.meaning)}</p>"
         )
@@ -83,13 +83,13 @@ class BatchExplorer(_Explorer):
         super().__init__(Annotation(spans, {"batch": data[position : position + spans[-1].end]}))
 
 
-def _mark_bytes(bytes_of: Mapping[str, bytes], chosen_span: Span) -> str:
+def _mark_bytes(bytes_by_part: Mapping[str, bytes], chosen_span: Span) -> str:
     """Return a hexdump as HTML. The bytes of the chosen span are in brackets and in bold.
 
-    `bytes_of` contains the bytes of each part: of the key and the value, or of the batch.
+    `bytes_by_part` contains the bytes of each part: of the key and the value, or of the batch.
     """
     lines = []
-    for part, data in bytes_of.items():
+    for part, data in bytes_by_part.items():
         lines.append(f"{part}\n")
         for line_start in range(0, len(data), _BYTES_PER_LINE):
             line_end = line_start + _BYTES_PER_LINE

@@ -32,7 +32,7 @@ def test_an_explorer_steps_through_every_field():
         view = explorer.view.value
         chosen = "".join(re.findall(r"<b>([0-9a-f]{2})</b>", view.split("<p>")[0]))
         span = explorer.spans[explorer.field.value]
-        assert chosen == explorer.spans.bytes_of[span.part][span.start : span.end].hex()
+        assert chosen == explorer.spans.bytes_by_part[span.part][span.start : span.end].hex()
         assert f"<b>{span.field}</b>" in view and "[" in view
         seen.add(explorer.field.value)
         explorer.next.click()

@@ -63,7 +63,7 @@ class ClassicGroup:
     pending_sync: set[str] = field(default_factory=set)
     """The ids of the members that have not sent SyncGroup in this generation."""
     new_member_added: bool = False
-    """Whether a member joined during the initial delay of the first rebalance. The delay then starts again."""
+    """Whether a member joined during the initial delay of the first rebalance. If so, the delay starts again."""
     join_timer: Cancellable | None = None
     """The timer that ends the state PreparingRebalance."""
     can_end_join_early: bool = False
@@ -112,8 +112,8 @@ class ClassicGroup:
 
     def candidate_protocols(self, *names: str) -> set[str]:
         """Return the protocols that all members support. If `names` are given, return only protocols in `names`."""
-        supporters = Counter(name for member in self.members.values() for name, _ in member.protocols)
-        return {name for name in names or supporters if supporters[name] == len(self.members)}
+        supporter_counts = Counter(name for member in self.members.values() for name, _ in member.protocols)
+        return {name for name in names or supporter_counts if supporter_counts[name] == len(self.members)}
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes.
@@ -149,8 +149,8 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next((follower.member_id for follower in self.ordered_members()), None)
         self.pending_sync.discard(member_id)
-        # This method also removes a pending member id whose member is refused because the group is full (joining.py).
-        # Up to 2.8 Kafka keeps the pending member id in this case.
+        # If a group is full, joining.py removes the pending member id of a refused member with this method. Up to 2.8
+        # Kafka keeps this pending member id.
         if self.kafka >= (3, 0):
             self.remove_pending_member(member_id)
 
@@ -170,10 +170,9 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, choose a new leader: the first member that has joined.
+        """If the leader has not joined, choose a new leader: the first member in `ordered_members` that has joined.
 
-        A member has joined if it waits for the response to its JoinGroup. Return whether the group now has a leader
-        that has joined.
+        A member has joined if it waits for the response to its JoinGroup. Return False if no leader has joined.
         """
         if self.leader is None:
             return False

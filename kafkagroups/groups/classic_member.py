@@ -32,9 +32,8 @@ class ClassicMember:
     """A member of a living classic group. Timeouts are in ms.
 
     `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
-    A callback is None if no such request waits for a response. `is_new` is True while the member's first JoinGroup
-    request waits. A new member has not received its member id, so it cannot send heartbeats. It can time out while it
-    waits. `session_timer` is None until the timer is started.
+    A callback is None if no request waits for a response. `is_new` is True while the member's first JoinGroup request
+    waits. While a request waits, only a new member can time out. `session_timer` is None until the timer is started.
     """
 
     member_id: str

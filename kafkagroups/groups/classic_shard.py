@@ -24,10 +24,10 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record
 
 
-def keeps_offsets_apart(dialect: Dialect) -> bool:
+def has_separate_offset_cache(dialect: Dialect) -> bool:
     """Return whether this Kafka version has one cache for the offsets of all partitions, separate from the groups.
 
-    Versions before 0.10.1 have this cache. In these versions, even a load that fails adds its offsets to the cache.
+    With this cache (before 0.10.1), even a load that fails adds its offsets.
     """
     return not dialect.since(0, 10, 1)
 
@@ -38,7 +38,7 @@ class ClassicShard(Shard):
 
     `removed_groups` are the ids of the groups whose last group record is a tombstone, in the order of the tombstones.
     `removed_offsets` are the keys of offset tombstones, as pairs (group id, topic partition). The pairs are stored only
-    before Kafka 0.10.1. In those versions a tombstone also deletes an offset that came from another partition's log.
+    for a separate offset cache, where a tombstone also deletes an offset from another partition's log.
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class ClassicShard(Shard):
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record, group_id: str) -> None:
         partition = get_topic_partition(record)
         if isinstance(record.value, OFFSET_VALUES):
-            offset = build_offset_and_metadata(record.value, record_offset, batch.records[0].offset)
+            offset = build_offset_and_metadata(record.value, record_offset, batch_offset=batch.records[0].offset)
             if batch.is_transactional:
                 offsets.put_pending(batch.producer_id, group_id, partition, offset)
             else:
@@ -91,7 +91,7 @@ class ClassicShard(Shard):
             offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
         else:
             offsets.remove(group_id, partition, record_offset)
-            if keeps_offsets_apart(self.dialect):
+            if has_separate_offset_cache(self.dialect):
                 self.removed_offsets.add((group_id, partition))
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:

@@ -1,8 +1,8 @@
 """The rules by which the offsets of a group expire, before and after KIP-211.
 
-KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset has an expire timestamp. The offset expires after that
-time, in any group. Since 2.1 the state of the group decides which offsets can expire. An offset expires when the
-broker's retention time (offsets.retention.minutes) has passed:
+KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset expires after its expire timestamp, in any group. Since
+2.1 the state of the group decides which offsets can expire. An offset expires when the broker's retention time
+(offsets.retention.minutes) has passed:
 
     group                             offsets that expire                          begin of the retention time
     Empty, with a protocol type       all offsets                                  the group became Empty (the commit,
@@ -14,8 +14,8 @@ broker's retention time (offsets.retention.minutes) has passed:
 
 In any other group a rebalance is running, or the protocol type is not "consumer", or a subscription cannot be read.
 
-An offset with its own expire timestamp (OffsetCommit v2 to v4 with a retention time) expires at that time.
-A sum or a difference of times that exceeds 64 bits wraps around, as in Java.
+If an offset has an expire timestamp (OffsetCommit v2 to v4 with a retention time), this timestamp replaces the end of
+the broker's retention time. A sum or a difference of times that exceeds 64 bits wraps around, as in Java.
 An offset does not expire if the partition has a pending commit outside a transaction. Before Kafka 4.0 a pending commit
 in a transaction does not prevent the expiration.
 Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
@@ -49,7 +49,8 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
     def has_expired(offset: OffsetAndMetadata) -> bool:
         if offset.expire_timestamp is not None:
             return now_ms > offset.expire_timestamp if is_before_kip_211 else now_ms >= offset.expire_timestamp
-        if is_before_kip_211:  # Kafka 1.x always writes an expire timestamp, so another version wrote this record.
+        if is_before_kip_211:
+            # A later version wrote this record, because Kafka 1.x always writes an expire timestamp.
             return now_ms > to_int64(offset.commit_timestamp + retention_ms)
         retention_begin_ms = offset.commit_timestamp if empty_since_ms is None else empty_since_ms
         return to_int64(now_ms - retention_begin_ms) >= retention_ms

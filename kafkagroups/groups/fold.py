@@ -27,8 +27,8 @@ group of any type, and a value of type 2 replaces a group of any type.
 
 Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader. The broker
 therefore checks the high watermark and the coordinator epoch. Here the log does not change during a load, so these
-checks are not needed. After a load, a broker starts the session timers, the expiration and the check of group.max.size.
-This package starts none of these three.
+checks are not needed. `fold` does not start what a broker starts after a load: the session timers, the expiration and
+the check of group.max.size.
 Source: for the classic coordinator, GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older
 rules); for the new coordinator, CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay
 (trunk of October 2024).
@@ -61,10 +61,10 @@ def fold(
 ) -> Shard:
     """Return the shard of a log. `stop` says where reading ends (log/stop.py).
 
-    `base` is the shard of the beginning of the same log, for example from a snapshot. Batches that the base already
-    contains are skipped, and the other batches are replayed onto a copy of the base. If `base` is None, all batches are
-    replayed onto an empty shard. `count_bytes` receives the size of each batch in bytes. The methods of `observer` are
-    called for each batch and record (observer.py).
+    `base` is the shard of the beginning of the same log, for example from a snapshot. Only the batches after this
+    beginning are replayed, onto a copy of `base`. If `base` is None, all batches are replayed onto an empty shard.
+    `count_bytes` receives the size of each batch in bytes. The methods of `observer` are called for each batch and
+    record (observer.py).
     """
     shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
     first_offset = None if base is None else base.loaded.next_offset
@@ -86,8 +86,8 @@ def fold_batches(
 def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
     """Replay batches onto a shard.
 
-    If the load fails as it would on a broker, the error becomes `shard.failure`. The batches after the failure have
-    no effect. They are only read, so that the caller can count them.
+    If the load fails as it would on a broker, the error becomes `shard.failure`. The batches after the failure are only
+    counted.
     """
     unread_batches = iter(batches)
     try:
@@ -95,6 +95,7 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
     except (LoadFailed, BadBytes) as error:
         # A traceback refers to the variables of the load, so it would keep all decoded batches in memory.
         shard.failure = error.with_traceback(None)
+        # The iterator counts each batch that it yields (`_count_new_batches`).
         for _ in unread_batches:
             pass
 

@@ -46,7 +46,7 @@ class Group:
     def is_simple(self) -> bool:
         """Whether the group is Empty and has no protocol type, like a group that has only offset records.
 
-        A record of a consumer or streams group can convert a simple group into a group of that type.
+        A record of a consumer or streams group can convert a simple group into a consumer or streams group.
         """
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
@@ -113,7 +113,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         group.members[member.member_id] = member
     has_consumer_protocol = value.protocol_type == "consumer" and value.protocol is not None
     if has_consumer_protocol and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version):
-        # The order of the members decides the result, because Kafka stops at a subscription that ends too early.
+        # Kafka reads the subscriptions in this order. If one ends too early, Kafka skips the remaining subscriptions.
         is_classic = dialect.coordinator == "classic"
         ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)
         problem = find_unreadable_subscription(
@@ -124,16 +124,16 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
     return group
 
 
-def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, dialect: Dialect) -> Member:
-    """Return a member of a group record. `version` is the version of the record's value.
+def _build_member(metadata: MemberMetadata, protocol_type: str, value_version: int | None, dialect: Dialect) -> Member:
+    """Return a member of a group record.
 
     The member gets its session timeout as its rebalance timeout in two cases:
 
-    - Version 0: the record has no field for the rebalance timeout.
-    - Later versions: the rebalance timeout in the record is -1, and the new coordinator loads the record.
+    - Value version 0: the record has no field for the rebalance timeout.
+    - Later value versions: the rebalance timeout in the record is -1, and the new coordinator loads the record.
     """
     rebalance_timeout = metadata.rebalance_timeout
-    lacks_timeout = version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1)
+    lacks_timeout = value_version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1)
     if lacks_timeout:
         rebalance_timeout = metadata.session_timeout
     return Member(

@@ -30,7 +30,7 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partiti
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 
 NOT_APPENDED = -1
-"""The value of a commit's `batch_offset` until its append is answered. The commit's `record_offset` always keeps it."""
+"""A commit's `batch_offset` has this value until the append is answered. `record_offset` always has this value."""
 
 
 class NotAppended(Exception):
@@ -70,8 +70,8 @@ class GroupOffsets:
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
         """Commit a pending offset after its append, unless a newer offset is committed.
 
-        `batch_offset` is the first offset of the batch that contains the commit. If the partition has no pending offset
-        any longer, nothing is committed.
+        `batch_offset` is the first offset of the batch that contains the commit. If the partition's pending offset was
+        removed before, nothing is committed.
         """
         if partition in self.pending:
             self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
@@ -110,10 +110,10 @@ class GroupOffsets:
     def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
         """Handle the marker of the producer's transaction. `commits` says whether the marker commits or aborts.
 
-        If the marker commits, each pending offset becomes the committed offset, unless a later batch in the log already
-        contains a committed offset. Raises NotAppended if a pending commit has no record. Up to 3.7 this happens if the
-        metadata string of a commit was too large. The partitions after this commit's partition, in the order of Kafka's
-        hash map, are then not committed until the next load, as in Kafka.
+        If the marker commits, each pending offset becomes the committed offset, unless the committed offset is from a
+        later batch of the log. Raises NotAppended at a pending commit without a record. As in Kafka, the remaining
+        partitions are then not committed until the next load. Up to 3.7 a commit has no record if its metadata string
+        was too large.
         """
         pending = self.transactions.pop(producer_id, {})
         if not commits:

@@ -1,7 +1,7 @@
 """The parts of groups and orphans. `Groups` builds the objects from these parts.
 
-`Groups` (loading/groups.py) is the result of a load. An orphan consists of the offsets of a group that the coordinator
-does not have. Most callers use only a few groups. Therefore a group is built only when a caller uses this group.
+`Groups` (loading/groups.py) is the result of a load. It builds a group when a caller uses the group, because most
+callers use only a few groups. An orphan is the offsets of a group that the coordinator does not have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kafkagroups.groups.group import GroupRecord
 from kafkagroups.groups.modern_group import AnyGroup, copy_group
-from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, Orphan, PartitionOffsets, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 
 
 class GroupParts(NamedTuple):
@@ -21,11 +21,11 @@ class GroupParts(NamedTuple):
     """
 
     group: AnyGroup | GroupRecord
-    offsets: KnownOffsets
+    offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group itself, not a copy. The caller must not change it. Its offsets may be missing."""
+        """Return the group itself, not a copy, and without its offsets. The caller must not change the group."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
@@ -39,7 +39,7 @@ class GroupParts(NamedTuple):
 class OrphanParts(NamedTuple):
     """The parts from which an orphan is built. The fields have the same meaning as in GroupParts."""
 
-    offsets: KnownOffsets
+    offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
 
     def build(self) -> Orphan:
@@ -47,7 +47,7 @@ class OrphanParts(NamedTuple):
         return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending))
 
 
-def _copy_offsets(offsets: KnownOffsets) -> PartitionOffsets:
+def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:
     """Copy offsets in the order of the log, because the two engines store the offsets in different orders."""
     return dict(sorted(offsets.items(), key=_log_order))
 

@@ -18,8 +18,8 @@ from kafkagroups.groups.member import Member
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
     """Return the living group that a coordinator of this Kafka version creates from a loaded group.
 
-    `now_ms` is the current time, in ms since the epoch. A group that has offsets but no group record becomes Empty at
-    this time, as in Kafka.
+    `now_ms` is the current time, in ms since the epoch. If the log has no group record, the group became Empty at this
+    time, as in Kafka.
     """
     has_state_time = loaded.current_state_timestamp is not None
     has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)
@@ -60,6 +60,7 @@ def build_loaded_group(group: ClassicGroup, partition: int | None) -> Group:
 
 
 def _build_classic_member(member: Member, protocol: str | None) -> ClassicMember:
+    # A group record has each member's subscription for only one protocol: the group's protocol.
     return ClassicMember(
         member.member_id,
         member.group_instance_id,

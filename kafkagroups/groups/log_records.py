@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.modern import GROUP_TYPES
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -31,14 +31,14 @@ _read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(G
 def find_group_id(record: Record) -> str | None:
     """Return the id of the group that a record belongs to.
 
-    Return None if no Kafka version has the record type, or if the key is too short. The chosen Kafka version may be
-    older than the record type: the id is found anyway, because the group id is the first field of every known key.
+    Return None if no Kafka version has the record type, or if the key is too short. The chosen Kafka version need not
+    have the record type, because the group id is the first field of every key.
     """
     if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
         return record.key.group
     if isinstance(record.key, GroupIdKey):
         return record.key.group_id
-    if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPES:
+    if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPE_BY_RECORD_TYPE:
         try:
             return _read_group_key(record.key.data, _RECORD_TYPE_BYTES)[0].group
         except BadBytes:

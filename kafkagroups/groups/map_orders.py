@@ -2,9 +2,8 @@
 
 Each map has buckets. The hash of a key decides the key's bucket, and the map is iterated bucket by bucket.
 
-- Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. Up to Scala 2.12 the
-  number of buckets is doubled if there are more entries than three quarters of this number. In Scala 2.13 it is doubled
-  as soon as there are as many entries as three quarters of this number.
+- Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. The number of buckets is
+  doubled when there are entries for more than 3/4 of the buckets (up to Scala 2.12), or for 3/4 (Scala 2.13).
 - Up to Scala 2.12 the buckets are iterated from the last to the first. In a bucket, the newest entry is first.
 - In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
   own builds use Scala 2.13 since 2.6.
@@ -29,11 +28,10 @@ Key = TypeVar("Key")
 Version = tuple[int, ...]
 FIRST_WITH_SCALA_2_13 = (2, 6)
 """The first Kafka version whose default build uses Scala 2.13."""
-_UINT32 = 0xFFFFFFFF
-"""A mask that keeps the lower 32 bits of a number."""
-_INITIAL_BUCKETS = 16
-_TRIE_BITS = 5
-"""The number of hash bits that one level of Scala's immutable HashMap uses."""
+_UINT32_MASK = 0xFFFFFFFF
+_INITIAL_BUCKET_COUNT = 16
+_BITS_PER_LEVEL = 5
+"""How many hash bits choose the slot on one level of Scala's immutable HashMap (`immutable_map_order`)."""
 _SCALA_2_12_FACTOR = 0x9E3775CD
 """The factor with which Scala up to 2.12 scrambles the hashes of the mutable HashMap."""
 _TIMELINE_FACTOR = -7046029254386353131
@@ -63,7 +61,7 @@ def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
 
     In Scala 2.13 the map is a tree. Each node of the tree has 32 slots. Five bits of the scrambled hash choose the slot
     of a key. If several keys have the same slot, the slot contains a subtree, where the next five bits decide. The
-    iteration of a node begins with the keys that have a slot of their own. Then it continues with the subtrees.
+    iteration of a node begins with the slots of single keys. Then it continues with the subtrees.
     Source: Iterable.groupBy, immutable.HashMap.
     """
     ordered_keys = hash_map_order(keys, kafka)
@@ -76,10 +74,10 @@ def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
     """Return the order of the keys below one node of the tree. Five hash bits, from bit `shift` on, choose the slot."""
     slots: dict[int, list[str]] = {}
     for key, code in hashes.items():
-        slots.setdefault((code >> shift) & (2**_TRIE_BITS - 1), []).append(key)
+        slots.setdefault((code >> shift) & (2**_BITS_PER_LEVEL - 1), []).append(key)
     single_keys = []
     keys_of_subtrees = []
-    is_last_level = shift + _TRIE_BITS >= 32
+    is_last_level = shift + _BITS_PER_LEVEL >= 32
     for index in sorted(slots):
         keys = slots[index]
         if len(keys) == 1:
@@ -87,21 +85,21 @@ def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
         elif is_last_level:
             keys_of_subtrees += keys
         else:
-            keys_of_subtrees += _trie_order({key: hashes[key] for key in keys}, shift + _TRIE_BITS)
+            keys_of_subtrees += _trie_order({key: hashes[key] for key in keys}, shift + _BITS_PER_LEVEL)
     return single_keys + keys_of_subtrees
 
 
 def _immutable_map_hash(key: str) -> int:
     """Return the scrambled hash of a key in Scala 2.13's immutable HashMap (scala.collection.Hashing.improve)."""
     code = java_hash(key)
-    code = (code + ~(code << 9)) & _UINT32
+    code = (code + ~(code << 9)) & _UINT32_MASK
     code ^= code >> 14
-    code = (code + (code << 4)) & _UINT32
+    code = (code + (code << 4)) & _UINT32_MASK
     return code ^ (code >> 10)
 
 
 def _order_up_to_2_12(hashes: dict[Key, int]) -> list[Key]:
-    buckets: list[list[Key]] = [[] for _ in range(_INITIAL_BUCKETS)]
+    buckets: list[list[Key]] = [[] for _ in range(_INITIAL_BUCKET_COUNT)]
     for count, key in enumerate(hashes, 1):
         buckets[_bucket_index_up_to_2_12(hashes[key], len(buckets))].insert(0, key)
         if count > len(buckets) * 3 // 4:
@@ -118,16 +116,16 @@ def _iterate_backwards(buckets: list[list[Key]]) -> list[Key]:
 
 def _bucket_index_up_to_2_12(code: int, bucket_count: int) -> int:
     """Return the index of a key's bucket: the upper bits of the scrambled hash (HashUtils.improve)."""
-    scrambled = (code * _SCALA_2_12_FACTOR) & _UINT32
+    scrambled = (code * _SCALA_2_12_FACTOR) & _UINT32_MASK
     reversed_bytes = int.from_bytes(scrambled.to_bytes(4, "little"), "big")
-    scrambled = (reversed_bytes * _SCALA_2_12_FACTOR) & _UINT32
-    rotated = ((scrambled >> 4) | (scrambled << 28)) & _UINT32
+    scrambled = (reversed_bytes * _SCALA_2_12_FACTOR) & _UINT32_MASK
+    rotated = ((scrambled >> 4) | (scrambled << 28)) & _UINT32_MASK
     index_bits = bucket_count.bit_length() - 1
     return rotated >> (32 - index_bits)
 
 
 def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
-    bucket_count = _INITIAL_BUCKETS
+    bucket_count = _INITIAL_BUCKET_COUNT
     while len(hashes) >= bucket_count * 3 // 4:
         bucket_count *= 2
     spread_hashes = {key: _spread(code) for key, code in hashes.items()}
@@ -144,7 +142,7 @@ def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
 def java_map_order(keys: Iterable[str]) -> list[str]:
     """Return the iteration order of a java.util.HashMap into which the keys were put in the given order."""
     distinct_keys = list(dict.fromkeys(keys))
-    bucket_count = _INITIAL_BUCKETS
+    bucket_count = _INITIAL_BUCKET_COUNT
     while len(distinct_keys) > bucket_count * 3 // 4:
         bucket_count *= 2
     return sorted(distinct_keys, key=lambda key: _spread(java_hash(key)) & (bucket_count - 1))
@@ -152,7 +150,7 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
 
 def _spread(code: int) -> int:
     """Return the hash of a key in Java's HashMap and Scala 2.13's mutable HashMap. `code` is Java's hash of the key."""
-    code &= _UINT32
+    code &= _UINT32_MASK
     return code ^ (code >> 16)
 
 

@@ -61,11 +61,14 @@ _read_oldest_layout = reader(ConsumerProtocolSubscription, 0)
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
-    """Return the reason if a subscription fails the load of a coordinator up to Kafka 4.3, otherwise None.
+    """Return the problem if a subscription makes the load fail (up to Kafka 4.3), otherwise None.
 
-    `subscriptions` contains pairs of a member id and the bytes of the member's subscription.
-    The coordinator reads the subscriptions in the given order, with the layout of version 0. If the bytes of a
-    subscription end too early, the coordinator stops reading and loads the group. Any other problem fails the load.
+    `subscriptions` are pairs of a member id and the bytes of the member's subscription. The coordinator reads them in
+    the given order, with the layout of version 0:
+
+    - The bytes of a subscription end too early: the coordinator stops reading and loads the group.
+    - Any other problem: the load fails.
+
     Source: GroupMetadata.computeSubscribedTopics (2.7 to 3.9); ClassicGroup.computeSubscribedTopics (4.3.1).
     """
     for member_id, data in subscriptions:

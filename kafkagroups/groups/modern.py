@@ -13,19 +13,18 @@ record types. Each record replaces the previous record with the same key:
     other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
 A record with a value creates the group if the group does not exist. A tombstone is ignored if its group does not exist
-or its member does not exist. Some releases refuse some of these values and tombstones instead. A simple group (a group
-that only an offset commit created) becomes a consumer or streams group. In all other cases, the load fails if the
-record's type of group differs from the existing group's type. The load also fails if a tombstone comes too early, for
-example if a deleted group still has members.
+or its member does not exist. A record of a consumer or streams group converts a simple group (a group that only an
+offset commit created). In all other cases, the load fails if the record belongs to another type of group than the
+existing group. The load also fails if a tombstone comes too early, for example if a deleted group still has members.
 
 Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
 records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
 
-Simpler than Kafka: a broker stores all parts of the records. Here some parts are read but not stored: metadata hashes,
-the topics in records of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition. The
-responses that describe a loaded group are the same, because they do not contain these parts.
+Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes, the topics in
+records of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition. The responses that
+describe a loaded group do not contain these parts.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -42,12 +41,11 @@ from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.refusals import CONSUMER_RECORD_WITHOUT_MEMBER, SHARE_RECORD_WITHOUT_MEMBER
 from kafkagroups.records.serde import Record
 
-GROUP_TYPES = {
+GROUP_TYPE_BY_RECORD_TYPE = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), "consumer"),
     **dict.fromkeys((10, 11, 12, 13, 14, 15, 9), "share"),
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
-"""The type of group that each record type belongs to."""
 _UNREVOKED_TASKS_STATE = 2
 """The state of a streams member that has to give tasks back (records/streams_group.py)."""
 
@@ -114,7 +112,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
         _put_member(group, member)
         return
     if previous is None:
-        _refuse_unknown_member(group, member_id)
+        _check_unknown_member(group, member_id)
         return
     if previous.member_epoch != DELETED_EPOCH:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
@@ -127,7 +125,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
 def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
     previous = group.members.get(member_id)
     if previous is None:
-        _refuse_unknown_member(group, member_id)
+        _check_unknown_member(group, member_id)
     if value is not None:
         member = replace(previous or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
         _put_member(group, replace(member, state=value.state))
@@ -135,7 +133,7 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
         _put_member(group, replace(previous, assignment=None, member_epoch=DELETED_EPOCH))
 
 
-def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
+def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
     """Raise LoadFailed if the coordinator's release refuses a record of an unknown member."""
     refusals = {"consumer": CONSUMER_RECORD_WITHOUT_MEMBER, "share": SHARE_RECORD_WITHOUT_MEMBER}
     if group.type in refusals and refusals[group.type].applies_to(group.kafka):

@@ -31,8 +31,8 @@ _REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS
 class UniqueField(NamedTuple):
     """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
 
-    `field` is the name of the field. `refusal` (records/refusals.py) says which releases refuse a record in which two
-    elements of a list have the same field value. `lists` are the names of these lists in the record's value.
+    `field` is the name of the field. `lists` are the names of the lists. `refusal` (records/refusals.py) says which
+    releases refuse a list in which two elements have the same field value.
     """
 
     field: str
@@ -40,7 +40,7 @@ class UniqueField(NamedTuple):
     lists: tuple[str, ...]
 
 
-UNIQUE_FIELDS: dict[int, UniqueField] = {
+UNIQUE_FIELD_BY_RECORD_TYPE: dict[int, UniqueField] = {
     7: UniqueField("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
     8: UniqueField("topic_id", DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")),
     13: UniqueField("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
@@ -52,7 +52,6 @@ UNIQUE_FIELDS: dict[int, UniqueField] = {
     22: UniqueField("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASK_LISTS + _REVOKED_TASK_LISTS),
     23: UniqueField("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
 }
-"""The unique field of each record type."""
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
@@ -60,7 +59,7 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
 
     `group` is the group's type and id as text, for the message.
     """
-    unique = UNIQUE_FIELDS.get(record_type)
+    unique = UNIQUE_FIELD_BY_RECORD_TYPE.get(record_type)
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)
     if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):

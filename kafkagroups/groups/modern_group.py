@@ -50,8 +50,8 @@ class ModernMember:
 
     `metadata` is the value of the member's record (consumer: type 5, share: 10, streams: 19). `assignment` is the value
     of the member's assignment record (8, 14, 22). None means that the log does not contain the record. `member_epoch`
-    and `state` come from the assignment record. `state` is a number. The numbers are listed in
-    records/consumer_group.py, records/share_group.py and records/streams_group.py.
+    and `state` come from the assignment record. records/consumer_group.py, records/share_group.py and
+    records/streams_group.py explain the numbers of `state`.
     """
 
     member_id: str
@@ -118,7 +118,7 @@ class ModernGroup:
         stable_state = 0
         if self.type == "streams":
             stable_state = 1
-            # The records of Kafka 4.1 do not say which topology was validated, so no topology counts as validated.
+            # The records of Kafka 4.1 do not contain the validated epoch, so no topology counts as validated.
             validated_epoch = self.validated_topology_epoch if self.kafka >= (4, 2) else None
             if self.topology is None or self.topology.epoch != validated_epoch:
                 return ModernState.NOT_READY
@@ -134,9 +134,11 @@ class ModernGroup:
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members ask for. If no member asks for an assignor: the broker's default assignor.
+        """The assignor that brokers return.
 
-        The assignor of a streams group is None before Kafka 4.4, because brokers before 4.4 do not return the assignor.
+        - Consumer group: the assignor that most members ask for. If no member asks for one, the default assignor.
+        - Share group: always the same assignor.
+        - Streams group: always the same assignor. None before Kafka 4.4, because older brokers do not return it.
         """
         if self.type == "share":
             return "simple"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
 from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
-from kafkagroups.groups.modern import GROUP_TYPES, apply_record, create_group
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE, apply_record, create_group
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, build_offset_and_metadata
@@ -32,10 +32,10 @@ from kafkagroups.records.refusals import (
 )
 from kafkagroups.records.serde import Record
 
-GROUP_CREATING_TYPES = (3, 5, 10, 11)
-"""The records of consumer and share groups that always create their group: group records and member records.
+GROUP_CREATING_RECORD_TYPES = (3, 5, 10, 11)
+"""The group records and member records of consumer and share groups. They always create a missing group.
 
-Some releases refuse the other records of these groups if the group does not exist (REFUSALS_WITHOUT_GROUP). In later
+Some releases refuse other records of these groups if the group does not exist (REFUSALS_WITHOUT_GROUP). In later
 releases, and in streams groups, a record of any type creates the group.
 """
 REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
@@ -45,7 +45,7 @@ REFUSALS_AFTER_COMMIT = {
     "share": SHARE_RECORD_AFTER_COMMIT,
     "streams": STREAMS_RECORD_AFTER_COMMIT,
 }
-"""For each group type: the refusal of a record whose group exists, but only because an offset was committed."""
+"""For each group type: the refusal of a record whose group is a simple group (created by an offset commit)."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class NewShard(Shard):
             return
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.partition)
-        offset = build_offset_and_metadata(record.value, record_offset, record_offset)
+        offset = build_offset_and_metadata(record.value, record_offset, batch_offset=record_offset)
         if producer == NO_PRODUCER_ID:
             offsets.put(group_id, partition, offset)
         else:
@@ -105,13 +105,14 @@ class NewShard(Shard):
 
         Raises LoadFailed if the coordinator's release refuses the record.
         """
-        group_type = GROUP_TYPES[record.type]
+        group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]
         group = self._find_decoded_group(group_id)
+        # Type 15: the partition states of a share group.
         if record.type == 15 and SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
             is_tombstone = record.value is None
-            always_creates_group = record.type in GROUP_CREATING_TYPES and not is_tombstone
+            always_creates_group = record.type in GROUP_CREATING_RECORD_TYPES and not is_tombstone
             refusal = REFUSALS_WITHOUT_GROUP.get(group_type)
             if not always_creates_group and refusal is not None and refusal.applies_to(self.dialect.version):
                 raise LoadFailed(f"record type {record.type} names {group_type} group {group_id!r}, which is not known")

@@ -18,8 +18,8 @@ class Fate(Enum):
     WINS: the record is in effect; a broker's responses depend on it.
     SUPERSEDED: a newer record has the same key.
     DELETED: a tombstone deleted the content of the record.
-    HIDDEN: a group tombstone deleted the group of an offset. The new coordinator stores this offset, but does not
-        return it to clients.
+    HIDDEN: a group tombstone deleted the group of an offset. The new coordinator keeps the offset, but does not return
+        the offset to clients.
     ABORTED: a marker aborted the transaction of the record.
     PENDING: the transaction of the record is open.
     TOMBSTONE: the record deletes the content of another record.
@@ -61,9 +61,9 @@ class Observer:
         """Handle a batch before its records are applied. If the load fails, the later batches are also reported."""
 
     def start_record(self, index: int) -> None:
-        """Handle a record before it is applied. The callbacks until the next record report the effects of this record.
+        """Handle a record before it is applied. Until the next call, all callbacks report effects of this record.
 
-        `index` is the position of the record in the current batch. The first record has the index 0.
+        `index` is the position of the record in the current batch, from 0.
         """
 
     def store_offset(self, offset: StoredOffset) -> None:

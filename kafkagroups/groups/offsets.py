@@ -86,8 +86,8 @@ def build_offset_and_metadata(
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 """The offset of each partition, for one group."""
-KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""As PartitionOffsets, but read-only. The compiled engine (kernels/) decodes an offset when it is first used."""
+ReadOnlyOffsets = Mapping[TopicPartition, OffsetAndMetadata]
+"""PartitionOffsets that must not be changed. The compiled engine (kernels/) decodes each offset at its first use."""
 
 
 @dataclass
@@ -102,12 +102,11 @@ class ShardOffsets(Protocol):
     """The offsets of one shard, read-only. A shard is what one partition's log contains (shard.py).
 
     The readable engine has the class `Offsets`. The compiled engine has a class in kernels/shards.py. The keys of
-    `committed` are group ids. The keys of `pending` are producer ids. For each producer id, `pending` has a mapping
-    whose keys are group ids.
+    `committed` are group ids. The keys of `pending` are producer ids, then group ids.
     """
 
     @property
-    def committed(self) -> Mapping[str, KnownOffsets]: ...
+    def committed(self) -> Mapping[str, ReadOnlyOffsets]: ...
 
     @property
     def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]: ...
@@ -124,8 +123,8 @@ class Offsets:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
         """The pending offsets. The keys are producer ids, then group ids."""
-        self.producers_by_place: dict[tuple[str, TopicPartition], set[int]] = {}
-        """For each group id and partition: the ids of the producers that have a pending offset."""
+        self.producers_by_group_partition: dict[tuple[str, TopicPartition], set[int]] = {}
+        """The ids of the producers that have a pending offset. The keys are pairs (group id, partition)."""
         self.observer = observer
 
     @classmethod
@@ -137,7 +136,7 @@ class Offsets:
             copy.pending[producer] = {group: dict(partitions) for group, partitions in groups.items()}
             for group, partitions in groups.items():
                 for partition in partitions:
-                    copy.producers_by_place.setdefault((group, partition), set()).add(producer)
+                    copy.producers_by_group_partition.setdefault((group, partition), set()).add(producer)
         return copy
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
@@ -149,9 +148,9 @@ class Offsets:
         """Store the current record's offset as pending until the producer's transaction ends."""
         self.observer.store_offset(offset)
         self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
-        producers = self.producers_by_place.get((group, partition))
+        producers = self.producers_by_group_partition.get((group, partition))
         if producers is None:
-            self.producers_by_place[group, partition] = {producer}
+            self.producers_by_group_partition[group, partition] = {producer}
         else:
             producers.add(producer)
 
@@ -172,15 +171,15 @@ class Offsets:
 
     def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
         """Delete the pending offsets of all producers for a partition."""
-        for producer in tuple(self.producers_by_place.get((group, partition), ())):
+        for producer in tuple(self.producers_by_group_partition.get((group, partition), ())):
             self.remove_pending(producer, group, partition, by)
 
     def _forget_producer(self, producer: int, group: str, partition: TopicPartition) -> None:
         """Remove a producer that has no pending offset for a partition any longer."""
-        producers = self.producers_by_place[group, partition]
+        producers = self.producers_by_group_partition[group, partition]
         producers.remove(producer)
         if not producers:
-            del self.producers_by_place[group, partition]
+            del self.producers_by_group_partition[group, partition]
 
     def _remove_from(
         self, offsets_by_group: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int

@@ -15,8 +15,7 @@ partitions or tasks. records/refusals.py lists the releases that refuse a second
     without SECOND_TASK_OWNER  Tasks are not checked.
 
 Kafka removes and adds the whole assignment at each record of the member, even if the record does not change the
-assignment. A log can contain a large assignment and then many records of its member. So the owners keep for each member
-a claim, which contains what the member has lost since its last record (`renew_assignment`).
+assignment. To save time, a claim stores what the member has lost since its last record (`renew_assignment`).
 
 Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0);
 StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
@@ -46,8 +45,11 @@ class Claim:
     """The assignment with which a member became the owner of partitions or tasks.
 
     `epoch` is the member's epoch, and `process_id` the id of a streams member's process. `lost` contains the places for
-    which another member became the owner later, perhaps not for long. `is_renewable` is False if removing and adding
-    the assignment again could fail: if it contains a place twice, or in some releases a list without partitions.
+    which another member became the owner later. `is_renewable` is False in the cases in which `remove_assignment` and
+    `add_assignment` could fail:
+
+    - The assignment contains a place twice.
+    - In some releases: the assignment contains a topic without partitions, or a subtopology without tasks.
     """
 
     assignment: Any
@@ -68,16 +70,16 @@ class Owners:
     task number. `active` contains the id of the process that runs the task. `standby` contains the ids of the processes
     that copy the task's state. `warmup` contains the ids of the processes that prepare to run the task.
 
-    `claims` contains the claim of each member, by member id. `holders` contains the claim that got a place last. Both
-    only save time. They are empty in a copy.
+    `claim_by_member` has the claim of each member. `claim_by_place` has the claim that got a place last. Both only save
+    time, and are empty in a copy.
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
     active: dict[str, dict[int, str]] = field(default_factory=dict)
     standby: Copies = field(default_factory=dict)
     warmup: Copies = field(default_factory=dict)
-    claims: dict[str, Claim] = field(default_factory=dict, repr=False, compare=False)
-    holders: dict[Place, Claim] = field(default_factory=dict, repr=False, compare=False)
+    claim_by_member: dict[str, Claim] = field(default_factory=dict, repr=False, compare=False)
+    claim_by_place: dict[Place, Claim] = field(default_factory=dict, repr=False, compare=False)
 
     def copy(self) -> Owners:
         """Return a copy. A change of the copy does not change this object."""
@@ -103,7 +105,7 @@ class Owners:
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, claim, refuses_second_owner)
                 claim.is_renewable &= not refuses_second_owner or _are_full(topics)
-            self.claims[member_id] = claim
+            self.claim_by_member[member_id] = claim
         elif process_id is None:
             # A streams member's record (type 19) contains the process. Without the record, Kafka stores no owner.
             return
@@ -113,7 +115,7 @@ class Owners:
                 self._add_copies("standby", standby, process_id, claim)
                 self._add_copies("warmup", warmup, process_id, claim)
                 claim.is_renewable &= all(map(_are_full, (active, standby, warmup)))
-            self.claims[member_id] = claim
+            self.claim_by_member[member_id] = claim
 
     def remove_assignment(
         self, member_id: str, assignment: Any, epoch: int, process_id: str | None, kafka: Version
@@ -123,7 +125,7 @@ class Owners:
         The parameters have the same meaning as in `add_assignment`. Raises LoadFailed if the member is not the owner
         and the coordinator's release checks the owner.
         """
-        claim = self.claims.pop(member_id, None)
+        claim = self.claim_by_member.pop(member_id, None)
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             refuses_second_owner = SECOND_OWNER.applies_to(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
@@ -135,12 +137,12 @@ class Owners:
                 self._remove_copies("warmup", warmup, process_id, claim)
 
     def renew_assignment(self, member_id: str, assignment: Any, epoch: int, process_id: str | None) -> bool:
-        """Return whether a member's assignment needs no change, because the member has added the same one before.
+        """Make a member the owner of the places that it has lost, if its assignment is unchanged.
 
-        Then the member is the owner again, as if its assignment had been removed and added. This takes time only for
-        the places that the member has lost. Return False if the assignment must be removed and added.
+        The result is the same as after `remove_assignment` and `add_assignment`. Return False if the caller must call
+        these two methods.
         """
-        claim = self.claims.get(member_id)
+        claim = self.claim_by_member.get(member_id)
         if claim is None or claim.assignment is not assignment or not claim.is_renewable:
             return False
         if (claim.epoch, claim.process_id) != (epoch, process_id):
@@ -169,16 +171,17 @@ class Owners:
 
     def _hold(self, place: Place, claim: Claim) -> None:
         """Store that a claim got a place. The previous holder of the place has lost it."""
-        holder = self.holders.get(place)
+        holder = self.claim_by_place.get(place)
         if holder is claim:
+            # The assignment contains the place twice.
             claim.is_renewable = False
         elif holder is not None:
             holder.lost.add(place)
-        self.holders[place] = claim
+        self.claim_by_place[place] = claim
 
     def _release(self, place: Place, claim: Claim | None) -> None:
-        """Store that a place has no owner. If another claim than `claim` held the place, it has lost the place."""
-        holder = self.holders.pop(place, None)
+        """Store that a place has no owner. If another claim held the place, that claim lost it."""
+        holder = self.claim_by_place.pop(place, None)
         if holder is not None and holder is not claim:
             holder.lost.add(place)
 

@@ -82,7 +82,7 @@ class Shard(ABC):
         """Apply a record that is not an offset record. `offset` is the record's offset in the log."""
 
     def decode_record(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
-        """Return the decoded record and its group id, or "" for an unknown record type.
+        """Return the decoded record and its group id, or "" if no group id was found.
 
         The group id is added to `seen_group_ids`. `file` is the path of the segment, for the error message.
         """

@@ -12,9 +12,11 @@ from enum import Enum
 class ClassicState(Enum):
     """The state of a classic group. Each value is Kafka's name of the state.
 
+    A group is unloaded if another broker becomes the coordinator.
+
     EMPTY: the group has no members. The group exists until its offsets are deleted. A join starts a rebalance, and
     commits without a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (the last offset
-    expired, or the group is deleted or unloaded). A group is unloaded if another broker becomes the coordinator.
+    expired, or the group is deleted or unloaded).
 
     PREPARING_REBALANCE: the coordinator waits until all members have joined again. It waits at most for the largest
     rebalance timeout of the members. Next: CompletingRebalance (all members joined, or the time is over), Empty (no

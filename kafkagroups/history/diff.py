@@ -79,9 +79,9 @@ def _select_pending_fields(commits: Any) -> object:
 def _find_differences(
     first: dict[str, Any], second: dict[str, Any], select_fields: Callable[[Any], object]
 ) -> dict[str, list[Any]]:
-    """Return the pair of different values for each key. If only one load has the key, the other value is None.
+    """Return a pair of values for each key whose values differ. If only one load has the key, the other value is None.
 
-    `select_fields` returns the fields of a value that are compared.
+    `select_fields` returns the compared fields of a value.
     """
     differences = {}
     for key in dict.fromkeys([*first, *second]):

@@ -36,14 +36,14 @@ class Explanation:
         The group or offset that a broker returns after the load, as in `load --json`. None if the broker does not have
         the group or offset.
     waiting
-        The commits whose transaction is open. As long as such a commit exists, a client that requests stable offsets
-        gets the error UNSTABLE_OFFSET_COMMIT.
+        The commits whose transaction is open. If there are any, a client that requests stable offsets gets the error
+        UNSTABLE_OFFSET_COMMIT.
     problems
         One line for each partition that is damaged or whose load fails.
     next_offsets
         For each partition that was read: the offset after the last batch that was read.
     error
-        Why the load fails in partitions that contain records of the group; None if no such load fails.
+        Why the load fails in partitions that contain records of the group; None if it fails in none of them.
     """
 
     group: str

@@ -20,7 +20,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
-from kafkagroups.groups.offsets import KnownOffsets, Orphan, TopicPartition
+from kafkagroups.groups.offsets import Orphan, ReadOnlyOffsets, TopicPartition
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -32,7 +32,7 @@ _CLASSIC_GROUP_TYPE = 2
 """The record type of a classic group."""
 _GROUP_ENDING_TYPES = (2, 3, 11, 17)
 """The record types of a classic, consumer, share and streams group. A tombstone of these types deletes the group."""
-_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
+_ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 """The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
 
@@ -77,8 +77,8 @@ class Fates(Observer):
         """The topic partitions in each ended transaction. The keys are Python's `id` of the entries of the markers."""
         self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, RecordFate]] = {}
         """The newest values of group records, as entries. The keys are (partition, group id), then a _GroupKey."""
-        self._group_ends: dict[tuple[int | None, str], int] = {}
-        """The offset of the tombstone that deleted a group. The keys are (partition, group id)."""
+        self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
+        """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
@@ -187,11 +187,10 @@ class Fates(Observer):
             self._end_values(newest_values, [key], Fate.DELETED, offset)
             if record.type in _GROUP_ENDING_TYPES and was_known and not is_known:
                 self._end_values(newest_values, list(newest_values), Fate.DELETED, offset, has_same_key=False)
-                self._group_ends[self.partition, group_id] = offset
+                self._tombstone_by_group[self.partition, group_id] = offset
             return
-        # A group is either classic or of a newer type (consumer, share, streams). A classic group record replaces a
-        # group of a newer type. A record of a newer type replaces a classic group that is Empty and has no protocol
-        # type. In both cases the earlier records of the group have no effect any longer.
+        # A classic group record replaces a consumer, share or streams group. A record of these three types replaces a
+        # simple classic group. In both cases the earlier records of the group have no effect any longer.
         is_classic = record.type == _CLASSIC_GROUP_TYPE
         replaced_keys = [other for other in newest_values if (other.record_type == _CLASSIC_GROUP_TYPE) != is_classic]
         self._end_values(newest_values, replaced_keys, Fate.SUPERSEDED, offset, has_same_key=False)
@@ -220,7 +219,7 @@ class Fates(Observer):
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
 
         `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
-        key of this record, so that the log cleaner removes this record. Only the subclass `Stats` (stats.py) uses
+        key of this record. If so, the log cleaner removes this record. Only the subclass `Stats` (stats.py) uses
         `has_same_key`.
         """
         entry.fate = fate
@@ -248,11 +247,12 @@ class Fates(Observer):
             elif entry.partition in failed:
                 _ignore(entry, f"the load fails: {failed[entry.partition]}")
             else:
-                _ignore(entry, _ELSEWHERE)
+                _ignore(entry, _ANSWERED_ELSEWHERE)
 
     def _settle_known(self, entry: RecordFate, group: AnyGroup) -> None:
         """Decide the fate of a record of a group that the coordinator has."""
-        if entry.key is None:
+        is_group_record = entry.key is None
+        if is_group_record:
             newest_values = self._newest_values.get((entry.partition, group.group_id), {})
             if any(newest_entry is entry for newest_entry in newest_values.values()):
                 entry.fate = Fate.WINS
@@ -268,18 +268,19 @@ class Fates(Observer):
 
     def _settle_orphan(self, entry: RecordFate, orphan: Orphan) -> None:
         """Decide the fate of a record of a group of which the coordinator has only the offsets."""
-        if entry.key is None:
+        is_group_record = entry.key is None
+        if is_group_record:
             _ignore(entry, _NOT_REACHED)
         elif self._is_stored(entry, orphan.offsets):
             entry.fate = Fate.HIDDEN
-            entry.by = self._group_ends.get((entry.partition, entry.group or ""))
+            entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
         elif any(self._is_stored(entry, offsets) for offsets in orphan.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
             _ignore(entry, _NOT_REACHED)
 
-    def _is_stored(self, entry: RecordFate, offsets: KnownOffsets) -> bool:
+    def _is_stored(self, entry: RecordFate, offsets: ReadOnlyOffsets) -> bool:
         """Return whether one of these offsets comes from the record of this entry."""
         offset = None if entry.key is None else offsets.get(entry.key)
         return offset is not None and self._find_entry(offset) is entry

@@ -16,7 +16,7 @@ import numpy as np
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import fold as readable_engine
-from kafkagroups.groups.classic_shard import keeps_offsets_apart
+from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
@@ -57,7 +57,7 @@ def fold_if_possible(
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard | None:
     """Return the shard of a log as `fold` does, or None if the readable engine must load the log."""
-    if keeps_offsets_apart(dialect):
+    if has_separate_offset_cache(dialect):
         return None
     state = _start_state(log, dialect, stop, base)
     if state is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from kafkagroups.errors import LoadFailed
-from kafkagroups.groups.classic_shard import ClassicShard, keeps_offsets_apart
+from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.modern import check_loaded
@@ -63,7 +63,7 @@ class ClassicCache(Cache):
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
-        self._keeps_offsets_apart = keeps_offsets_apart(dialect)
+        self._keeps_offsets_apart = has_separate_offset_cache(dialect)
         self._offsets: dict[str, PartitionOffsets] = {}
         """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups,
         so this mapping is empty for newer versions."""

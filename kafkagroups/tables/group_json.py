@@ -14,7 +14,7 @@ from kafkagroups.groups.modern_group import (
     partitions_by_topic,
     tasks_by_subtopology,
 )
-from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicPartitions
 from kafkagroups.records.structs import to_json
@@ -200,7 +200,7 @@ def _assignment(member: Member) -> dict[str, Any] | None:
     }
 
 
-def offsets_json(offsets: KnownOffsets) -> dict[str, Any]:
+def offsets_json(offsets: ReadOnlyOffsets) -> dict[str, Any]:
     """Return committed offsets by topic-partition, sorted by topic and partition."""
     return {str(partition): offset_json(offsets[partition]) for partition in sorted(offsets)}
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.groups.classic_shard import keeps_offsets_apart
+from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.engines import PYTHON, Engine, engine_of
 from kafkagroups.log.position import Position
@@ -34,7 +34,7 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
     `shard` is not changed. It is None for a partition that was not read yet. `engine` is used only if `shard` is None
     or if the load of the partition has failed. Raise UsageError if the log ends before the next offset of the shard.
     """
-    if keeps_offsets_apart(dialect):
+    if has_separate_offset_cache(dialect):
         raise UsageError(
             f"snapshots need Kafka 0.10.1 or newer: Kafka {dialect.kafka} keeps offsets in a separate cache"
         )

@@ -13,14 +13,21 @@ from dataclasses import dataclass
 from functools import cache
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.records.consumer_group import TopicPartitions
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.fields import Message
+from kafkagroups.records.group_metadata import MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 from kafkagroups.records.structs import has_structs, reader, writer
 from kafkagroups.records.wire_base import Reader, Writer
 
 _INT16 = struct.Struct(">h")
+_STRUCTS_OF_ANY_VERSION = (MemberMetadata, TopicPartitions)
+"""The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the nearest
+version. But it refuses a version above all known versions if the value contains a struct of another class than these
+two. Kafka's schemas declare these two as `commonStructs`, and the generated code of common structs checks no version.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +97,7 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
             raise _make_unknown_version_error(version, type_id, newest_version)
         nearest_version = 0 if version < 0 else newest_version
         record_value = value_readers[nearest_version](value, 2)[0]
-        # The preview of the new coordinator (Kafka 3.7 to 3.9) fails if a value with structs has a version above all
-        # known versions.
-        if version > nearest_version and has_structs(record_value):
+        if version > nearest_version and has_structs(record_value, _STRUCTS_OF_ANY_VERSION):
             raise _make_unknown_version_error(version, type_id, nearest_version)
         return Record(type_id, record_key, record_value, nearest_version)
     except InvalidRecord as error:

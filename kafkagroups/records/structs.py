@@ -77,12 +77,13 @@ def from_json(
     return message
 
 
-def has_structs(value: Message) -> bool:
-    """Return whether a message contains a struct."""
+def has_structs(value: Message, ignored_classes: tuple[type[Message], ...] = ()) -> bool:
+    """Return whether a message contains a struct of a class that is not in `ignored_classes`."""
     for spec in field_specs(type(value)):
         content = getattr(value, spec.name)
         elements = content if isinstance(content, tuple) else (content,)
-        if any(isinstance(element, Message) for element in elements):
+        structs = [element for element in elements if isinstance(element, Message)]
+        if any(not isinstance(struct, ignored_classes) for struct in structs):
             return True
     return False
 

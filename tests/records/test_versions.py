@@ -37,10 +37,25 @@ def test_the_releases_of_the_captured_brokers_exist():
     assert brokers and brokers <= releases
 
 
-def test_the_preview_of_the_new_coordinator_has_the_rules_of_4_0():
-    """skipped.md says what this leaves out."""
+def test_the_preview_of_the_new_coordinator_reads_offset_values_in_records_of_type_0():
+    """As 4.0 does. Source: the crafted cases v-key0-oc1 to v-key0-oc4."""
     preview = kg.dialect("new", "3.9.2")
     assert preview.max_type0_value_version == kg.dialect("new", "4.0").max_type0_value_version
+
+
+def test_the_preview_reads_an_unknown_version_unless_the_value_has_structs_that_check_the_version():
+    """Source: the generated `read` of 3.9.2. MemberMetadata and type 8's TopicPartitions check no version.
+
+    Sequence 610921 of tests/releases has a group value of version 5, which 3.9.2's coordinator loads.
+    """
+    preview = kg.dialect("new", "3.9.2")
+    assignment = bytes(16) + b"\x02" + bytes(4) + b"\x00"  # A topic id, and partition 0.
+    current = b"\x00\x01" + bytes(9) + b"\x02" + assignment + b"\x01\x00"
+    assert kg.decode(b"\x00\x08\x00\x01g\x00\x01m", current, preview).value.assigned_partitions[0].partitions == (0,)
+    target = b"\x00\x01\x02" + assignment + b"\x00"
+    with pytest.raises(kg.InvalidRecord, match="found 1"):
+        kg.decode(b"\x00\x07\x00\x01g\x00\x01m", target, preview)
+    assert kg.decode(b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00" + target[2:], preview)
 
 
 @pytest.mark.parametrize(

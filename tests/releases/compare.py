@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ def _first_difference(kafka: Any, package: Any, path: str = "") -> str:
     return f"{path}: Kafka {kafka}, package {package}"
 
 
-def compare(release: str, seeds: range, engine: str | None = None) -> Iterator[Difference]:
+def compare(release: str, seeds: Sequence[int], engine: str | None = None) -> Iterator[Difference]:
     """Yield the differences between one release's coordinator and this package.
 
     Without an engine, the readable engine loads every second sequence, and the compiled engine the others.

@@ -7,12 +7,11 @@ import re
 from kafkagroups.errors import UsageError
 
 MAX_DIGITS = 20
-"""How many digits a number may have. The largest int64, which is Kafka's type of offsets and times, has 19 digits.
-Python refuses numbers with thousands of digits."""
+"""The largest number of digits. The largest offset or time in Kafka (an int64) has 19 digits."""
 
 
 def parse_whole_number(text: str) -> int:
-    """Return the number that a text contains. Raises UsageError if the text contains another text or a longer number.
+    """Return the number that a text contains. Raises UsageError if the text is not a whole number or is too long.
 
     >>> parse_whole_number("-12")
     -12

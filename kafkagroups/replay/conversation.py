@@ -11,7 +11,7 @@ from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
-    """Return the header (the first line) of a conversation, and the other lines. Each line is a request or an event.
+    """Return the header (the first line) of a conversation, and the other lines: requests and events.
 
     If the file is not a conversation, raise UsageError with the line number and the field.
     """

@@ -7,9 +7,9 @@ from kafkagroups.coordinator.results import DescribedGroup
 from kafkagroups.replay.json_values import Json, encode_bytes
 from kafkagroups.replay.request import Reply, Request
 
-NOT_REQUESTED = -(2**31)
+UNKNOWN_OPERATIONS = -(2**31)
 """The value of the field `authorizedOperations` if it was not requested, or if the group has an error."""
-# The operations that a client may be authorized to do with a group. The numbers are the codes of Kafka's AclOperation.
+# What a client can do with a group if it is authorized. The numbers are the codes of Kafka's AclOperation.
 READ = 3
 DELETE = 6
 DESCRIBE = 8
@@ -21,11 +21,11 @@ GROUP_OPERATIONS_SINCE_3_3 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DescribeGroups to the coordinator."""
-    operation_bits = NOT_REQUESTED
+    operation_bits = UNKNOWN_OPERATIONS
     if request.body.get("includeAuthorizedOperations"):
         is_at_least_3_3 = coordinator.settings.is_at_least(3, 3)
         operations = GROUP_OPERATIONS_SINCE_3_3 if is_at_least_3_3 else GROUP_OPERATIONS
-        operation_bits = sum(1 << code for code in operations)
+        operation_bits = sum(1 << code for code in operations)  # Bit n stands for the operation with code n.
     groups = coordinator.describe_groups(request.body["groups"])
     reply({"groups": [_write_group(group, operation_bits) for group in groups]})
 
@@ -75,5 +75,5 @@ def _write_group(group: DescribedGroup, operation_bits: int) -> Json:
             }
             for member in group.members
         ],
-        "authorizedOperations": NOT_REQUESTED if group.error else operation_bits,
+        "authorizedOperations": UNKNOWN_OPERATIONS if group.error else operation_bits,
     }

@@ -22,7 +22,7 @@ def encode_bytes(data: bytes) -> str:
 
 
 def read_partitions(topics: Iterable[Json]) -> list[TopicPartition]:
-    """Return the partitions in an OffsetFetch request. `topics` is the field of the request with this name."""
+    """Return the partitions in the field `topics` of an OffsetFetch request."""
     return [TopicPartition(topic["name"], number) for topic in topics for number in topic["partitionIndexes"]]
 
 

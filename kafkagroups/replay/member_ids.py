@@ -28,7 +28,7 @@ class RecordedMemberIds:
     def prepare(self, line: Json) -> None:
         """Prepare the id that `supply` returns during the next request. Call this method before each request.
 
-        `line` has the request and its recorded response. Only a JoinGroup can create a member id.
+        `line` has the request and its recorded response.
         """
         has_response = line["api"] == "JoinGroup" and line["response"]
         self._next_id = line["response"]["memberId"] if has_response else ""
@@ -36,8 +36,11 @@ class RecordedMemberIds:
     def supply(self, prefix: str) -> str:
         """Return the id of a new member. `prefix` is the member's client id or instance id.
 
-        The id comes from the recorded response to the request. If the request has no recorded response, the id is an
-        unused recorded id that begins with the prefix. If there is no such id, the id is a new one.
+        The id is the first of these that exists:
+
+        - the id in the recorded response to the request
+        - an unused recorded id that begins with the prefix
+        - a new id
         """
         if not self._next_id:
             unused_ids = (

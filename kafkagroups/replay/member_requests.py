@@ -9,7 +9,7 @@ from kafkagroups.replay.request import Reply, Request
 
 
 def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Send a recorded JoinGroup to the coordinator. In version 0 the session timeout is also the rebalance timeout."""
+    """Send a recorded JoinGroup to the coordinator. Version 0 has no rebalance timeout; the session timeout is used."""
     body = request.body
     rebalance_timeout_field = "sessionTimeoutMs" if request.version == 0 else "rebalanceTimeoutMs"
     can_have_null_protocol = request.version >= 7
@@ -54,8 +54,7 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
 def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded SyncGroup to the coordinator.
 
-    Since version 5 the request must contain the protocol type and the protocol. The coordinator compares both with the
-    group's protocol (KIP-559).
+    Since version 5 the request must contain the protocol type and the protocol (KIP-559).
     """
     body = request.body
     protocol_type = body.get("protocolType")
@@ -97,7 +96,8 @@ def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> 
 def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded LeaveGroup to the coordinator.
 
-    Before version 3 the request names one member, and the response contains one error for the request and this member.
+    Before version 3 the request names one member, and the response contains one error: the error of the request, or
+    else the error of the member.
     """
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])

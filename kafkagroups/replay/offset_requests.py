@@ -31,8 +31,8 @@ def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply)
 def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded TxnOffsetCommit to the coordinator.
 
-    Clients that send version 0 or 1 fail if they get COORDINATOR_LOAD_IN_PROGRESS. Since Kafka 2.0 these clients get
-    COORDINATOR_NOT_AVAILABLE instead.
+    Since Kafka 2.0, versions 0 and 1 get COORDINATOR_NOT_AVAILABLE instead of COORDINATOR_LOAD_IN_PROGRESS, because
+    their clients fail at COORDINATOR_LOAD_IN_PROGRESS.
     """
     body = request.body
     hides_loading = request.version < 2 and coordinator.settings.is_at_least(2, 0)
@@ -89,7 +89,7 @@ def _hide_loading(error: Errors) -> Errors:
 
 
 def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Json:
-    """Return the response for one group. `group` has the group's fields; before version 8 it is the whole request."""
+    """Return the response for one group. `group` is the group's part of the request; before version 8, the request."""
     group_id = group["groupId"]
     partitions = None if group["topics"] is None else read_partitions(group["topics"])
     if request.version == 0:
@@ -104,7 +104,10 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
 def _move_group_error(
     result: OffsetFetchResult, partitions: list[TopicPartition] | None
 ) -> Mapping[TopicPartition, FetchedOffset]:
-    """Return the offsets with the group's error in each partition. Before version 2 a response has no group error."""
+    """Return the offsets. If the group has an error, each partition gets this error.
+
+    Before version 2, a response cannot contain an error of the group.
+    """
     if result.error is Errors.NONE:
         return result.offsets
     return {partition: FetchedOffset(error=result.error) for partition in partitions or ()}

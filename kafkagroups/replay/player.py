@@ -5,8 +5,8 @@ transactional producers, the time of each transaction marker (the record that en
 ids of new members. No request says when the broker deleted expired offsets. The replay reads this time from the
 recorded appends to the log.
 
-Simpler than Kafka: if a client closes its connection, a broker cannot send the remaining responses. Here there are no
-connections, so the output contains these responses, too. In both cases, the requests take effect in the log.
+Simpler than Kafka: if a client closes its connection, a broker cannot send the remaining responses. The output of the
+replay contains these responses, because the replay has no connections.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kafkagroups.replay.transactions import Transactions
 
 
 class Player:
-    """The replay of one conversation against our coordinator, which writes its log into the folder `out`.
+    """The replay of one conversation against our coordinator.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Player:
         The conversation, as `read_conversation` returns it. The times in the lines are in ms since the start of the
         conversation: `ms` is the time of a request, append or restart, and `up_ms` is the end of a restart.
     out
-        A new or empty folder.
+        A new or empty folder, into which our coordinator writes its log.
     kafka
         The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
     """
@@ -86,7 +86,8 @@ class Player:
             elif line.get("event") == "append":
                 self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
                 self._play_append(line)
-        self._advance(max((line["ms"] for line in self.lines), default=0))
+        end_ms = max((line["ms"] for line in self.lines), default=0)
+        self._advance(end_ms)
         self.logs.close()
         yield from self._output
 
@@ -117,9 +118,9 @@ class Player:
         ]
         if not delays_ms:
             return interval_ms
-        # A broker runs the deletions one interval apart, but a deletion can be recorded some ms late. Compare each
-        # deletion with a schedule that begins at the first recorded deletion. The deletion with the smallest lateness
-        # (it can be negative) is nearest to the broker's own schedule.
+        # A broker runs the deletions one interval apart, but a deletion can be recorded some ms late. The lateness is
+        # relative to a schedule that begins at the first recorded deletion. A negative lateness means that the first
+        # deletion was later. The deletion with the smallest lateness is nearest to the broker's own schedule.
         half_ms = interval_ms // 2
         lateness_ms = [(delay_ms - delays_ms[0] + half_ms) % interval_ms - half_ms for delay_ms in delays_ms]
         # A delay of 0 ms means that the first deletion is one interval away.

@@ -17,8 +17,7 @@ Reply = Callable[[Json], None]
 class Request:
     """A request. `api` is the name of the request, for example "JoinGroup". `body` is the JSON of the request.
 
-    In every version of a request, the fields in `body` have the names of the newest version, as in Kafka's generated
-    classes.
+    The fields in `body` have the names of the request's newest version, as in Kafka's generated classes.
     """
 
     api: str

@@ -29,7 +29,7 @@ HANDLERS: dict[str, Handler] = {
     "DeleteGroups": delete_groups,
     "OffsetDelete": offset_delete,
 }
-FIRST_VERSIONS: dict[str, dict[str, int]] = {
+FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "JoinGroup": {"throttleTimeMs": 2, "groupInstanceId": 5, "protocolType": 7, "skipAssignment": 9},
     "SyncGroup": {"throttleTimeMs": 1, "protocolType": 5, "protocolName": 5},
     "Heartbeat": {"throttleTimeMs": 1},
@@ -39,32 +39,26 @@ FIRST_VERSIONS: dict[str, dict[str, int]] = {
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }
-"""For each API: fields of the response, each with the first version in which the response has this field.
-
-A field that is not listed is in every version.
-"""
-API_RELEASES = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
-"""The Kafka version that introduced the API. The other APIs exist in every version that this package supports.
-
-A broker that does not have the API closes the connection without a response.
-"""
+"""The first response version that has a field, by API and field. All other fields are in every version."""
+FIRST_RELEASE_BY_API = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
+"""The Kafka version that introduced an API, by API. All other APIs exist in every supported version."""
 
 
 def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send one request to the coordinator. `reply` receives the response, now or later.
 
-    If the API does not exist in the coordinator's Kafka version, `reply` is never called.
+    If the API does not exist in the coordinator's Kafka version, `reply` is never called: a broker would close the
+    connection without a response.
     """
-    first_release = API_RELEASES.get(request.api, (0,))
+    first_release = FIRST_RELEASE_BY_API.get(request.api, (0,))
     if coordinator.settings.is_before(*first_release):
         return
 
     def send(response: Json) -> None:
-        first_versions = FIRST_VERSIONS.get(request.api, {})
+        first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})
         missing_fields = {name for name, version in first_versions.items() if request.version < version}
         if request.api == "OffsetFetch" and request.version < 2:
-            # In these versions the group has no field "errorCode", and `offset_fetch` has already removed this field.
-            # The partitions also have a field "errorCode", which must stay.
+            # `offset_fetch` has already removed the group's field "errorCode". The partitions keep theirs.
             missing_fields.discard("errorCode")
         reply(_remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 

@@ -95,9 +95,9 @@ LATER_REQUEST_SHAPES: dict[str, tuple[int, Shape]] = {
     ),
     "OffsetFetch": (8, {"groups": [FETCHED_GROUP], "requireStable?": bool}),
 }
-"""The APIs whose request fields changed: the first version with the new fields, and the shape since this version.
+"""By API whose request fields changed: the first version with the new fields, and the shape since this version.
 
-`REQUEST_SHAPES` has the shape of the versions before the change.
+`REQUEST_SHAPES` has the shape before this version.
 """
 RESPONSE_SHAPES: dict[str, Shape] = {
     "JoinGroup": {"memberId": str},
@@ -109,8 +109,13 @@ RESPONSE_SHAPES: dict[str, Shape] = {
 }
 """The fields that the replay reads from a recorded response."""
 HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
-"""The first line. `broker` is a Kafka version, `partitions` the partition count of the offsets topic, and `topics` the
-partition count of each other topic. `start_ms` is in ms since the epoch; all other times are in ms since `start_ms`."""
+"""The first line of a conversation.
+
+    broker        the Kafka version of the recorded broker
+    partitions    the partition count of the offsets topic
+    topics        the partition count of each other topic
+    start_ms      in ms since 1970; all other times are in ms since `start_ms`
+"""
 REQUEST_LINE = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
 """A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
 EVENT_LINES: dict[str, Shape] = {
@@ -126,7 +131,7 @@ EVENT_LINES: dict[str, Shape] = {
 }
 """The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the log.
 
-`why` is the reason of the append. `marker` is "COMMIT" or "ABORT" if the append is a transaction marker.
+`why` is the reason for the append. If the append is a transaction marker, `marker` is "COMMIT" or "ABORT".
 """
 TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
 
@@ -138,8 +143,8 @@ def check_line(line: Any) -> None:
         check(line, REQUEST_LINE)
         api = line["api"]
         first_version, later_shape = LATER_REQUEST_SHAPES.get(api, (0, None))
-        is_later = later_shape is not None and line["api_version"] >= first_version
-        request_shape = later_shape if is_later else REQUEST_SHAPES.get(api, {})
+        has_new_fields = later_shape is not None and line["api_version"] >= first_version
+        request_shape = later_shape if has_new_fields else REQUEST_SHAPES.get(api, {})
         check(line, {"request": request_shape, "response": (RESPONSE_SHAPES.get(api, dict), None)})
     elif "event" in line:
         check(line, {"event": str})

@@ -31,7 +31,7 @@ class Transaction:
 
 
 class Transactions:
-    """The newest transaction of each transactional id.
+    """The newest transaction of each transactional id (`by_id`).
 
     The parameters `request` and `response` are a recorded request and its recorded response as JSON. `partition_for`
     returns the partition of the offsets topic that stores a group.
@@ -44,7 +44,7 @@ class Transactions:
     def init_producer_id(self, request: Json, response: Json) -> None:
         """Handle an InitProducerId: store the producer id and its new epoch, with an empty transaction.
 
-        If the previous transaction is still open, the recording contains a marker that aborts it.
+        The marker that aborts an earlier open transaction comes from the recording.
         """
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
@@ -55,7 +55,7 @@ class Transactions:
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             if transaction.is_ending:
-                # The client has sent EndTxn, so a broker accepts the offsets only in the next transaction.
+                # The previous transaction has ended, because a broker accepts the offsets only in the next transaction.
                 transaction.partitions.clear()
             transaction.is_ending = False
             transaction.partitions.add(self.partition_for(request["groupId"]))

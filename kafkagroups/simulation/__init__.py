@@ -1,4 +1,4 @@
-"""Simulated consumers that join, commit, leave and crash. The caller advances their clock."""
+"""Simulated consumers that join, commit, leave and crash. The caller advances the clock."""
 
 from kafkagroups.simulation.assignors import (
     ASSIGNORS,

@@ -42,9 +42,9 @@ Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions of each topic to each member. `topics` has the partition count of each topic.
+    """Assign consecutive partitions of each topic to each reader, i.e. each member that subscribes to the topic.
 
-    The readers of a topic are the ids of the members that subscribe to the topic.
+    `topics` has the partition count of each topic.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
@@ -73,47 +73,47 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
     """Assign the partitions evenly, and let members keep the partitions that they own.
 
-    `topics` has the partition count of each topic. In the result, no partition can be moved to a subscribing member
-    that has at least two partitions fewer than the owner. If two members claim to own a partition, the first member
-    keeps the partition. The readers of a partition are the ids of the members that subscribe to the partition's topic.
+    `topics` has the partition count of each topic. The readers of a partition are the ids of the members that subscribe
+    to the partition's topic. In the result, no reader has at least two partitions fewer than the partition's owner. If
+    two members claim to own a partition, the first member keeps the partition.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
-    readers_of = {
+    readers_by_partition = {
         partition: [member.member_id for member in ordered_members if partition.topic in member.topics]
         for partition in _list_subscribed_partitions(ordered_members, topics)
     }
-    owner: dict[TopicPartition, str] = {}
+    owner_of: dict[TopicPartition, str] = {}
     for member in ordered_members:
         for partition in member.owned:
-            if member.member_id in readers_of.get(partition, ()):
-                owner.setdefault(partition, member.member_id)
+            if member.member_id in readers_by_partition.get(partition, ()):
+                owner_of.setdefault(partition, member.member_id)
 
     def find_least_loaded_reader(partition: TopicPartition) -> str:
         """Return the id of the member with the fewest partitions, among the readers of the partition's topic."""
-        return min(readers_of[partition], key=lambda reader: len(assigned[reader]))
+        return min(readers_by_partition[partition], key=lambda reader: len(assigned[reader]))
 
-    for partition in readers_of:
-        if partition in owner:
-            assigned[owner[partition]].append(partition)
-    for partition in readers_of:
-        if partition not in owner:
-            owner[partition] = find_least_loaded_reader(partition)
-            assigned[owner[partition]].append(partition)
+    for partition in readers_by_partition:
+        if partition in owner_of:
+            assigned[owner_of[partition]].append(partition)
+    for partition in readers_by_partition:
+        if partition not in owner_of:
+            owner_of[partition] = find_least_loaded_reader(partition)
+            assigned[owner_of[partition]].append(partition)
     while True:
-        # The gain of a move is the old owner's number of partitions minus the new owner's number of partitions. A move
-        # makes the result more even only if its gain is 2 or more. Make the move with the largest gain first.
+        # The gain of a move: the old owner's number of partitions minus the new owner's. A move makes the result more
+        # even only if the gain is 2 or more. The move with the largest gain comes first.
         gains = {
-            partition: len(assigned[owner[partition]]) - len(assigned[find_least_loaded_reader(partition)])
-            for partition in readers_of
+            partition: len(assigned[owner_of[partition]]) - len(assigned[find_least_loaded_reader(partition)])
+            for partition in readers_by_partition
         }
-        moved = max(gains, key=lambda partition: (gains[partition], len(assigned[owner[partition]])), default=None)
+        moved = max(gains, key=lambda partition: (gains[partition], len(assigned[owner_of[partition]])), default=None)
         if moved is None or gains[moved] < 2:
             break
         new_owner = find_least_loaded_reader(moved)
-        assigned[owner[moved]].remove(moved)
+        assigned[owner_of[moved]].remove(moved)
         assigned[new_owner].append(moved)
-        owner[moved] = new_owner
+        owner_of[moved] = new_owner
     return {member_id: sorted(partitions, key=_partition_sort_key) for member_id, partitions in assigned.items()}
 
 

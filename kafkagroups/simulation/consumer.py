@@ -11,16 +11,17 @@ There are two ways to use a consumer:
 - `request_join`, `request_sync` and `request_heartbeat` send one request. The caller passes the responses to
   `handle_join` and `handle_sync`.
 
-After an error the consumer joins again, as Kafka's client does. Three errors have other effects:
+After an error, the consumer does the same as Kafka's client:
 
 - UNKNOWN_MEMBER_ID: the consumer gives up its partitions and joins as a new member.
 - ILLEGAL_GENERATION: the consumer gives up its partitions and joins again with the same member id.
 - FENCED_INSTANCE_ID: the consumer stops, because another process has its instance id.
+- Other errors: the consumer joins again.
 
 Simpler than Kafka: Kafka's client also supports the cooperative protocol, sends several requests at a time, reads the
 records, and can commit automatically. This consumer supports only the eager protocol (a member gives up all partitions
 before a rebalance). It sends one request at a time, counts records instead of reading them, and commits only in
-`commit`. To the coordinator, it is a client with the eager protocol and without automatic commits.
+`commit`.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -36,7 +37,7 @@ from kafkagroups.coordinator.results import CommitErrors, JoinGroupResult, Leave
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.simulation.assignors import ASSIGNORS, Subscriber
 from kafkagroups.simulation.member_bytes import (
-    NEWEST_VERSION,
+    NEWEST_LAYOUT_VERSION,
     read_assignment,
     read_subscription,
     write_assignment,
@@ -59,12 +60,14 @@ class ConsumerState(Enum):
 class Consumer:
     """A member of the group `group_id`.
 
-    `topics` are the topics to which the consumer subscribes. `partitions` has the partition count of each topic.
-    `assignors` are the names of the supported assignors; the preferred assignor is first. `positions` has the offset
-    that the consumer reads next in each partition. `committed` has the offsets that the coordinator has confirmed as
-    committed. `waiting_for` is the request that waits for its response: "JoinGroup", "SyncGroup", or "" for no request.
-    `protocol_version` is the version of the byte layout of subscriptions and assignments. A new consumer has the
-    generation -1.
+    topics              the topics to which the consumer subscribes
+    partitions          the partition count of each topic
+    assignors           the names of the supported assignors, the preferred assignor first
+    protocol_version    the version of the byte layout of subscriptions and assignments
+    generation          -1 before the first join
+    waiting_for         the request that waits for its response: "JoinGroup", "SyncGroup", or "" for no request
+    positions           for each assigned partition, the offset that the consumer reads next
+    committed           the offsets that the coordinator has confirmed as committed
     """
 
     coordinator: GroupCoordinator
@@ -76,7 +79,7 @@ class Consumer:
     group_instance_id: str | None = None
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
-    protocol_version: int = NEWEST_VERSION
+    protocol_version: int = NEWEST_LAYOUT_VERSION
     member_id: str = ""
     generation: int = -1
     state: ConsumerState = ConsumerState.JOINING
@@ -233,8 +236,7 @@ class Consumer:
     def request_heartbeat(self) -> Errors:
         """Send a Heartbeat and handle its error.
 
-        REBALANCE_IN_PROGRESS is ignored if the member is already joining: from its JoinGroup until the response to its
-        SyncGroup.
+        From the JoinGroup until the response to the SyncGroup, REBALANCE_IN_PROGRESS is ignored.
         """
         error = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
@@ -248,7 +250,7 @@ class Consumer:
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit with a generation. If `generation` is None, send the member's own generation."""
+        """Send an OffsetCommit. If `generation` is None, the request contains the member's generation."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -297,7 +299,7 @@ class Consumer:
     def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
         """Return a callback that stores a response until the next poll. The poll then calls `handle` with the response.
 
-        The response is ignored if the consumer sends another request, crashes, or starts again before that poll.
+        The response is ignored if the consumer has meanwhile sent another request, handled an error or crashed.
         """
         self._attempt += 1
         attempt = self._attempt

@@ -15,7 +15,7 @@ from kafkagroups.records.consumer_protocol import (
     encode_embedded,
 )
 
-NEWEST_VERSION = 3
+NEWEST_LAYOUT_VERSION = 3
 """The version of the byte layout of subscriptions and assignments that Kafka's clients send since 3.5."""
 
 
@@ -23,12 +23,16 @@ def write_subscription(
     topics: Iterable[str],
     owned: Iterable[TopicPartition] = (),
     generation: int = -1,
-    version: int = NEWEST_VERSION,
+    version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
     """Return the bytes of a subscription.
 
-    `owned` are the partitions that the member has now. `version` is the version of the byte layout. Version 1 and later
-    contain the owned partitions. Version 2 and later contain the generation.
+    `owned` are the partitions that the member has now. `version` is the version of the byte layout:
+
+    version    contains
+    0          topics
+    1          topics, owned partitions
+    2 and 3    topics, owned partitions, generation
     """
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
@@ -44,7 +48,7 @@ def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicParti
     return subscription.topics, _list_partitions(subscription.owned_partitions)
 
 
-def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_VERSION) -> bytes:
+def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
     """Return the bytes of an assignment."""
     return encode_embedded(Embedded(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
 

@@ -9,6 +9,9 @@ from kafkagroups.coordinator import Clock
 from kafkagroups.simulation.consumer import Consumer, ConsumerState
 
 HEARTBEAT_INTERVAL_MS = 3_000
+_ACTIONS = ("poll", "commit", "leave", "crash")
+_ACTION_WEIGHTS = (12, 4, 1, 1)
+"""How often each action is chosen: 12 polls for each leave, for example."""
 
 
 def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
@@ -37,7 +40,7 @@ def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, s
         if consumer.state is ConsumerState.GONE:
             action = "start"
         else:
-            (action,) = random.choices(("poll", "commit", "leave", "crash"), (12, 4, 1, 1))
+            (action,) = random.choices(_ACTIONS, _ACTION_WEIGHTS)
         getattr(consumer, action)()
         lines.append(f"{clock.now_ms} {consumer.client_id} {action}")
     return lines

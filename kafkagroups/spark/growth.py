@@ -28,8 +28,7 @@ class NewBatch(NamedTuple):
 def find_end(log: Log, position: Position, file_sizes: Mapping[str, int] | None = None) -> Position:
     """Return the position after the last complete batch that follows `position`.
 
-    `file_sizes` has, for the path of each file, the number of bytes to read from the start of the file. None means that
-    the files are read to their ends.
+    `file_sizes` maps the path of each file to the number of bytes to read. None means that all bytes are read.
     """
     if file_sizes is not None:
         ranges = {segment: ByteRange(0, file_sizes.get(file_path(log, segment), 0)) for segment in log.segments}
@@ -47,8 +46,8 @@ def find_end(log: Log, position: Position, file_sizes: Mapping[str, int] | None 
 def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBatch]:
     """Yield in order the batches after a position whose base offset is below `end_offset`, a Kafka offset.
 
-    Raises InvalidLog if a batch is damaged. `find_end` has read the same batch without damage, so the file has changed.
-    Raises UsageError if a file was deleted.
+    Raises InvalidLog if a batch is damaged: the file has changed since `find_end` read the batch. Raises UsageError if
+    a file was deleted.
     """
     try:
         for found in log.read_after(position):
@@ -56,7 +55,7 @@ def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBat
                 return
             yield NewBatch(found.parse(), found.data)
             if found.frame.next_offset >= end_offset:
-                return
+                return  # The next batch may be incomplete.
     except MissingSegment as error:
         raise UsageError(f"{error.reason}: the file was deleted before it was read; start the stream again") from None
 

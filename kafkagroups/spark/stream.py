@@ -11,9 +11,10 @@
                                     folder may be empty when the stream starts
     coordinator, kafka, cwd, tasks  as in source.py
 
-A log partition is a partition of the topic `__consumer_offsets`. Spark says "the offset of a stream" for a position in
-the stream. In this module, a position in the stream (`StreamOffset`) is a dict from the log partition to the Kafka
-offset of the next record.
+A log partition is a partition of the topic `__consumer_offsets`. Spark calls a position in the stream an offset. In
+this module, a position in the stream (`StreamOffset`) contains the Kafka offset of the next record of each log
+partition.
+
 growth.py finds the new batches: in segments that have grown, in new segments, and in new partitions. An incomplete
 batch is read when it is complete.
 """
@@ -137,8 +138,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield Arrow record batches. Their rows are the Kafka batches of a task, or the records in these batches.
 
-        Raises InvalidLog if a Kafka batch is damaged. `latestOffset` has read the same batch without damage, so the
-        file has changed.
+        Raises InvalidLog if a Kafka batch is damaged: the file has changed since `latestOffset` read the batch.
         """
         import pyarrow as pa
 
@@ -159,10 +159,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         exclude_objects_from_gc()
 
     def _position_at(self, partition: int, offset: int) -> Position:
-        """Return the position of a Kafka offset in a log partition.
-
-        If the file and the byte are not known, the position has only the offset.
-        """
+        """Return the position of a Kafka offset in a log partition. It has a file and a byte only if they are known."""
         return self.positions.get(partition, {}).get(offset) or Position(offset)
 
     def _find_logs(self) -> dict[int, Log]:
@@ -177,7 +174,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class LogSection(Log):
-    """A part of a log: the batches from a position on whose base offset is below `end_offset`."""
+    """A part of a log: the batches after a position, if their base offset is below `end_offset`."""
 
     def __init__(self, log: Log, position: Position, end_offset: int) -> None:
         super().__init__(log.path, log.segments, log.partition, folder=log.folder)

@@ -85,10 +85,9 @@ def _open_logs(
     engine: str,
     max_batch_bytes: int,
 ) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
+    """Return the logs at a path, and the dialect: the reading rules of the coordinator and its Kafka version.
 
-    The logs contain the working folder of this process. So a worker process with another working folder can read the
-    logs.
+    The logs contain the working folder of this process, because a worker process can have another working folder.
     """
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
     find = partial(find_logs, folder=os.getcwd())
@@ -105,11 +104,10 @@ class Tables:
 
     Notes
     -----
-    Usually all records of a group are in one log partition. So each task computes the rows of the partitions that it
-    reads, without the other tasks. If the topic's partition count was changed, a group can have records in several
-    partitions. Spark's driver then loads these partitions together, as one broker would. To find these partitions, the
-    first table needs an additional pass over the log. The new coordinator needs no additional pass if ``partitions`` is
-    given. The data source ``consumer_offsets`` (source.py) always loads each partition alone.
+    Usually all records of a group are in one log partition, and Spark's tasks load each partition alone. If the topic's
+    partition count was changed, a group can have records in several partitions. Spark's driver then loads these
+    partitions together, as one broker would. To find these partitions, the first table needs an additional pass over
+    the log, except for the new coordinator with ``partitions``.
     """
 
     def __init__(
@@ -161,9 +159,9 @@ class Tables:
 
     @cached_property
     def _shared(self) -> tuple[list[Log], Groups | None]:
-        """The logs that share a group with another log, and the groups after these logs were loaded together.
+        """The logs that share a group with another log, and the groups of these logs, loaded together.
 
-        The groups are None if no logs share a group.
+        If no logs share a group: an empty list and None.
         """
         if len(self._logs) == 1 or _uses_home_partitions(self._dialect, self._partitions):
             return [], None

@@ -32,8 +32,7 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[lis
 def exclude_objects_from_gc() -> None:
     """Exclude all objects that exist now from garbage collection. Only the first call in a worker process does this.
 
-    PySpark collects garbage after every task. Without this exclusion, each collection would check all objects that the
-    worker has imported and compiled.
+    PySpark collects garbage after every task, and each collection would check all objects that the worker imported.
     """
     gc.collect()
     gc.freeze()

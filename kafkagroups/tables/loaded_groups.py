@@ -24,7 +24,7 @@ class LoadedGroups(Protocol):
 
     @property
     def problems(self) -> list[str]:
-        """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
+        """A line of text for each damaged partition, and for each partition whose load by a broker would fail."""
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the id and the parts of each group (groups/group_parts.py), in the order of the ids."""

@@ -63,7 +63,7 @@ class ClassicCache(Cache):
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
-        self._keeps_offsets_apart = has_separate_offset_cache(dialect)
+        self._has_separate_offset_cache = has_separate_offset_cache(dialect)
         self._offsets: dict[str, PartitionOffsets] = {}
         """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups,
         so this mapping is empty for newer versions."""
@@ -72,18 +72,18 @@ class ClassicCache(Cache):
 
     def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
-        if self._keeps_offsets_apart:
+        if self._has_separate_offset_cache:
             self._add_offsets(shard)
         if shard.failure is not None:
             raise shard.failure
-        committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
-        new_ids = self._new_ids if self._keeps_offsets_apart else committed
+        committed = self._offsets if self._has_separate_offset_cache else shard.offsets.committed
+        new_ids = self._new_ids if self._has_separate_offset_cache else committed
         committed_ids = [group_id for group_id in new_ids if group_id in committed]
         self._new_ids = {}
         pending = pending_by_group(shard.offsets)
         # A group exists if it has a group record, or committed or pending offsets. In Kafka 0.9 and 0.10.0, a group
         # without a group record does not exist.
-        needs_group_record = self._keeps_offsets_apart and self.dialect.since(0, 9)
+        needs_group_record = self._has_separate_offset_cache and self.dialect.since(0, 9)
         ids_with_offsets = [] if needs_group_record else [*committed_ids, *_pending_ids(shard)]
         for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
             if group_id not in self.groups:
@@ -97,7 +97,7 @@ class ClassicCache(Cache):
         # id, the broker's load fails. From Kafka 0.10.1 on, the load does not fail if this partition has committed
         # offsets of the group.
         for group_id in shard.removed_groups:
-            may_stay = group_id in committed and not self._keeps_offsets_apart
+            may_stay = group_id in committed and not self._has_separate_offset_cache
             if group_id in self.groups and not may_stay:
                 raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 

@@ -61,7 +61,7 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
 def _spans_of_records(batch: Batch) -> Iterator[Span]:
     """Yield the spans of the records in a batch that is not compressed. Raises InvalidLog if a record has headers."""
     data = batch.payload
-    position = 0  # `position` and `end` count from the first byte after the header, spans from the first byte of it.
+    position = 0  # `position` and `end` count from the end of the header, spans from the start of the header.
 
     def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
         """Return the span from `position` to `end`, and move `position` to `end`."""

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        # For a file that a command cannot read, it raises UsageError. An OSError without a file name comes from stdout.
+        # A command raises UsageError if it cannot read a file. An OSError without a file name comes from stdout.
         subject = "the output cannot be written" if error.filename is None else error.filename
         options.print_error(f"{subject}: {error.strerror or error}")
         _discard_output()

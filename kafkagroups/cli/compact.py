@@ -85,8 +85,8 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     after = [getattr(compaction.after, column) for column in columns]
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
     print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
-    replaced_by_new_segment = compaction.groups  # For each new segment: the base offsets of the segments it replaces.
-    if not replaced_by_new_segment:
+    replaced_segments = compaction.groups  # For each new segment: the base offsets of the segments it replaces.
+    if not replaced_segments:
         print_line("Nothing was cleaned: no dirty record is before the first uncleanable segment.")
         print_line(
             "Records from --first-dirty on are dirty. Without --first-dirty, or if --first-dirty is outside the log, "
@@ -98,7 +98,7 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
             "if no transaction is open."
         )
         return
-    for base_offsets in replaced_by_new_segment:
+    for base_offsets in replaced_segments:
         if len(base_offsets) > 1:
             print_line(f"Segments {', '.join(map(str, base_offsets))} were merged.")
     next_dirty = compaction.next_dirty_offset

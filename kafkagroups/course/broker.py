@@ -1,7 +1,7 @@
 """Brokers for lessons: start a broker, restart a broker after a crash, start a follower.
 
-The group coordinator is the part of a broker that stores committed offsets and groups. Only this part exists here, so a
-lesson's broker is a `GroupCoordinator`. The broker's clock is simulated, so its answers are the same in every run.
+A lesson's broker is only a `GroupCoordinator`, the part of a broker that stores committed offsets and groups. The clock
+is simulated, so the broker's answers are the same in every run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 
-SHOP = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
+SHOP_TOPICS = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
 """The topics of Harbour Coffee, the coffee shop of the lessons, with the number of partitions of each topic."""
 
 # Without a handler, Python prints the coordinator's warnings into the notebook.
@@ -48,7 +48,7 @@ def start_broker(
     kafka: str = "3.9.2",
     *,
     now_ms: int = START_MS,
-    topics: Mapping[str, int] | None = SHOP,
+    topics: Mapping[str, int] | None = SHOP_TOPICS,
     authorize: Authorizer = allow_all,
     **settings_changes: Any,
 ) -> GroupCoordinator:
@@ -74,13 +74,12 @@ def start_broker(
     Returns
     -------
     GroupCoordinator
-        The broker's coordinator. It creates member ids from the client's name and a number. A real broker creates
-        random ids, but a lesson must print the same text in every run.
+        The broker's coordinator. A member id is the client's name and a number; in a real broker, it has a random part.
 
     Raises
     ------
     UsageError
-        If `kafka` is not one of these three versions.
+        `kafka` is not 1.0.1, 2.8.2 or 3.9.2.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):
@@ -154,11 +153,9 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 
 
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
-    """Send a commit of the offsets in a batch to the broker, at the time of the batch's first record.
+    """Send the commit that is stored in a batch to the broker again, at the time of the batch's first record.
 
-    The batch is the result of an earlier commit, and the broker receives this commit again. The caller must know that
-    all records of the batch belong to the same group. Raises UsageError if the batch contains a record that is not a
-    committed offset.
+    All records of the batch must belong to one group. Raises UsageError if a record is not a committed offset.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()

@@ -17,7 +17,7 @@ from kafkagroups.log.batches import read_batches
 class ByteBreaker(StaticWidget):
     """A slider for the position of the byte to break, and a line that says what recovery does with each batch.
 
-    The lowest bit of this byte is changed. If the slider is at -1, no byte is broken.
+    To break a byte, its lowest bit is changed. If the slider is at -1, no byte is broken.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ByteBreaker(StaticWidget):
         if broken_position < 0:
             lines.append("every checksum is correct")
         elif damage:
-            lines.append(f"recovery stops there: {damage}")
+            lines.append(f"first damaged batch: {damage}")
         else:
             lines.append("no checksum covers this byte")
         return lines
@@ -77,7 +77,7 @@ class ByteBreaker(StaticWidget):
 
 
 def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
-    """Return the batches before the first damaged batch, and the reason why it is damaged (None without damage)."""
+    """Return the batches before the first damaged batch, and what is damaged. None means that nothing is damaged."""
     batches: list[Batch] = []
     try:
         for batch in read_batches(data):
@@ -88,7 +88,7 @@ def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
 
 
 def _describe_kept(original: Batch, broken: Batch) -> str:
-    """Return what recovery does with a batch that is readable: it keeps the batch, maybe with other offsets."""
+    """Return the text for a batch that recovery keeps. A broken byte can change the offsets of the batch."""
     if _format_offsets(original) != _format_offsets(broken):
         return f"kept, but now read as {_format_offsets(broken)}"
     return "kept"

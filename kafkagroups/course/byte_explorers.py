@@ -13,15 +13,15 @@ from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.widgets import MONO, Stepper
 
 _BYTES_PER_LINE = 16
-_UNNAMED = "rest"
-"""What the widgets show for a span without a field: bytes after the last field, which a broker ignores."""
+_NAME_OF_REST = "rest"
+"""The name of the span of the bytes after the last field, which a broker ignores."""
 
 
 class _Explorer(Stepper):
     """A hexdump with the chosen field in brackets. The type, value and meaning of the field are below the hexdump.
 
-    A span is a range of bytes that contains one field, with the name, type, value and meaning of the field. The `part`
-    of a span says where its bytes are: in the "key", in the "value" or in the "batch".
+    A span is a range of bytes with one field. The `part` of a span says where the range is: in the "key", in the
+    "value" or in the "batch".
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class _Explorer(Stepper):
 
     def __init__(self, spans: Annotation) -> None:
         self.spans = spans
-        field_names = [f"{span.part} {span.start}: {span.field or _UNNAMED} ({span.type})" for span in spans]
+        field_names = [f"{span.part} {span.start}: {span.field or _NAME_OF_REST} ({span.type})" for span in spans]
         self.field = widgets.Dropdown(
             options=[(name, index) for index, name in enumerate(field_names)],
             description="field",
@@ -43,7 +43,7 @@ class _Explorer(Stepper):
         span = self.spans[self.field.value]
         self.view.value = (
             f'<div class="kg-bytes" style="{MONO}">{_mark_bytes(self.spans.bytes_by_part, span)}</div>'
-            f"<p><b>{escape(span.field or _UNNAMED)}</b> = {escape(span.text)}<br>"
+            f"<p><b>{escape(span.field or _NAME_OF_REST)}</b> = {escape(span.text)}<br>"
             f"{escape(span.type)}: {escape(span.meaning)}</p>"
         )
 
@@ -86,7 +86,7 @@ class BatchExplorer(_Explorer):
 def _mark_bytes(bytes_by_part: Mapping[str, bytes], chosen_span: Span) -> str:
     """Return a hexdump as HTML. The bytes of the chosen span are in brackets and in bold.
 
-    `bytes_by_part` contains the bytes of each part: of the key and the value, or of the batch.
+    `bytes_by_part` contains the bytes of the "key" and the "value", or of the "batch".
     """
     lines = []
     for part, data in bytes_by_part.items():

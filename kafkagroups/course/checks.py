@@ -22,9 +22,9 @@ from kafkagroups.errors import KafkagroupsError
 
 AnyFunction = Callable[..., Any]
 """The function of an exercise. The functions of different exercises have different arguments."""
-_MAX_VALUE_LENGTH = 90
-"""A printed value has about this number of characters. The rest of a longer value is cut off."""
-_TYPE_NAMES = {int: "a whole number", str: "a text"}
+_MAX_SHOWN_CHARACTERS = 90
+"""A longer value is cut off when it is printed."""
+_NAME_BY_TYPE = {int: "a whole number", str: "a text"}
 """What learners read instead of the names of Python's types."""
 _PASSED = "✓"
 
@@ -124,7 +124,7 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
         return _format_not_attempted(exercise)
     expected_type = type(exercise.correct)
     if type(attempt) is not expected_type:
-        expected = _TYPE_NAMES.get(expected_type, expected_type.__name__)
+        expected = _NAME_BY_TYPE.get(expected_type, expected_type.__name__)
         return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected} is expected, without quotes or dots."
     if exercise.find_mistake is None:
         is_correct = attempt == exercise.correct
@@ -168,11 +168,9 @@ def _find_known_mistake(
 ) -> str | None:
     """Return the sentence about the known mistake that explains the learner's wrong result, or None.
 
-    Each known mistake has a sentence and a wrong function. A mistake is possible only if its function returns the
-    learner's result in the failed case. If several mistakes are possible, choose the mistake whose function returns the
-    learner's results in the most cases. `results` contains the results of the learner's function, one for each case.
-    `failed_case` contains the arguments of the failed case, and `failed_result` is the result of the learner's function
-    in this case.
+    A known mistake has a sentence and a wrong function. Choose a function that returns the learner's result in the
+    failed case; of several functions, the function that returns the learner's results in the most cases. `results` has
+    the learner's result in each case. `failed_case` has the arguments of the failed case.
     """
 
     def count_agreements(function: AnyFunction) -> int:
@@ -202,14 +200,13 @@ def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
 def _are_same(expected: Any, result: Any) -> bool:
     """Return whether a result is the expected answer.
 
-    Python's `==` is not enough, because 1, 1.0 and True are equal but not the same answer. The order of a dict's keys
-    does not count.
+    Python's `==` is not enough: for example, 1, 1.0 and True are equal. The order of a dict's keys does not count.
     """
     return _represent(expected) == _represent(result)
 
 
 def _represent(value: Any) -> str:
-    """Return a text that is the same for two values only if they are the same answer."""
+    """Return a text that is the same only for values that are the same answer."""
     return repr(sorted(value.items(), key=repr)) if isinstance(value, dict) else repr(value)
 
 
@@ -220,5 +217,5 @@ def _format_arguments(arguments: tuple[Any, ...]) -> str:
 def _shorten(value: Any) -> str:
     text = f'bytes.fromhex("{value.hex()}")' if isinstance(value, bytes) else repr(value)
     if " " in text:
-        return textwrap.shorten(text, _MAX_VALUE_LENGTH, placeholder="…")
-    return text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + "…"
+        return textwrap.shorten(text, _MAX_SHOWN_CHARACTERS, placeholder="…")
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else text[:_MAX_SHOWN_CHARACTERS] + "…"

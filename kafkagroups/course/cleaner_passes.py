@@ -27,7 +27,7 @@ from kafkagroups.records.control import ControlType
 OFFSET_MAP_CLASSES = ("value", "tombstone")
 """The classes of records whose keys are in the offset map. The other classes are "marker" and "aborted"."""
 # The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
-_SHOP_LOG = "harbour/cleaning/{}/__consumer_offsets-38"
+_SHOP_LOG_PATTERN = "harbour/cleaning/{}/__consumer_offsets-38"
 _HANGING_OFFSET = 216
 _HANGING_PRODUCER = 77
 """The offset and the producer id of the record that `write_log_with_hanging_transaction` adds."""
@@ -55,8 +55,10 @@ class CleanerPass(NamedTuple):
 def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
     """Yield each record of a log with its class for the cleaner: "marker", "aborted", "tombstone" or "value".
 
-    A marker is the control record that ends a transaction. An aborted record is in a transaction that was aborted. Of
-    the other records, a record without a value is a "tombstone", and a record with a value is a "value".
+    - "marker": a control record that ends a transaction
+    - "aborted": a record in a transaction that was aborted
+    - "tombstone": another record without a value
+    - "value": another record with a value
 
     Parameters
     ----------
@@ -106,14 +108,13 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     """Repeat the three passes that the log cleaner of the shop's broker (Kafka 4.3.1) made, at the same times.
 
     Between pass 1 and pass 2, the broker wrote the ten records of day 12 (offsets 499 to 508). The broker's pass 3
-    removed the first eight of them, because they were superseded. The log was copied to data/harbour after pass 3, so
-    this function can append only the last two records. The logs of this function compare to the broker's as follows:
+    removed the first eight of the ten records. data/harbour contains the log after pass 3, so this function appends
+    only the last two records:
 
-    - before and after pass 2: the eight records are missing
-    - after pass 3: the same log
+    - before and after pass 2, this function's log lacks the eight records
+    - after pass 3, this function's log is equal to the broker's log
 
-    A pass stops where the active segment begins, and the next pass begins there. The active segment begins at offset
-    498 in pass 1, at 499 in pass 2 and at 509 in pass 3.
+    A pass ends where the active segment begins: at offset 498 in pass 1, 499 in pass 2 and 509 in pass 3.
 
     Parameters
     ----------
@@ -124,12 +125,12 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     -----
     Source: data/harbour/cleaning/server-lines.txt.
     """
-    last_copy = Path(find_data(_SHOP_LOG.format("after-clean-2")))
+    last_copy = Path(find_data(_SHOP_LOG_PATTERN.format("after-clean-2")))
     # The time of pass 1 in ms since 1970. Pass 2 began 11,451 ms later, and pass 3 began 17,528 ms later.
     first_pass_ms = 1_795_256_324_030
 
     before_1 = folder / "before-1"
-    shutil.copytree(find_data(_SHOP_LOG.format("before-clean")), before_1)
+    shutil.copytree(find_data(_SHOP_LOG_PATTERN.format("before-clean")), before_1)
     pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty_offset=0)
 
     before_2 = folder / "before-2"
@@ -156,8 +157,8 @@ def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     """Write the shop's log with one more record, which begins a transaction that never ends, and return the folder.
 
-    The transaction hangs: it has no marker. Its only record has offset 216, so the offset of each later record is one
-    larger than in the shop's log. Its producer id is 77. The segments have at most 8,000 bytes.
+    The transaction hangs: it has no marker. The added record has offset 216 and producer id 77. Each later record has
+    an offset that is one larger than in the shop's log. The segments have at most 8,000 bytes.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     """
     offset_shift = 0
     with LogWriter(folder, segment_bytes=8_000) as log:
-        for batch in open_log(find_data(_SHOP_LOG.format("before-clean"))):
+        for batch in open_log(find_data(_SHOP_LOG_PATTERN.format("before-clean"))):
             if batch.base_offset == _HANGING_OFFSET:
                 commits = [encode_commit("till-sync", 7)]
                 log.append(
@@ -184,8 +185,7 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
 def abort_transaction(log: Path, producer_id: int) -> Path:
     """Copy a log, append an abort marker for a hanging transaction, and return the folder of the copy.
 
-    The marker is in a new segment. So the new segment is the active segment, and the cleaner can clean all earlier
-    segments.
+    The marker is in a new segment, which is the active segment. So the cleaner can clean all earlier segments.
 
     Parameters
     ----------

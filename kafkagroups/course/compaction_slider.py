@@ -18,7 +18,7 @@ from kafkagroups.log.segments import open_log
 
 _ROW_LENGTH = 60
 """The number of offsets in one row of letters."""
-_RESULTS = {
+_LETTER_AND_REASON_BY_RESULT = {
     "value kept": ("V", "the newest record of its key"),
     "value gone": ("v", "the log has a newer record of its key"),
     "aborted gone": ("a", "its transaction was aborted"),
@@ -31,11 +31,12 @@ _RESULTS = {
     "marker gone": ("m", "a marker whose delete horizon has passed"),
     "unchanged": ("=", "in the active segment, or after the start of an open transaction"),
 }
-"""What a pass can do with a record: for each result, a letter and the reason.
+"""What a pass can do with a record. A result is the record's class (`classify_records`) and one of these words:
 
-A result consists of the class of the record (see `classify_records`) and what happened to the record. "set" means that
-the pass stored a delete horizon. "waits" (of a tombstone: "kept") means that the delete horizon has not passed. "gone"
-means that the record was removed; the letter is then in lower case. "unchanged" means that the pass did not reach it.
+- kept: the record stays
+- set: the record stays, and the pass stored a delete horizon
+- waits, or of a tombstone "kept": the record stays, because the delete horizon has not passed
+- gone: the record was removed (the letter is in lower case)
 """
 
 
@@ -82,25 +83,22 @@ def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
         f"  after   {_format_size(cleaner_pass.log_after)}",
         "",
     ]
-    for result, (letter, reason) in _RESULTS.items():
+    for result, (letter, reason) in _LETTER_AND_REASON_BY_RESULT.items():
         count = list(results.values()).count(result)
         if count:
             lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {count:>4}  {reason}")
     lines.append("")
-    letter_of_result = {result: letter for result, (letter, _) in _RESULTS.items()}
+    letter_by_result = {result: letter for result, (letter, _) in _LETTER_AND_REASON_BY_RESULT.items()}
     for first_offset in range(0, max(results) + 1, _ROW_LENGTH):
         offsets = range(first_offset, first_offset + _ROW_LENGTH)
-        row = "".join(letter_of_result[results[offset]] if offset in results else "·" for offset in offsets)
+        row = "".join(letter_by_result[results[offset]] if offset in results else "·" for offset in offsets)
         if row.strip("·"):
             lines.append(f"  {first_offset:>5}  {row}")
     return lines
 
 
 def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
-    """Return what the pass did with each record of the log.
-
-    The keys are the offsets of the records, and the values are the results (keys of `_RESULTS`).
-    """
+    """Return the result of each record (`_LETTER_AND_REASON_BY_RESULT`), by record offset."""
     horizons_before = _read_horizons(cleaner_pass.log_before)
     horizons_after = _read_horizons(cleaner_pass.log_after)
     records = list(classify_records(cleaner_pass.log_before))
@@ -127,7 +125,7 @@ def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
 
 
 def _describe_kept(record_class: str, horizon_before: int | None, horizon_after: int | None) -> str:
-    """Return what a pass did with a record that the pass kept: "kept", "set" or "waits"."""
+    """Return the word for a record that stays after a pass: "kept", "set" or "waits"."""
     if record_class not in ("tombstone", "marker") or horizon_after is None:
         return "kept"
     if horizon_before is None:

@@ -1,7 +1,7 @@
-"""The requests, commits and fetches of a recorded conversation, with the answers of two brokers.
+"""The requests, commits and fetches of a recorded conversation, with the answers of a real broker and our coordinator.
 
-A conversation is a recording of requests to a real broker and of this broker's responses. `play_conversation` sends the
-same requests to our coordinator (kafkagroups.coordinator), which is the second broker.
+A conversation is a recording of requests to a real broker and of the broker's responses. `play_conversation` sends the
+same requests to our coordinator (kafkagroups.coordinator).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = Any
 class Exchange(NamedTuple):
     """A request, the real broker's response, and our coordinator's response.
 
-    Lists in responses are sorted, because the two brokers may send the same items in different orders.
+    Lists in responses are sorted, because the order of the items makes no difference.
 
     Attributes
     ----------
@@ -75,8 +75,7 @@ class Fetch(NamedTuple):
     requested_partitions
         The names of the partitions that the request asks for, or "all" or "none".
     require_stable
-        The value of requireStable in the request: whether the client wants only stable offsets, i.e. an error if the
-        partition has a pending commit.
+        Whether the client wants an error for a partition that has a pending commit (requireStable in the request).
     broker_offsets, our_offsets
         The answers. For each partition: the offset, or the name of the error.
     """
@@ -169,7 +168,7 @@ def _format_topics(topics: Json) -> str:
 def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
     """Return the offsets in the response to an OffsetFetch, by group id.
 
-    In older versions, the response has only one group and does not contain the group id. The key is then "".
+    A response in an older version has only one group and no group id. The key is then "".
     """
     return {
         group.get("groupId", ""): {

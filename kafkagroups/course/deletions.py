@@ -19,7 +19,7 @@ _PRODUCER = 1
 
 
 class DeletionResult(NamedTuple):
-    """The result of `delete_while_pending`: the log, and the offset of orders-0 in three coordinators.
+    """The log and the offset of orders-0 after `delete_while_pending`. None means that there is no offset.
 
     Attributes
     ----------
@@ -28,10 +28,9 @@ class DeletionResult(NamedTuple):
     commit_error
         The error that the client of the commit received.
     live_offset
-        The offset that the coordinator returns at the end. In this field and the next two fields, None means that there
-        is no offset.
+        The offset that the coordinator returns at the end.
     loaded_offset
-        The offset that the coordinator returns after a restart, when it has loaded this log.
+        The offset that the coordinator returns after a restart, which loads this log.
     new_coordinator_offset
         The offset that the new coordinator of Kafka 4.x has after it has loaded this log.
     """
@@ -63,7 +62,7 @@ def delete_while_pending(cause: str, *, transactional: bool = True, commits_firs
     broker = start_broker(logs)
     if commits_first:
         broker.offset_commit(_GROUP, {_ORDERS_0: OffsetCommit(1)})
-    # While the logs hold back their answers, the replicas do not confirm the commit.
+    # Held answers stand for replicas that have not confirmed the commit.
     logs.holds_answers = not transactional
     pending_commit = {_ORDERS_0: OffsetCommit(41)}
     if transactional:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
-from kafkagroups.course.broker import SHOP, read_partition_lines, start_broker
+from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.group_events import Event, format_count
 from kafkagroups.course.log_lines import Lines, parse_partition
 from kafkagroups.errors import UsageError
@@ -109,7 +109,7 @@ class GroupLife:
                 self.group_id,
                 name,
                 tuple(topics),
-                SHOP,
+                SHOP_TOPICS,
                 tuple(protocols),
                 instance,
                 session_timeout_ms=round(session_s * 1000),

@@ -55,8 +55,8 @@ def _return_list_positions(records: Records, active_offset: int) -> list[int]:
 
 # Exercise `removed_by`: which pass removes a tombstone? The functions return the number of this pass (the first pass is
 # number 1), or None if no pass removes the tombstone.
-# `pass_times` contains the times of the passes after the tombstone was written. In the lesson, this parameter is named
-# `passes`. `retention` is Kafka's setting delete.retention.ms. All times have the same unit, for example milliseconds.
+# `pass_times` (in the lesson: `passes`) contains the times of the passes after the tombstone was written.
+# `retention` is Kafka's setting delete.retention.ms.
 # The first pass sets the delete horizon: the time of the first pass plus `retention`. The first later pass at or after
 # the delete horizon removes the tombstone.
 # `_find_removing_pass` is correct. The functions after it contain mistakes of learners.
@@ -157,8 +157,8 @@ EXERCISES = (
             "the first pass has the number 1, not 0": _count_from_0,
         },
     ),
-    # Exercise `cleaner_stops_at`: what is the first offset that a pass leaves unchanged? The log is the log that
-    # `course.write_log_with_hanging_transaction` writes.
+    # Exercise `cleaner_stops_at`: what is the first offset that a pass leaves unchanged? The log comes from
+    # `course.write_log_with_hanging_transaction`.
     Exercise(
         name="cleaner_stops_at",
         correct=207,
@@ -168,9 +168,9 @@ EXERCISES = (
             "Which segment contains the last stable offset? The pass ends where that segment begins.",
         ),
         known_mistakes={
-            "that is the last stable offset. A pass cleans whole segments: which segment contains this offset?": 216,
-            "the active segment begins at that offset; an open transaction stops the cleaner earlier": 474,
-            "the log ends at that offset; an open transaction stops the cleaner much earlier": 500,
+            "216 is the last stable offset. A pass cleans whole segments: which segment contains offset 216?": 216,
+            "the active segment begins at 474; an open transaction stops the cleaner earlier": 474,
+            "the log ends at 500; an open transaction stops the cleaner much earlier": 500,
         },
     ),
 )

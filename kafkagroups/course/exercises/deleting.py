@@ -40,8 +40,8 @@ class _RecordingLogs:
 
 # Exercise `tombstones`: which tombstones does the coordinator write when it deletes offsets of a group? The functions
 # return a text for each tombstone: the name of a partition, or "group" for the tombstone of the group.
-# `committed` contains the partitions that have a committed offset before the deletion. In the lesson, this parameter is
-# named `offsets`. `to_delete` contains the partitions whose offsets are deleted.
+# `committed` (in the lesson: `offsets`) contains the partitions that have a committed offset before the deletion.
+# `to_delete` contains the partitions whose offsets are deleted.
 # `_list_tombstones` is correct. The functions after it contain mistakes of learners.
 
 
@@ -73,12 +73,12 @@ def _delete_group_with_offsets_left(
 
 
 def _delete_simple_group(state: str, generation: int, committed: list[str], to_delete: list[str]) -> list[str]:
-    # A group with generation 0 is a simple group, which has no group record. With generation 1, it would have one.
+    # A simple group (generation 0, no group record) is treated like a group with a group record.
     return _list_tombstones(state, max(generation, 1), committed, to_delete)
 
 
 def _delete_group_with_members(state: str, generation: int, committed: list[str], to_delete: list[str]) -> list[str]:
-    # Only a group in the state Empty has no members.
+    # The group is treated as Empty, even if it has members.
     return _list_tombstones("Empty", generation, committed, to_delete)
 
 

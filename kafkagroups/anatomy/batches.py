@@ -12,7 +12,7 @@ from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.record_batch import HEADER_SIZE, VARLONG_BYTES, read_varint
+from kafkagroups.log.record_batch import HEADER_SIZE, MAX_VARLONG_BYTES, read_varint
 
 # For each field: Kafka's name, the character of the type in Python's module struct, and the meaning.
 _HEADER_FIELDS = (
@@ -75,7 +75,7 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
         length, end = read_varint(data, position)
         yield take_span(end, prefix + "length", "varint", length, "how many bytes of this record follow")
         yield take_span(position + 1, prefix + "attributes", "int8", data[position], "not used")
-        timestamp_delta, end = read_varint(data, position, VARLONG_BYTES)
+        timestamp_delta, end = read_varint(data, position, MAX_VARLONG_BYTES)
         yield take_span(end, prefix + "timestampDelta", "varlong", timestamp_delta, "ms after the base timestamp")
         offset_delta, end = read_varint(data, position)
         offset_meaning = f"the record's offset is {batch.base_offset + offset_delta}"

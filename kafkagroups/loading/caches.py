@@ -34,17 +34,17 @@ class Cache(ABC):
         self.dialect = dialect
         self.groups: dict[str, GroupParts] = {}
         self.orphans: dict[str, OrphanParts] = {}
-        self.partitions_of_groups: dict[str, list[int | None]] = {}
+        self.partitions_of: dict[str, list[int | None]] = {}
         """By group id: the partitions that contain records of the group. None is a log without a partition number."""
 
     def add(self, shard: Shard) -> None:
-        """Add the shard of a partition. This is the last step of the partition's load, and does not change the shard.
+        """Add the shard of a partition, the last step of the partition's load. The shard does not change.
 
         Raise LoadFailed or BadBytes if a broker's load of the partition would fail. After the error, the cache has the
         same content as the broker's cache after the failed load.
         """
         for group_id in shard.seen_group_ids:
-            partitions = self.partitions_of_groups.setdefault(group_id, [])
+            partitions = self.partitions_of.setdefault(group_id, [])
             # Only the last element can be this partition, because each shard is added once.
             if partitions[-1:] != [shard.partition]:
                 partitions.append(shard.partition)
@@ -65,10 +65,10 @@ class ClassicCache(Cache):
         super().__init__(dialect)
         self._has_separate_offset_cache = has_separate_offset_cache(dialect)
         self._offsets: dict[str, PartitionOffsets] = {}
-        """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups,
-        so this mapping is empty for newer versions."""
-        self._new_ids: dict[str, None] = {}
-        """The ids of the groups whose offsets were added to `_offsets` after the groups of the last shard."""
+        """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups.
+        For newer versions, this mapping is empty."""
+        self._ids_with_new_offsets: dict[str, None] = {}
+        """The ids of the groups whose offsets were added to `_offsets` since the last load that did not fail."""
 
     def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
@@ -77,12 +77,11 @@ class ClassicCache(Cache):
         if shard.failure is not None:
             raise shard.failure
         committed = self._offsets if self._has_separate_offset_cache else shard.offsets.committed
-        new_ids = self._new_ids if self._has_separate_offset_cache else committed
+        new_ids = self._ids_with_new_offsets if self._has_separate_offset_cache else committed
         committed_ids = [group_id for group_id in new_ids if group_id in committed]
-        self._new_ids = {}
+        self._ids_with_new_offsets = {}
         pending = pending_by_group(shard.offsets)
-        # A group exists if it has a group record, or committed or pending offsets. In Kafka 0.9 and 0.10.0, a group
-        # without a group record does not exist.
+        # A group exists if it has a group record. In all versions except 0.9 and 0.10.0, offsets are also enough.
         needs_group_record = self._has_separate_offset_cache and self.dialect.since(0, 9)
         ids_with_offsets = [] if needs_group_record else [*committed_ids, *_pending_ids(shard)]
         for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
@@ -93,9 +92,8 @@ class ClassicCache(Cache):
                 offsets = committed.get(group_id, {})
                 group_pending = {} if needs_group_record else pending.get(group_id, {})
                 self.groups[group_id] = GroupParts(group, offsets, group_pending)
-        # The last group record of a removed group is a tombstone. If another partition has loaded a group with the same
-        # id, the broker's load fails. From Kafka 0.10.1 on, the load does not fail if this partition has committed
-        # offsets of the group.
+        # The last group record of a removed group is a tombstone. The broker's load fails if another partition has
+        # loaded a group with the same id. Since 0.10.1, committed offsets in this partition prevent the failure.
         for group_id in shard.removed_groups:
             may_stay = group_id in committed and not self._has_separate_offset_cache
             if group_id in self.groups and not may_stay:
@@ -108,12 +106,12 @@ class ClassicCache(Cache):
         for group_id, offsets in shard.offsets.committed.items():
             all_offsets = self._offsets.setdefault(group_id, {})
             all_offsets.update(offsets)
-            self._new_ids[group_id] = None
+            self._ids_with_new_offsets[group_id] = None
             self.orphans[group_id] = OrphanParts(all_offsets, {})
             if group_id in self.groups:
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=all_offsets)
         for group_id, _ in shard.removed_offsets:
-            if not self._offsets.get(group_id, True):
+            if self._offsets.get(group_id) == {}:
                 del self._offsets[group_id]
                 del self.orphans[group_id]
 

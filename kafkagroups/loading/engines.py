@@ -1,4 +1,4 @@
-"""The two engines, readable and compiled: chooses an engine, and folds several logs with it.
+"""The readable and the compiled engine: chooses one of them, and folds several logs with it.
 
 A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
 a shard. The readable engine is in groups/fold.py; its name is "python". The compiled engine is in kernels/fold_log.py
@@ -93,8 +93,7 @@ class Engine:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
         with ThreadPoolExecutor(thread_count) as pool:
-            # The pool gets a new log only when it has at most as many logs as threads. So not all shards are in memory
-            # together.
+            # The pool has at most `thread_count` + 1 logs, so that not all shards are in memory together.
             futures: deque[Future[Shard]] = deque()
             for log in logs:
                 futures.append(pool.submit(self.fold, log, dialect, stop, count_bytes=count_bytes))
@@ -124,9 +123,9 @@ def create_observed_engine(observer: Observer) -> Engine:
 
 
 def choose_engine(name: str, total_size: int) -> Engine:
-    """Return the engine that has the name `name`. For "auto", the size of the logs decides.
+    """Return the engine that has the name `name`. For "auto", `total_size` decides: the size of all logs in bytes.
 
-    `total_size` is the size of all logs in bytes. Raise UsageError if no engine has this name, or if the name is
+    Raise UsageError if no engine has this name, or if the name is
     "compiled" and numba is not installed.
     """
     if name not in ENGINES:

@@ -26,8 +26,8 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when you first use it. After that, you always get the same object. Both engines give the same
-    groups. If you change a group, other loads of the same log do not contain the change.
+    A group is built when you first use it. After that, you always get the same object. If you change a group, other
+    loads of the same log do not contain the change.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Groups(Mapping[str, AnyGroup]):
         By group id: the partitions that contain records of the group but do not answer requests for the group. These
         records have no effect.
     partitions_of
-        By group id: all partitions that contain records of the group. Groups that no longer exist are included.
+        By group id: all partitions that contain records of the group, also of groups that no longer exist.
 
     Examples
     --------
@@ -68,10 +68,9 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def kafka_rules(self) -> str | None:
-        """The version whose rules this load used, or None if version `kafka` was itself compared with a broker.
+        """The version whose rules this load used; None if loads of version `kafka` were compared with a broker's loads.
 
-        - None: loads of version `kafka` were compared with loads of a broker.
-        - Another version: the nearest compared version, if it has the same rules as `kafka`.
+        - Another version than `kafka`: the nearest compared version, which has the same rules as `kafka`.
         - The same version as `kafka`: no compared version has the same rules. The rules come only from Kafka's source.
         """
         return dialect(self.coordinator, self.kafka).rules_of
@@ -85,13 +84,13 @@ class Groups(Mapping[str, AnyGroup]):
     def problems(self) -> list[str]:
         """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
         lines = []
-        serving_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
+        answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
             if loaded.damage:
                 lines.append(str(loaded.damage))
             if loaded.error:
-                serves_groups = partition in serving_partitions
-                lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, serves_groups))
+                answers_for_groups = partition in answering_partitions
+                lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, answers_for_groups))
         return lines
 
     def __getitem__(self, group_id: str) -> AnyGroup:
@@ -133,11 +132,10 @@ class Groups(Mapping[str, AnyGroup]):
         return members_frame(self.groups.values())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
-        """Yield the id and the parts of each group, in the order of the ids. No group is built.
+        """Yield the id and the parts of each group, in the order of the ids, without building further groups.
 
         The parts are a group without offsets (or its record), the committed offsets, and the pending commits
-        (groups/group_parts.py). If a group was already built, all three parts come from the built group. The tables are
-        made from the parts. If the compiled engine loaded the log, the offsets can still be in the engine's arrays.
+        (groups/group_parts.py). If a group was already built, all three parts come from the built group.
         """
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
@@ -148,14 +146,14 @@ class Groups(Mapping[str, AnyGroup]):
                 yield group_id, GroupParts(group, group.offsets, group.pending)
 
 
-def describe_failure(path: str, partition: int | None, kafka: str, error: str, serves_groups: bool = False) -> str:
+def describe_failure(path: str, partition: int | None, kafka: str, error: str, answers_for_groups: bool = False) -> str:
     """Return a message that says why the load of a partition fails.
 
-    `error` is the reason. `serves_groups` is true if the load fails at its last step, after the groups were added to
-    the cache. The broker then answers requests for these groups. Only the classic coordinator can fail at this step.
+    `error` is the reason. `answers_for_groups` is true if the load fails at its last step, after the groups were added
+    to the cache. The broker then answers requests for these groups. Only the classic coordinator can fail at this step.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
-    if serves_groups:
+    if answers_for_groups:
         return f"{message}. The load fails at its last step: this broker answers for the groups that it had loaded"
     return message
 
@@ -172,7 +170,7 @@ def collect_groups(
     `partition_count` is None if the topic's partition count is not known.
     """
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
-    answering_partitions = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
+    answering_partition_of = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
     return Groups(
         cache.dialect.coordinator,
         cache.dialect.kafka,
@@ -180,8 +178,8 @@ def collect_groups(
         loaded,
         KnownGroups(cache.groups, GroupParts.build),
         Orphans(orphans, OrphanParts.build),
-        _find_elsewhere(cache.partitions_of_groups, answering_partitions, partition_count),
-        cache.partitions_of_groups,
+        _find_elsewhere(cache.partitions_of, answering_partition_of, partition_count),
+        cache.partitions_of,
     )
 
 
@@ -199,30 +197,30 @@ def join_groups(loads: Sequence[Groups], path: str, partition_count: int | None 
         for group_id, partition_numbers in load.partitions_of.items():
             whole.partitions_of.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
-    answering_partitions = {group_id: parts.group.partition for group_id, parts in whole.parts()}
-    whole.elsewhere = _find_elsewhere(whole.partitions_of, answering_partitions, partition_count)
+    answering_partition_of = {group_id: parts.group.partition for group_id, parts in whole.parts()}
+    whole.elsewhere = _find_elsewhere(whole.partitions_of, answering_partition_of, partition_count)
     return whole
 
 
 def _find_elsewhere(
-    partitions_of_groups: dict[str, list[int | None]],
-    answering_partitions: Mapping[str, int | None],
+    partitions_of: dict[str, list[int | None]],
+    answering_partition_of: Mapping[str, int | None],
     partition_count: int | None,
 ) -> dict[str, list[int | None]]:
     """Return by group id the partitions that contain records of a group but do not answer requests for the group.
 
-    Groups without a partition of this kind are left out. `partitions_of_groups` maps a group id to all partitions that
-    contain records of the group. `answering_partitions` maps the id of each existing group to the partition that
+    A group without other partitions is left out. `partitions_of` maps a group id to all partitions that
+    contain records of the group. `answering_partition_of` maps the id of each existing group to the partition that
     answers. `partition_count` is None if the topic's partition count is not known.
     """
     elsewhere = {}
-    for group_id, partition_numbers in partitions_of_groups.items():
+    for group_id, partition_numbers in partitions_of.items():
         if len(partition_numbers) == 1 and not partition_count:
             continue
         # If the group does not exist and the count is not known, assume that the first partition answers.
         answering_partition = partition_numbers[0]
-        if group_id in answering_partitions:
-            answering_partition = answering_partitions[group_id]
+        if group_id in answering_partition_of:
+            answering_partition = answering_partition_of[group_id]
         elif partition_count and partition_numbers[0] is not None:
             answering_partition = partition_for(group_id, partition_count)
         other_partitions = [partition for partition in partition_numbers if partition != answering_partition]

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
     """A mapping of names to values.
 
-    `parts` has the parts of the value of each name. `build` is a function that makes a value from its parts.
+    `parts` has, for each name, the parts from which `build` makes the value.
     """
 
     def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:

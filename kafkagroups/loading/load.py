@@ -74,10 +74,7 @@ def load_logs(
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
-    """Add a shard to a cache, and return how much was read of the partition.
-
-    If a broker's load of the partition would fail, the result contains the error.
-    """
+    """Add a shard to a cache. Return a copy of `shard.loaded`, with the error if a broker's load would fail."""
     try:
         cache.add(shard)
     except (LoadFailed, BadBytes) as error:

@@ -8,11 +8,11 @@ from kafkagroups.log.log_to_clean import Progress
 
 
 class ByteProgress:
-    """A progress callback for the engines, which calls `report` with "loading", the bytes read, and `total`.
+    """Adds up the bytes that the engines read, and calls `report` with "loading", the sum, and `total`.
 
-    An engine calls this object with the number of bytes that it has read since its last call. If the compiled engine
-    hands a partition to the readable engine, both engines count the bytes of the partition. So the number of bytes read
-    is limited to `total`, the size of all logs in bytes.
+    An engine calls this object with the number of bytes that it has read since its last call. The sum is limited to
+    `total`, the size of all logs in bytes: if the compiled engine hands a partition to the readable engine, both
+    engines count the bytes of the partition.
     """
 
     def __init__(self, report: Progress, total: int) -> None:

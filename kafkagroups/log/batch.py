@@ -16,7 +16,7 @@ from kafkagroups.errors import BatchTooLarge, InvalidLog
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type
 from kafkagroups.log.frames import to_int64
 
-# The bits of a batch's attributes. CODEC is a mask of three bits, which contain the number of the compression codec.
+# The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.
 CODEC = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -26,10 +26,10 @@ LOG_APPEND_TIME = 0x08
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
 
-MAX_RECORDS = 2**20
-RECORD_BYTES = 256
-"""A compressed batch may have MAX_RECORDS records or `max_batch_bytes` / RECORD_BYTES records, whichever is more. Even
-a short record needs about RECORD_BYTES bytes of memory."""
+MIN_RECORD_LIMIT = 2**20
+MEMORY_BYTES_PER_RECORD = 256
+"""The limit of the records in a compressed batch is `max_batch_bytes` / MEMORY_BYTES_PER_RECORD, but at least
+MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
 class LogRecord(NamedTuple):
@@ -131,7 +131,7 @@ class Batch:
     @property
     def max_records(self) -> int:
         """The largest number of records that this batch may have if it is compressed."""
-        return max(MAX_RECORDS, self.max_batch_bytes // RECORD_BYTES)
+        return max(MIN_RECORD_LIMIT, self.max_batch_bytes // MEMORY_BYTES_PER_RECORD)
 
     @cached_property
     def content(self) -> bytes:
@@ -152,7 +152,7 @@ class Batch:
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
 
-        If the records cannot be read for another reason, nothing is raised here: `records` raises that error later.
+        If the records cannot be read for another reason, raise nothing: `records` raises this error later.
         """
         if not self.attributes & CODEC or self.count <= 0:
             return

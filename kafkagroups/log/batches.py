@@ -1,8 +1,8 @@
-"""Parsing a segment's bytes into batches of any magic, with a check of checksums.
+"""Parsing a segment's bytes into batches of any magic, with or without a check of the checksums.
 
 The magic is the number of a batch's format (batch.py). A frame (frames.py) says where a batch begins and ends, and
-whether the batch is whole. The parameter `file` is the path of the segment, which batches and errors contain; None if
-the path is not known. `max_batch_bytes` is the limit of a decompressed batch, in bytes (batch.py).
+whether the batch is whole. `file` is the path of the segment, for the batch and for messages; None if the path is not
+known. `max_batch_bytes` is the limit of a decompressed batch, in bytes (batch.py).
 """
 
 from __future__ import annotations

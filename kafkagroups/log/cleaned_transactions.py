@@ -1,9 +1,8 @@
 """The cleaner's open transactions: which batches were aborted, and which markers are unused.
 
 A pass is one run of the cleaner over a log (cleaner.py). A marker is the control record that commits or aborts a
-transaction. A marker is unused if the pass has read no data batch of its transaction, for example because earlier
-passes have removed all its batches. In the pass that removes the last of these batches, the marker is still used,
-because this pass reads the batch. An empty batch counts as a batch of the transaction, too.
+transaction. A marker is unused if the pass has read no data batch of the marker's transaction, for example because
+earlier passes have removed all data batches. An empty batch counts as a data batch.
 Source: CleanedTransactionMetadata.java (4.3.1).
 """
 
@@ -26,35 +25,35 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
         """The aborted transactions that begin after the current batch."""
-        self._has_aborted_data: dict[int, bool] = {}
-        """By producer id, for each open transaction that will be aborted: whether the pass has read a batch of it."""
-        self._committed: set[int] = set()
-        """The ids of the producers with an open transaction that will be committed, and of which a batch was read."""
+        self._has_data_by_aborted_producer: dict[int, bool] = {}
+        """By producer id, for each open transaction that will be aborted: whether the pass has read a data batch."""
+        self._committed_producers_with_data: set[int] = set()
+        """The producers of open transactions that will be committed and of which the pass has read a data batch."""
 
     def add_batch(self, batch: Batch) -> bool:
         """Add the next batch of the log. Return whether the batch is aborted data or an unused marker."""
         while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
             transaction = self._later_aborted.popleft()
-            self._has_aborted_data.setdefault(transaction.producer_id, False)
+            self._has_data_by_aborted_producer.setdefault(transaction.producer_id, False)
         if batch.is_control:
             return self._is_unused_marker(batch)
         if not batch.is_transactional:
             return False
-        if batch.producer_id in self._has_aborted_data:
-            self._has_aborted_data[batch.producer_id] = True
+        if batch.producer_id in self._has_data_by_aborted_producer:
+            self._has_data_by_aborted_producer[batch.producer_id] = True
             return True
-        self._committed.add(batch.producer_id)
+        self._committed_producers_with_data.add(batch.producer_id)
         return False
 
     def _is_unused_marker(self, batch: Batch) -> bool:
         marker_type = read_marker(batch)
         producer_id = batch.producer_id
         if marker_type is ControlType.ABORT:
-            has_data = self._has_aborted_data.pop(producer_id, False)
+            has_data = self._has_data_by_aborted_producer.pop(producer_id, False)
             return not has_data
         if marker_type is ControlType.COMMIT:
-            has_data = producer_id in self._committed
-            self._committed.discard(producer_id)
+            has_data = producer_id in self._committed_producers_with_data
+            self._committed_producers_with_data.discard(producer_id)
             return not has_data
         # The control record has another type, or an earlier pass has removed the marker from its batch.
         return False

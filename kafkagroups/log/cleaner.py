@@ -15,21 +15,20 @@ offset.
   changes. The first pass at or after the horizon removes the tombstones of the batch: they are expired.
 - Transactions: data of aborted transactions is removed immediately. A marker is the control record that ends a
   transaction. An unused marker (cleaned_transactions.py) gets a delete horizon like a tombstone.
-- Empty batches: a batch that loses all its records is removed, with three exceptions. An empty batch stays if the batch
-  contained the last data of an active producer (producer_state.py). A batch of a marker stays if the marker has the
-  newest epoch of an active producer, and the producer has no data in this epoch. The last batch below the first
-  uncleanable offset always stays.
+- Empty batches: a batch that loses all its records is removed, except
+  - a batch with the last data of an active producer (producer_state.py),
+  - the batch of a marker with the newest epoch of an active producer that has no data in this epoch,
+  - the last batch below the first uncleanable offset.
 - Bytes: a batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence,
-  leader epoch, codec and timestamp type. The base timestamp of a rewritten batch is the delete horizon. If the batch
-  has no delete horizon, the base timestamp is the timestamp of the first record. An empty batch has no codec, no
-  delete horizon and no base timestamp.
+  leader epoch, codec and timestamp type. Its base timestamp is the delete horizon; without a delete horizon, the
+  timestamp of the first record. An empty batch has no codec, no delete horizon and no base timestamp.
 - Old formats: messages of magic 0 and 1 (before Kafka 0.11) become batches of magic 2. The base offset of such a batch
   is the offset of the first record that stays.
 - Records without a key are removed. Records after the last offset of the map stay, except aborted data.
 
-Simpler than Kafka: Kafka's cleaner also limits the size of a group's index files, and splits a segment if the
-difference between its offsets does not fit into an int32. This module has no index files and does not split segments.
-So segments can begin at other offsets than Kafka's, but the records that stay are the same.
+Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
+offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are
+the same.
 Source (4.3.1): Cleaner.java; LogToClean.java; MemoryRecords.filterTo.
 """
 
@@ -81,7 +80,7 @@ class CleanerConfig:
         The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
         (`read_log`, log_to_clean.py).
     segment_bytes
-        The largest number of bytes that the segments of a group have together before the pass.
+        How many bytes the segments of a group have together at most, before the pass.
     map_entries
         The number of keys that fit into the offset map.
     producer_expiration_ms
@@ -101,7 +100,7 @@ class CleanerConfig:
 class LogSize:
     """The size of a log: counts of segments, batches and records, and the number of bytes.
 
-    A message of magic 0 or 1 that is not inside a wrapper counts as a batch. A wrapper counts as one batch.
+    In magic 0 and 1, each wrapper and each message outside a wrapper counts as one batch.
     """
 
     segments: int = 0
@@ -159,9 +158,9 @@ def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Comp
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
     record_filter = _build_record_filter(source, offset_map, config)
-    tombstone_limit_ms = _find_old_tombstone_limit(source, config)
+    old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
     read = make_reader("clean", to_clean, report, source.max_batch_bytes)
-    written = [_clean_group(group, out, read, record_filter, tombstone_limit_ms) for group in groups]
+    written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
     written += [_copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
     return Compaction(
         next_dirty_offset=next_dirty,
@@ -190,7 +189,7 @@ def _build_record_filter(source: LogToClean, offset_map: OffsetMap, config: Clea
     expiration_ms = config.producer_expiration_ms
     return RecordFilter(
         now_ms=now_ms,
-        horizon_ms=horizon_ms if horizon_ms <= MAX_INT64 else None,
+        new_horizon_ms=horizon_ms if horizon_ms <= MAX_INT64 else None,
         first_uncleanable=source.first_uncleanable,
         offset_map=offset_map,
         producers=find_active_producers(source.states, None if expiration_ms < 0 else now_ms - expiration_ms),
@@ -201,11 +200,9 @@ def _build_record_filter(source: LogToClean, offset_map: OffsetMap, config: Clea
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
     """Return the time limit (ms since 1970) for tombstones of the old formats, magic 0 and 1.
 
-    These formats have no delete horizon. Instead, the pass looks at the time at which the segment's file was last
-    modified. If this time is not after the limit, the pass removes the segment's tombstones of magic 0 and 1.
-
-    The limit comes from the last segment that an earlier pass has cleaned. It is the time at which this segment was
-    last modified, minus delete.retention.ms. The limit is 0 if no segment has been cleaned.
+    These formats have no delete horizon. Instead, the pass removes the tombstones of a segment whose file was last
+    modified at the limit or earlier. The limit is the time at which the last segment that an earlier pass has cleaned
+    was last modified, minus delete.retention.ms. It is 0 if no segment has been cleaned.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -218,12 +215,12 @@ def _clean_group(
     out: Path,
     read: Callable[[Segment], Iterator[Batch]],
     record_filter: RecordFilter,
-    tombstone_limit_ms: int,
+    old_tombstone_limit_ms: int,
 ) -> Segment:
     """Clean a group of segments and write one new segment, even if no record stays. Return the new segment.
 
     The new segment has the base offset of the group's first segment and the modification time of the group's last
-    segment. The function `read` returns the batches of a segment. `tombstone_limit_ms` is the result of
+    segment. The function `read` returns the batches of a segment. `old_tombstone_limit_ms` is the result of
     `_find_old_tombstone_limit`.
     """
     base_offset = group[0].base_offset
@@ -231,7 +228,7 @@ def _clean_group(
     target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), modified_ns)
     with open(target.path, "wb") as file:
         for segment in group:
-            keeps_old_tombstones = segment.modified_ns // 1_000_000 > tombstone_limit_ms
+            keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_tombstone_limit_ms
             for batch in read(segment):
                 content, record_count = filter_batch(batch, record_filter, keeps_old_tombstones)
                 file.write(content)

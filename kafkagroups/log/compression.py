@@ -7,8 +7,8 @@ Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed bytes (_
 chunks. Each chunk is an int32 length in bytes and a raw snappy block. Data without the 8 fixed bytes is one raw snappy
 block.
 
-A few bytes can be the compressed form of gigabytes. So `decompress` has a limit: it never uses much more memory than
-twice the limit.
+A few bytes can be the compressed form of gigabytes. So `decompress` has a limit, and never uses much more memory than
+twice this limit.
 Source: Compression.java (4.3.1); Lz4BlockInputStream.java (4.3.1); snappy-java's SnappyInputStream.
 """
 
@@ -25,8 +25,8 @@ import cramjam
 from kafkagroups.errors import BatchTooLarge, InvalidLog
 
 MAX_BATCH_BYTES = 256 * 1024 * 1024
-"""The default limit of a decompressed batch. The coordinators write batches of at most message.max.bytes (default: 1
-MiB), and these batches have at most a few MiB when they are decompressed."""
+"""The default limit of a decompressed batch. Normal batches are much smaller: the coordinators write batches of at most
+message.max.bytes (default: 1 MiB)."""
 
 
 class CompressionType(IntEnum):
@@ -54,13 +54,13 @@ _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 """The header of a gzip member (one compressed stream) with no name, no time and an unknown operating system."""
 _FIRST_PIECE_BYTES = 4096
 """The number of compressed bytes with which the decompression of a gzip member begins."""
-_LIKELY_RATIO = 8
-"""The first buffer for decompressed bytes has this many bytes for each compressed byte, and _EXTRA_BYTES more."""
-_EXTRA_BYTES = 4096
+_FIRST_BUFFER_RATIO = 8
+_FIRST_BUFFER_EXTRA_BYTES = 4096
+"""The first buffer has _FIRST_BUFFER_RATIO bytes for each compressed byte, and _FIRST_BUFFER_EXTRA_BYTES more."""
 _BUFFER_GROWTH = 4
 """Growth factor of a buffer that is too small for the decompressed bytes."""
 _END_MARK = os.urandom(16)
-"""The bytes after the end of a buffer. They change if the decompressed bytes do not fit into the buffer."""
+"""Random bytes after the end of a buffer. They change if the decompressed bytes do not fit into the buffer."""
 _int32 = struct.Struct(">i")
 _uint32_le = struct.Struct("<I")
 
@@ -137,10 +137,9 @@ def _compress_lz4_block(data: bytes) -> bytes:
 def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: int) -> bytes:
     """Decompress data with cramjam's module of a codec.
 
-    cramjam writes into a buffer, and fails if the buffer is too small. So the buffer starts small, and grows up to
-    `max_bytes`.
+    cramjam fails if the buffer is too small. So the buffer starts small, and grows up to `max_bytes`.
     """
-    size = min(_LIKELY_RATIO * len(data) + _EXTRA_BYTES, max_bytes)
+    size = min(_FIRST_BUFFER_RATIO * len(data) + _FIRST_BUFFER_EXTRA_BYTES, max_bytes)
     while (content := _decompress_if_it_fits(codec_module, data, size)) is None:
         if size == max_bytes:
             raise make_size_error(max_bytes)
@@ -177,8 +176,8 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
     """Decompress the member at a position, append its content to `out`, and return the position after the member.
 
-    If zlib gets more bytes than the member has, it copies the bytes after the member. So the first pieces are small.
-    Otherwise, many small members would take quadratic time.
+    zlib copies the bytes of a piece after the end of the member. So the first pieces are small: otherwise, many small
+    members would take quadratic time.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
     piece_bytes = _FIRST_PIECE_BYTES
@@ -216,7 +215,7 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
 def _decompress_snappy_block(block: bytes, bytes_left: int, max_bytes: int) -> bytes:
     """Decompress a raw block. The block begins with its decompressed size, which is checked before memory is allocated.
 
-    The earlier blocks have already used a part of `max_bytes`, and `bytes_left` is the rest.
+    `bytes_left` is the part of `max_bytes` that the earlier blocks have not used.
     """
     if cramjam.snappy.decompress_raw_len(block) > bytes_left:
         raise make_size_error(max_bytes)

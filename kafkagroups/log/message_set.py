@@ -55,15 +55,15 @@ def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_b
         max_batch_bytes=max_batch_bytes,
     )
     if attributes & CODEC:
-        # Only the inner messages of a wrapper contain its first offset. If the inner messages cannot be read,
-        # `batch.records` raises the error later. A Batch is frozen, so `base_offset` cannot be assigned directly.
+        # Only the inner messages contain the first offset. If they cannot be read, `batch.records` raises the error
+        # later. A Batch is frozen, so `base_offset` cannot be assigned directly.
         with suppress(InvalidLog):
             object.__setattr__(batch, "base_offset", batch.records[0].offset)
     return batch
 
 
 def decompress_content(batch: Batch) -> bytes:
-    """Return the messages in the wrapper; the message itself if it is not compressed.
+    """Return the bytes of the inner messages of a wrapper; the bytes of the message if it is not a wrapper.
 
     Raises InvalidLog if the wrapper cannot be decompressed, or if it is too large.
     """
@@ -95,7 +95,7 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     if not messages:
         raise InvalidLog("the compressed wrapper contains no message")
     first_offset = 0
-    # Some old clients did not set the offset of a wrapper. Then the offset is 0, and inner offsets are not relative.
+    # Some old clients did not set the offset of a wrapper: it is 0. The inner messages then have offsets in the log.
     if batch.magic == 1 and wrapper.offset != 0:
         last_inner_offset = messages[-1].offset
         first_offset = wrapper.offset - last_inner_offset
@@ -111,8 +111,7 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
     """Return an inner message with the offset and the timestamp that it has in the log.
 
-    `first_offset` is added to the offset of the message. `append_time` is the wrapper's log append time; None if the
-    wrapper does not have log append time.
+    `first_offset` is added to the offset of the message. `append_time` is the wrapper's log append time, or None.
     """
     offset = to_int64(first_offset + message.offset)
     if append_time is None or message.magic == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkagroups.errors import UsageError
 from kafkagroups.records.text import java_hash
 
-SMALLEST_INT32 = -(2**31)
+MIN_INT32 = -(2**31)
 
 
 def partition_for(group: str, partitions: int = 50) -> int:
@@ -41,6 +41,6 @@ def partition_for(group: str, partitions: int = 50) -> int:
     if partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     hash_code = java_hash(group)
-    if hash_code == SMALLEST_INT32:
+    if hash_code == MIN_INT32:
         return 0
     return abs(hash_code) % partitions

@@ -1,4 +1,4 @@
-"""A position in a log, up to which the log was read, and a batch found at a position.
+"""How far a log was read (`Position`), and a batch that was found in the log (`FoundBatch`).
 
 A reader of a growing log stores its position, and continues later at this position.
 """
@@ -20,8 +20,8 @@ class Position(NamedTuple):
     contains this batch. `byte` is where the batch ends, in bytes from the start of the file. `inode` identifies the
     file.
 
-    A position may contain only `next_offset`. A reader then searches the headers of the batches for this offset. The
-    reader does the same if the file has another inode now, because the cleaner has replaced the file.
+    A reader searches the headers of the batches for `next_offset` if the position contains only `next_offset`, or if
+    the file has another inode now because the cleaner has replaced the file.
     """
 
     next_offset: int

@@ -1,15 +1,15 @@
 """The producers of a log: active producers, open transactions and aborted transactions.
 
-A broker keeps this state in memory and in the transaction index. The state can be rebuilt from the log. A transaction
+A broker keeps this state in memory and in the transaction index. This module rebuilds it from the log. A transaction
 begins with a producer's first transactional batch. The transaction ends with the producer's marker, a control record of
 type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`).
 
 Two rules are different from Kafka's:
 
 - The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
-- A running broker stores a producer's epoch when it appends a marker. This module reads the log later, when the cleaner
-  may have emptied the control batch of the marker. So this module also takes the epoch from an empty control batch. The
-  epoch is the same, because the cleaner keeps an empty control batch only if the batch has the producer's newest epoch.
+- A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
+  cleaner has removed. The epoch is the same, because the cleaner keeps an empty control batch only if the batch has the
+  producer's newest epoch.
 
 Source (4.3.1): ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java.
 """
@@ -106,10 +106,9 @@ def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict
 
     `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active.
 
-    In a broker, a producer with an open transaction is active, even if its newest batch is old. This function leaves
-    out a producer whose newest batch is old, even if it has an open transaction. The cleaner, which calls this
-    function, still gives the same result: it uses an active producer only to keep the producer's newest batch, and a
-    pass does not clean the batches of an open transaction.
+    In a broker, a producer with an open transaction is active, even if its newest batch is old. Here, it is not. The
+    cleaner's result is the same: an active producer only keeps its newest batch, and a pass does not clean the batches
+    of an open transaction.
     """
     return {
         producer_id: state

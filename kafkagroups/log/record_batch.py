@@ -15,8 +15,8 @@ A batch consists of these fields:
 Varints and varlongs are integers of variable length. They are zigzag-encoded: 0, -1, 1, -2, … are stored as 0, 1, 2,
 3, … The CRC does not cover the fields before it: baseOffset, batchLength, partitionLeaderEpoch and magic. If bit 6 is
 set, baseTimestamp is the delete horizon, the time at which the log cleaner may remove the batch's tombstones. The
-timestamp of a record is baseTimestamp + timestampDelta, also if baseTimestamp is the delete horizon. If bit 3 is set,
-the timestamp of all records is maxTimestamp instead.
+timestamp of a record is maxTimestamp if bit 3 is set, and otherwise baseTimestamp + timestampDelta (even if bit 6 is
+set).
 Source: DefaultRecordBatch.java (4.3.1); DefaultRecord.java (4.3.1).
 """
 
@@ -42,7 +42,7 @@ CRC_FROM = 21
 """The CRC covers all bytes of a batch from this position on."""
 ATTRIBUTES_POSITION = 21
 """The position of the attributes in a batch."""
-_HEADER_TYPES = {
+_TYPE_BY_HEADER_FIELD = {
     "base_offset": INT64,
     "partition_leader_epoch": INT32,
     "attributes": INT16,
@@ -53,10 +53,10 @@ _HEADER_TYPES = {
     "producer_epoch": INT16,
     "base_sequence": INT32,
 }
-"""The types of the header's numbers that a caller of `encode_batch` chooses."""
-VARINT_BYTES = 5
+"""For the numbers of the header that a caller of `encode_batch` chooses."""
+MAX_VARINT_BYTES = 5
 """The largest number of bytes of a varint, which stores an int32."""
-VARLONG_BYTES = 10
+MAX_VARLONG_BYTES = 10
 """The largest number of bytes of a varlong, which stores an int64."""
 
 
@@ -143,15 +143,14 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None) -> tuple[LogRecord, int]:
     """Return the record that begins at the position `start` of `data`, and the position after the record.
 
-    `data` are the uncompressed records of the batch. `append_time` is the log append time, the timestamp of all records
-    of the batch; None if each record has its own timestamp.
+    `data` are the uncompressed records of the batch. If `append_time` is not None, it is the timestamp of all records.
     """
     length, position = read_varint(data, start)
     end = position + length
     if length < 0 or end > len(data):
         raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position} bytes")
     attributes = data[position]
-    timestamp_delta, position = read_varint(data, position + 1, VARLONG_BYTES)
+    timestamp_delta, position = read_varint(data, position + 1, MAX_VARLONG_BYTES)
     offset_delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
@@ -172,7 +171,7 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
         sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
     offset = batch.base_offset + offset_delta
     timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
-    # These sums rarely overflow, and to call `to_int64` for each record would take time.
+    # To save time, `to_int64` is called only if a sum overflows, which is rare.
     if offset > MAX_INT64 or offset < MIN_INT64 or timestamp > MAX_INT64 or timestamp < MIN_INT64:
         offset = to_int64(offset)
         timestamp = to_int64(timestamp)
@@ -193,7 +192,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     """Return a key or value, and the position after it.
 
     The length of the key or value is at `position`, before its bytes. A negative length means None. `end` is the
-    position after the record that contains the key or value.
+    position after the record.
     """
     length, position = read_varint(data, position)
     if length < 0:
@@ -203,11 +202,11 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + length], position + length
 
 
-def read_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tuple[int, int]:
+def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
     """Return the varint or varlong at a position, and the position after it.
 
-    `max_bytes` is VARINT_BYTES or VARLONG_BYTES. Raises IndexError if the data ends inside the varint, and InvalidLog
-    if the varint is longer than `max_bytes`.
+    `max_bytes` is MAX_VARINT_BYTES or MAX_VARLONG_BYTES. Raises IndexError if the data ends inside the varint, and
+    InvalidLog if the varint is longer than `max_bytes`.
     """
     byte = data[position]
     if byte < 0x80:
@@ -218,7 +217,7 @@ def read_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tu
         byte = data[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            value &= 0xFFFFFFFF if max_bytes == VARINT_BYTES else 0xFFFFFFFFFFFFFFFF
+            value &= 0xFFFFFFFF if max_bytes == MAX_VARINT_BYTES else 0xFFFFFFFFFFFFFFFF
             return (value >> 1) ^ -(value & 1), index + 1
         shift += 7
     raise InvalidLog(f"expected a varint of at most {max_bytes} bytes, found a longer varint")
@@ -268,8 +267,8 @@ def encode_batch(
 ) -> bytes:
     """Return the bytes of a batch of magic 2.
 
-    `attributes` are the bits of the batch, which contain the codec. Without records, the caller must set all four of
-    the following parameters. With records, the default of each one is a value from the records:
+    `attributes` are the bits of the batch, which contain the codec. The defaults of these parameters come from the
+    records. Without records, the caller must set all four:
 
     - `base_offset` and `base_timestamp`: the offset and the timestamp of the first record.
     - `last_offset`: the offset of the last record.
@@ -322,7 +321,7 @@ def _check_header(**numbers: int) -> None:
     """Raise UsageError if a number does not fit into its field of the header."""
     for name, number in numbers.items():
         try:
-            _HEADER_TYPES[name].check(number)
+            _TYPE_BY_HEADER_FIELD[name].check(number)
         except UsageError as error:
             raise error.prefix_field(name) from None
 

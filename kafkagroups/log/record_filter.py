@@ -33,14 +33,14 @@ from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 class RecordFilter:
     """What decides which records a pass keeps. A pass is one run of the cleaner.
 
-    `now_ms` is the time of the pass, in ms since 1970. `horizon_ms` is the delete horizon that the pass sets. It is
-    None if the horizon does not fit into an int64; then the pass sets no horizon. `first_uncleanable` is the Kafka
-    offset at which the cleaned part of the log ends. `offset_map` contains the newest offset of each key. `producers`
+    `now_ms` is the time of the pass, in ms since 1970. `new_horizon_ms` is the delete horizon that the pass sets; None
+    (no horizon) if the time does not fit into an int64. `first_uncleanable` is the Kafka offset at which the cleaned
+    part of the log ends. `offset_map` contains the newest offset of each key. `producers`
     are the active producers, by producer id. `transactions` are the transactions that are open at the current batch.
     """
 
     now_ms: int
-    horizon_ms: int | None
+    new_horizon_ms: int | None
     first_uncleanable: int
     offset_map: OffsetMap
     producers: Mapping[int, ProducerState]
@@ -53,24 +53,24 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
     The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
     0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
     """
-    can_discard = record_filter.transactions.add_batch(batch)
+    is_discardable = record_filter.transactions.add_batch(batch)
     horizon_ms = batch.delete_horizon_ms
     is_past_horizon = horizon_ms is not None and horizon_ms <= record_filter.now_ms
     kept_records: Sequence[LogRecord]
     if batch.is_control:
-        kept_records = () if can_discard and is_past_horizon else batch.records
-    elif can_discard:
+        kept_records = () if is_discardable and is_past_horizon else batch.records
+    elif is_discardable:
         kept_records = ()
     else:
         keeps_tombstones = not is_past_horizon if batch.magic >= 2 else keeps_old_tombstones
         offset_map = record_filter.offset_map
-        kept_records = [record for record in batch.records if _is_retained(record, offset_map, keeps_tombstones)]
+        kept_records = [record for record in batch.records if _is_kept(record, offset_map, keeps_tombstones)]
     if not kept_records:
-        content = _encode_empty_batch(batch) if _is_retained_empty(batch, record_filter) else b""
+        content = _encode_empty_batch(batch) if _is_kept_when_empty(batch, record_filter) else b""
         return content, 0
     # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
-    if horizon_ms is None and (can_discard or _contains_tombstone(kept_records)):
-        return _rewrite_batch(batch, kept_records, record_filter.horizon_ms), len(kept_records)
+    if horizon_ms is None and (is_discardable or _contains_tombstone(kept_records)):
+        return _rewrite_batch(batch, kept_records, record_filter.new_horizon_ms), len(kept_records)
     if batch.magic >= 2 and len(kept_records) == batch.count:
         return rebuild_bytes(batch), len(kept_records)
     return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
@@ -80,8 +80,8 @@ def _contains_tombstone(records: Sequence[LogRecord]) -> bool:
     return any(record.value is None for record in records)
 
 
-def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
-    """Return whether a record stays. All records after the last offset of the map stay."""
+def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
+    """Return whether a record stays. Records that the map does not cover stay."""
     if record.offset > offset_map.last_offset:
         return True
     if record.key is None or (record.value is None and not keeps_tombstones):
@@ -89,7 +89,7 @@ def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: boo
     return record.offset >= offset_map.get(record.key)
 
 
-def _is_retained_empty(batch: Batch, record_filter: RecordFilter) -> bool:
+def _is_kept_when_empty(batch: Batch, record_filter: RecordFilter) -> bool:
     """Return whether a batch stays although it loses all its records.
 
     The batch stays if a broker needs it for the state of an active producer, or if the batch is the last one below the

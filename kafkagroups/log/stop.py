@@ -11,7 +11,7 @@ from kafkagroups.log.segments import Log
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a reader stops: at an offset or at a time. If both are given, it stops at the one that comes first.
+    """Where a reader stops: at an offset or at a time. If both are given, the reader stops at whichever comes first.
 
     A batch is read as a whole or not at all. So the last batch that is read can contain offsets above `until_offset`.
 

@@ -8,9 +8,8 @@ name of the new segment is the base offset of its first batch.
 batch, and removes the later segments.
 Source (4.3.1): LogSegment.shouldRoll; LogSegment.recover; LogLoader.java; UnifiedLog.roll.
 
-Simpler than Kafka: a broker also writes index files and producer snapshots, rolls segments by time, and synchronizes
-files with the disk (fsync). This writer does none of these. A broker can still load the log, because a broker creates
-the missing files from the segments.
+Simpler than Kafka: this writer writes no index files and no producer snapshots, does not roll segments by time, and
+does not synchronize files with the disk (fsync). A broker can load the log, because it creates the missing files.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class LogWriter:
     """A log that is open for appending. The folder is created if needed, and an existing log is recovered first.
 
     `segment_bytes` is the largest number of bytes of a segment. Only a segment with a single batch can be larger.
-    `damage` is where the recovery cut the log; None if the recovery cut nothing. `next_offset` is the smallest Kafka
-    offset that the next batch can begin with. Close the writer at the end, or use it in a `with` statement.
+    `damage` is where the recovery cut the log; None if the recovery cut nothing. The next batch can begin at the Kafka
+    offset `next_offset` or above. Close the writer at the end, or use it in a `with` statement.
     """
 
     def __init__(self, folder: str | Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -99,18 +98,18 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
     Return the log's next Kafka offset, and the damage. The damage is None if nothing is damaged.
     """
     log = open_log(folder)
-    end_of_segment = dict.fromkeys(log.segments, 0)  # For each segment, the position after its last whole batch.
+    end_by_segment = dict.fromkeys(log.segments, 0)  # The position after the last whole batch.
     next_offset = log.start_offset
     for batch in log:
-        end_of_segment[batch.file or ""] = batch.position + batch.size
+        end_by_segment[batch.file or ""] = batch.position + batch.size
         next_offset = batch.next_offset
     kept_count = log.segments.index(log.damage.file) + 1 if log.damage else len(log.segments)
     for segment in log.segments[kept_count:]:
         os.remove(segment)
     for segment in log.segments[:kept_count]:
-        if os.path.getsize(segment) > end_of_segment[segment]:
-            os.truncate(segment, end_of_segment[segment])
-    last_base_offset = base_offset_of(log.segments[kept_count - 1])
+        if os.path.getsize(segment) > end_by_segment[segment]:
+            os.truncate(segment, end_by_segment[segment])
+    last_base_offset = base_offset_of(log.segments[kept_count - 1])  # The last segment can be empty.
     return max(next_offset, last_base_offset), log.damage
 
 

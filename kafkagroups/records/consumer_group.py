@@ -11,10 +11,9 @@ protocol has many records, so that the broker writes only the records that chang
     8       the current assignment: the partitions that each member has now
     16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
-A tombstone is a record with a null value. Records that are not tombstones can come in any order, because any of them
-creates the group. refusals.py lists the releases in which their order matters. The order of tombstones matters: the
-tombstone of a member must come before the tombstone of the member's group, because a coordinator refuses to delete a
-group that has members.
+A tombstone is a record with a null value. Other records can come in any order, because any of them creates the group
+(except in the releases that refusals.py lists). The tombstone of a member must come before the tombstone of the group,
+because a coordinator refuses to delete a group that has members.
 
 The group epoch is a number that increases with each change of the group. The epoch of a member is the group epoch that
 the member has reached.
@@ -39,8 +38,8 @@ class ConsumerGroupMetadataValue(Message):
     """Type 3: the group and its epoch.
 
     Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
-    or a topic of the group changes. A tombstone deletes the group. This tombstone comes after the tombstones of the
-    members and of the target assignment. `metadata_hash` was added in 4.1 and replaces the records of type 4.
+    or a topic of the group changes. A tombstone deletes the group. It comes after the tombstones of the members and of
+    the target assignment. `metadata_hash` was added in 4.1 and replaces the records of type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -110,12 +109,12 @@ class ConsumerGroupMemberMetadataValue(Message):
     """Type 5: a member and its subscription.
 
     Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
-    left. The member's tombstones of its current assignment (type 8) and its target assignment (type 7) come before the
-    tombstone of type 5.
+    left. It comes after the tombstones of the member's current assignment (type 8) and target assignment (type 7).
 
-    For a member that uses the new protocol, the value contains the tagged field `classic_member_metadata` with an
-    explicit null. If the tagged field is missing, Kafka's reader uses the default of the field: an empty struct. So a
-    missing field means that the member uses the classic protocol.
+    The tagged field `classic_member_metadata` says which protocol the member uses:
+
+    - null: the new protocol.
+    - a struct, or missing: the classic protocol. Kafka's default of a missing field is an empty struct.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")

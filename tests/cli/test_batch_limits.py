@@ -14,7 +14,7 @@ import kafkagroups as kg
 from kafkagroups.api import load_columns
 from kafkagroups.loading.snapshots import take_snapshot
 from kafkagroups.log import batch
-from kafkagroups.log.batch import MAX_RECORDS, LogRecord
+from kafkagroups.log.batch import MIN_RECORD_LIMIT, LogRecord
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.record_batch import encode_batch
@@ -169,15 +169,15 @@ def test_a_wrong_limit_is_the_callers_mistake(tmp_path):
 def test_very_many_tiny_records_are_too_large_too(engine, tmp_path):
     """A record needs memory, however short it is: 2 million records of 7 bytes are refused before they are parsed."""
     record = bytes.fromhex("0c000000010100")
-    payload = compress(CompressionType.ZSTD, record * (2 * MAX_RECORDS))
-    folder = write(tmp_path, commits(1, 0) + batch_of(payload, CompressionType.ZSTD, 2 * MAX_RECORDS, 1))
+    payload = compress(CompressionType.ZSTD, record * (2 * MIN_RECORD_LIMIT))
+    folder = write(tmp_path, commits(1, 0) + batch_of(payload, CompressionType.ZSTD, 2 * MIN_RECORD_LIMIT, 1))
     loaded = kg.load(folder, engine=engine).partitions[0]
-    assert loaded.batches == 1 and f"{2 * MAX_RECORDS} records" in loaded.damage.reason
+    assert loaded.batches == 1 and f"{2 * MIN_RECORD_LIMIT} records" in loaded.damage.reason
 
 
 def test_very_many_messages_in_a_wrapper_are_too_large_too(tmp_path, monkeypatch):
     """The number of messages in a wrapper is known only when they are parsed."""
-    monkeypatch.setattr(batch, "MAX_RECORDS", 1000)
+    monkeypatch.setattr(batch, "MIN_RECORD_LIMIT", 1000)
     wrapper = message(compress(CompressionType.GZIP, message(b"") * 1001), CompressionType.GZIP)
     folder = write(tmp_path, message(b"") + wrapper)
     loaded = kg.load(folder, "classic", "1.0.1", max_batch_bytes=100_000).partitions[0]

@@ -76,15 +76,15 @@ class Snapshot:
         path
             The path of the logs, as in `kafkagroups.load`.
         engine
-            "auto", "python" or "compiled": the engine for partitions that are not in this snapshot, or whose load has
-            failed. All other partitions are read with the engine that has read them before.
+            "auto", "python" or "compiled": the engine for new partitions and for partitions whose load has failed. All
+            other partitions are read with the engine that has read them before.
         max_batch_bytes
             The limit of a decompressed batch, as in `kafkagroups.load`.
 
         Raises
         ------
         UsageError
-            There is no log, or a log ends before the snapshot's next offset, so the snapshot is of another log.
+            There is no log, or a log ends before the snapshot's next offset (the snapshot is of another log).
         """
         logs = [log.limit_batches(max_batch_bytes) for log in open_logs(path)]
         return self.advance_logs(logs, engine=engine)
@@ -153,7 +153,7 @@ def take_snapshot(
 ) -> Snapshot:
     """Return a snapshot of all batches that are now in the logs at a path.
 
-    The parameters have the same meaning as in `kafkagroups.load`, and the function raises UsageError in the same cases.
+    The parameters and the errors are those of `kafkagroups.load`.
     """
     nothing_read = Snapshot(dialects.dialect(coordinator, kafka), {})
     return nothing_read.advance(path, engine=engine, max_batch_bytes=max_batch_bytes)

@@ -39,7 +39,7 @@ from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
 FORMAT = 5
-"""The number of the files' format. Files of format 4 or older contain pickles, so they are never opened."""
+"""The number of the format of a snapshot. Files of format 4 or older contain pickles, so they are never opened."""
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
 """The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""
@@ -71,8 +71,7 @@ def has_snapshot(folder: str | Path) -> bool:
 def state_file_name(partition: int | None, save_number: int, unique_part: str = "") -> str:
     """Return the name of the file that contains the state of a partition.
 
-    `unique_part` consists of hexadecimal digits, and no other file has it in its name. Spark needs this part, because
-    it can run a task twice, and each run needs its own file.
+    `unique_part` (hexadecimal digits) is for Spark, which can run a task twice: each run needs its own file.
     """
     parts = ("log" if partition is None else str(partition), str(save_number), unique_part, "state")
     return ".".join(filter(None, parts))
@@ -90,7 +89,7 @@ def prepare_folder(folder: Path) -> int:
         raise UsageError(f"{folder}: {error.strerror}") from None
     if _MANIFEST in names:
         return read_manifest(folder).save_number + 1
-    # If the first save crashed, the folder can contain `own_names` and state files, but no snapshot.json.
+    # After a crash in the first save, the folder can contain these files and state files, but no snapshot.json.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
     if any(not name.endswith(".state") and name not in own_names for name in names):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
@@ -146,14 +145,14 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_dialect(folder: Path, dialect: Dialect) -> None:
-    """Raise UsageError if another coordinator or another Kafka version has read the snapshot in a folder."""
+    """Raise UsageError if the snapshot in a folder is of another coordinator or Kafka version."""
     saved = read_manifest(folder).dialect
     if (saved.coordinator, saved.kafka) != (dialect.coordinator, dialect.kafka):
         raise UsageError(f"{folder}: this snapshot is of the {saved.coordinator} coordinator of Kafka {saved.kafka}")
 
 
 def _checksum(content: dict[str, Any]) -> int:
-    """Return the checksum of the content of `snapshot.json`. Spaces and line breaks of the file do not change it."""
+    """Return the checksum of the content of `snapshot.json`, written without spaces and line breaks."""
     return crc32c(write_json(content))
 
 

@@ -1,8 +1,8 @@
 """Readers of the JSON in a snapshot. Each reader returns a checked value, and refuses any other value.
 
-A reader is a function that receives a value of parsed JSON. If the value is not what the reader expects, the reader
-raises InvalidLog, whose `field` is the path of the wrong value. In this file, InvalidLog means that the JSON of a
-snapshot is wrong, not the log. A schema has a reader for each field of a JSON object.
+A reader is a function that receives a value of parsed JSON. For a wrong value, the reader raises InvalidLog, whose
+`field` is the path of the value. In this file, InvalidLog means that the JSON of a snapshot is wrong, not the log. A
+schema has a reader for each field of a JSON object.
 
 An object must have exactly the fields of its schema. So a file that was damaged, or that another program has written,
 is refused before any of its content is used.
@@ -25,9 +25,7 @@ Reader = Callable[[Any], T]
 Schema = Mapping[str, Reader[Any]]
 
 _SURROGATE_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
-r"""The escape of a surrogate, such as `\ud800`: half of a pair, which cannot be printed alone.
-
-A pair of two escapes is refused too, because `write_json` writes every character in UTF-8."""
+r"""The escape of a surrogate, such as `\ud800`. `write_json` never writes one, because it writes UTF-8."""
 
 
 def write_json(value: Any) -> bytes:
@@ -57,7 +55,7 @@ def read_object(value: Any, schema: Schema) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidLog(f"expected an object, found {describe(value)}")
     if value.keys() != schema.keys():
-        raise _refuse_fields(value, schema)
+        raise _make_fields_error(value, schema)
     fields = {}
     name = ""
     try:
@@ -69,7 +67,7 @@ def read_object(value: Any, schema: Schema) -> dict[str, Any]:
     return fields
 
 
-def _refuse_fields(value: dict[str, Any], schema: Schema) -> InvalidLog:
+def _make_fields_error(value: dict[str, Any], schema: Schema) -> InvalidLog:
     if missing := schema.keys() - value.keys():
         return InvalidLog("this field is missing", field=min(missing))
     return InvalidLog("this field is unknown", field=describe(min(value.keys() - schema.keys())))

@@ -12,19 +12,19 @@ from stat import S_ISREG
 from kafkagroups.errors import InvalidLog, UsageError
 
 ADVICE = "delete the snapshot and take a new one"
-MAX_REASON = 300
-"""The largest number of characters of a reason in a message, because a reason can quote the file's content."""
+MAX_REASON_LENGTH = 300
+"""In characters. A reason can quote the file's content."""
 
 
 @contextmanager
 def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
     """Open a file of a snapshot to read it. `content` is what the file contains, as a noun for messages.
 
-    Raise UsageError if the file cannot be opened or read. If the body of the `with` statement raises
-    InvalidLog, raise it again with the file's path and the advice to take a new snapshot.
+    Raise UsageError if the file cannot be opened or read. If the body of the `with` statement raises InvalidLog, add
+    the file's path and ADVICE to the error.
     """
     try:
-        # `open` would wait at a FIFO until a program writes to the FIFO, and a device may have no end.
+        # `open` could wait forever at a FIFO, and a device may have no end.
         if not S_ISREG(os.stat(path).st_mode):
             raise UsageError(f"{path}: expected a regular file")
         with open(path, "rb") as file:
@@ -34,7 +34,7 @@ def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
     except MemoryError:
         raise UsageError(f"{path}: not enough memory to read this file") from None
     except InvalidLog as error:
-        reason = error.reason if len(error.reason) <= MAX_REASON else f"{error.reason[:MAX_REASON]}…"
+        reason = error.reason if len(error.reason) <= MAX_REASON_LENGTH else f"{error.reason[:MAX_REASON_LENGTH]}…"
         raise InvalidLog(
             f"the {content} cannot be read: {reason}; {ADVICE}", file=str(path), field=error.field
         ) from None

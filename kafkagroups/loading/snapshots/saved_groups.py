@@ -83,20 +83,20 @@ _OWNERS: Schema = {
 }
 
 
-class _ModernTypes(NamedTuple):
-    """The types of the records that describe a member of a group, its assignment, and its target assignment."""
+class _MemberRecordTypes(NamedTuple):
+    """The record types of a member, of the member's assignment, and of the member's target assignment."""
 
     member: int
     assignment: int
     target: int
 
 
-_MODERN_TYPES = {
-    "consumer": _ModernTypes(5, 8, 7),
-    "share": _ModernTypes(10, 14, 13),
-    "streams": _ModernTypes(19, 22, 21),
+_RECORD_TYPES_BY_GROUP_TYPE = {
+    "consumer": _MemberRecordTypes(5, 8, 7),
+    "share": _MemberRecordTypes(10, 14, 13),
+    "streams": _MemberRecordTypes(19, 22, 21),
 }
-_TOPOLOGY_TYPE = 23
+_TOPOLOGY_RECORD_TYPE = 23
 
 
 def group_to_json(group: AnyGroup, dialect: Dialect) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def group_to_json(group: AnyGroup, dialect: Dialect) -> dict[str, Any]:
 def read_group(value: Any, partition: int | None, dialect: Dialect) -> AnyGroup:
     """Return the group of a JSON object. Raise InvalidLog if it is not the JSON of a group."""
     group_type = value.get("type") if isinstance(value, dict) else None
-    if dialect.coordinator == "new" and isinstance(group_type, str) and group_type in _MODERN_TYPES:
+    if dialect.coordinator == "new" and isinstance(group_type, str) and group_type in _RECORD_TYPES_BY_GROUP_TYPE:
         return _read_modern(value, group_type, partition, dialect)
     fields = read_object(value, _CLASSIC_GROUP)
     members = {member.member_id: member for member in fields.pop("members")}
@@ -133,22 +133,22 @@ def _member_to_json(member: Member) -> dict[str, Any]:
 @cache
 def _modern_schema(group_type: str, dialect: Dialect) -> Schema:
     """Return the schema of a consumer, share or streams group. Only a streams group has a topology."""
-    types = _MODERN_TYPES[group_type]
+    record_types = _RECORD_TYPES_BY_GROUP_TYPE[group_type]
     member: Schema = {
         "member_id": read_text,
-        "metadata": optional(_value_reader(types.member, dialect)),
-        "assignment": optional(_value_reader(types.assignment, dialect)),
+        "metadata": optional(_value_reader(record_types.member, dialect)),
+        "assignment": optional(_value_reader(record_types.assignment, dialect)),
         "member_epoch": read_int32,
         "state": optional(read_int8),
     }
-    topology: Schema = {"topology": optional(_value_reader(_TOPOLOGY_TYPE, dialect))}
+    topology: Schema = {"topology": optional(_value_reader(_TOPOLOGY_RECORD_TYPE, dialect))}
     return {
         "group_id": read_text,
         "type": choice_of(group_type),
         "group_epoch": read_int32,
         "assignment_epoch": read_int32,
         "members": list_of(lambda value: ModernMember(**read_object(value, member))),
-        "targets": map_of(_value_reader(types.target, dialect)),
+        "targets": map_of(_value_reader(record_types.target, dialect)),
         "validated_topology_epoch": read_int32,
         "owners": lambda value: Owners(**read_object(value, _OWNERS)),
         **(topology if group_type == "streams" else {}),
@@ -194,7 +194,7 @@ def _numbered_to_json(numbered: dict[int, Any]) -> list[Any]:
 
 
 def _value_to_json(value: Message | None, dialect: Dialect) -> dict[str, Any] | None:
-    # The values of all record types above 2 have version 0.
+    # All values of record types above 2 have version 0.
     return None if value is None else to_json(value, 0, dialect.version)
 
 

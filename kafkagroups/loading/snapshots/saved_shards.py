@@ -65,7 +65,7 @@ def shard_to_json(shard: Shard) -> dict[str, Any]:
     simple_ids = [group_id for group_id, group in shard.groups.items() if group == Group(group_id, shard.partition)]
     return content | {
         "simple_groups": simple_ids,
-        "groups": [group_to_json(group, shard.dialect) for group in _find_decoded_groups(shard, simple_ids)],
+        "groups": [group_to_json(group, shard.dialect) for group in _find_groups_for_json(shard, simple_ids)],
         "removed_groups": list(shard.removed_groups) if isinstance(shard, ClassicShard) else [],
         "offsets": _offsets_to_json(shard.offsets) if isinstance(shard.offsets, Offsets) else None,
     }
@@ -80,7 +80,7 @@ def read_shard(content: Any, partition: int | None, dialect: Dialect, *, has_arr
         "simple_groups": list_of(read_text),
         "groups": list_of(lambda value: read_group(value, partition, dialect)),
         "removed_groups": list_of(read_text),
-        "offsets": exactly(None) if has_arrays else _read_int64s,
+        "offsets": exactly(None) if has_arrays else _read_offsets,
     }
     fields = read_object(content, schema)
     shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
@@ -96,8 +96,8 @@ def read_shard(content: Any, partition: int | None, dialect: Dialect, *, has_arr
     return shard
 
 
-def _find_decoded_groups(shard: Shard, simple_ids: Iterable[str]) -> list[AnyGroup]:
-    """Return the groups that are saved as JSON: not simple groups, and not the records that are saved in arrays."""
+def _find_groups_for_json(shard: Shard, simple_ids: Iterable[str]) -> list[AnyGroup]:
+    """Return the groups that are saved as JSON: all except simple groups, and except records in arrays."""
     groups = shard.groups.copy()
     for group_id in simple_ids:
         del groups[group_id]
@@ -118,7 +118,7 @@ def _loaded_to_json(loaded: LoadedPartition) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """Return a text for a message. Bytes of a file's path that are not UTF-8 become `\\udcff`."""
+    """Return a text for a message. A byte of a path that is not UTF-8 becomes six characters, such as `\\udcff`."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -150,7 +150,7 @@ def _groups_to_json(groups: dict[str, PartitionOffsets]) -> dict[str, list[list[
     }
 
 
-def _read_int64s(value: Any) -> Offsets:
+def _read_offsets(value: Any) -> Offsets:
     """Return the offsets of a shard that the readable engine made."""
     fields = read_object(value, {"committed": map_of(_read_rows), "pending": list_of(_read_producer)})
     offsets = Offsets()
@@ -170,9 +170,9 @@ def _read_rows(value: Any) -> PartitionOffsets:
 
 
 def _read_row(row: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
-    if not isinstance(row, list) or len(row) != len(_ROW):
-        raise InvalidLog(f"expected the {len(_ROW)} fields of an offset, found {describe(row)}")
-    fields: list[Any] = [read(value) for read, value in zip(_ROW, row, strict=True)]
+    if not isinstance(row, list) or len(row) != len(_ROW_READERS):
+        raise InvalidLog(f"expected the {len(_ROW_READERS)} fields of an offset, found {describe(row)}")
+    fields: list[Any] = [read(value) for read, value in zip(_ROW_READERS, row, strict=True)]
     return TopicPartition(*fields[:2]), OffsetAndMetadata(*fields[2:])
 
 
@@ -190,7 +190,7 @@ def _read_topic_id(value: Any) -> str:
     raise InvalidLog(f"expected a topic id, found {describe(value)}")
 
 
-_ROW = (
+_ROW_READERS = (
     read_text,
     read_int32,
     read_int64,
@@ -202,5 +202,5 @@ _ROW = (
     read_int64,
     read_int64,
 )
-"""The readers of a row: the fields of TopicPartition, and then those of OffsetAndMetadata."""
+"""The fields of TopicPartition, and then those of OffsetAndMetadata."""
 _read_row_list = list_of(_read_row)

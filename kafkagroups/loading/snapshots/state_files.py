@@ -4,9 +4,9 @@ The JSON contains the coordinator, the Kafka version, the partition, the shard (
 shape of each array. The arrays follow in the same order, without bytes between them. Their numbers are little-endian.
 Only shards of the compiled engine have arrays (kernels/saved.py).
 
-`snapshot.json` (files.py) contains the size and the checksum of each file. A file that was damaged, or replaced by a
-file of another snapshot, is refused before it is parsed. Anyone can write a file with the right checksum. Therefore
-everything in the file is checked before it is used, and nothing in it can run code.
+`snapshot.json` (files.py) contains the size and the checksum of each file. So a file that was damaged, or replaced by a
+file of another snapshot, is refused before it is parsed. Somebody can prepare a file with the right checksum. So all
+content is checked before it is used, and nothing in it can run code.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from kafkagroups.records.dialects import Dialect
 if TYPE_CHECKING:
     from kafkagroups.kernels.arrays import Array
 
-_ITEM_BYTES = {"<i8": 8, "|u1": 1}
-"""The types of the arrays, as numpy names them, and the number of bytes of one number."""
-_ARRAY: Schema = {"dtype": choice_of(*_ITEM_BYTES), "shape": list_of(read_count)}
+_ITEM_BYTES_BY_DTYPE = {"<i8": 8, "|u1": 1}
+"""How many bytes a number has, by numpy's name of its type."""
+_ARRAY: Schema = {"dtype": choice_of(*_ITEM_BYTES_BY_DTYPE), "shape": list_of(read_count)}
 
 
 class SavedState(NamedTuple):
@@ -105,7 +105,7 @@ def read_state(folder: Path, saved: SavedState, partition: int | None, dialect: 
             "kafka": exactly(dialect.kafka),
             "partition": exactly(partition),
             "arrays": map_of(lambda value: read_object(value, _ARRAY)),
-            "shard": lambda value: value,
+            "shard": lambda value: value,  # read_shard checks it.
         }
         content = read_object(parse_json(line), schema)
         arrays = _split(array_bytes, content["arrays"])
@@ -130,7 +130,7 @@ def _read_rest(file: BufferedReader, size: int) -> bytearray:
 
 def _split(array_bytes: bytearray, headers: Mapping[str, dict[str, Any]]) -> dict[str, Array]:
     """Return the arrays in the bytes after the JSON. `headers` has the type and the shape of each array, in order."""
-    sizes = [_ITEM_BYTES[header["dtype"]] * prod(header["shape"]) for header in headers.values()]
+    sizes = [_ITEM_BYTES_BY_DTYPE[header["dtype"]] * prod(header["shape"]) for header in headers.values()]
     if sum(sizes) != len(array_bytes):
         raise InvalidLog(f"expected {sum(sizes)} bytes of arrays, found {len(array_bytes)}", field="arrays")
     if not headers:

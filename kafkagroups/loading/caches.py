@@ -68,7 +68,7 @@ class ClassicCache(Cache):
         """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups.
         For newer versions, this mapping is empty."""
         self._ids_with_new_offsets: dict[str, None] = {}
-        """The ids of the groups whose offsets were added to `_offsets` since the last load that did not fail."""
+        """The ids of the groups whose offsets were added to `_offsets` since groups were last added."""
 
     def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)

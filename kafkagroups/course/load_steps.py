@@ -113,7 +113,7 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
 
 
 def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
-    """Return the superseded and deleted records. Keys: their offsets. Values: the offset of the newer record."""
+    """Return the offsets of superseded and deleted records, each with the offset of the newer record."""
     replacing_fates = (Fate.SUPERSEDED, Fate.DELETED)
     return {event.record_offset: event.cause_offset for event in events if event.fate in replacing_fates}
 

@@ -115,7 +115,7 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     if isinstance(record.key, OFFSET_KEYS):
         partition = f"{record.key.topic}-{record.key.partition}"
         producer = batch.producer_id if batch.is_transactional else None
-        # The value of a tombstone is None, so a tombstone has no committed offset.
+        # The value of a tombstone is None, so it has no offset (or generation, in a group record).
         offset = getattr(record.value, "offset", None)
         return Line(log_record.offset, "offset", record.key.group, partition, offset, producer)
     if isinstance(record.key, GroupMetadataKey):

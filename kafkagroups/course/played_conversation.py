@@ -166,7 +166,7 @@ def _format_request(line: Json) -> str:
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
     different_codes = dict.fromkeys(_find_error_codes(line["response"]))
     errors = [Errors(code).name for code in different_codes]
-    # After more than 200 ms, the broker delayed the response on purpose, for example until a rebalance.
+    # After more than 200 ms, the broker delayed the response on purpose, for example until all members had joined.
     delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
     return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"

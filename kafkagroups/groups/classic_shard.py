@@ -38,7 +38,7 @@ class ClassicShard(Shard):
 
     `removed_groups` are the ids of the groups whose last group record is a tombstone, in the order of the tombstones.
     `removed_offsets` are the keys of offset tombstones, as pairs (group id, topic partition). The pairs are stored only
-    for a separate offset cache, where a tombstone also deletes an offset from another partition's log.
+    for a separate offset cache, where a tombstone also deletes an offset that came from another partition's log.
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)

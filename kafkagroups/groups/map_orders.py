@@ -3,7 +3,7 @@
 Each map has buckets. The hash of a key decides the key's bucket, and the map is iterated bucket by bucket.
 
 - Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. The number of buckets is
-  doubled when there are entries for more than 3/4 of the buckets (up to Scala 2.12), or for 3/4 (Scala 2.13).
+  doubled when entries > 3/4 * buckets (up to Scala 2.12) or entries >= 3/4 * buckets (Scala 2.13).
 - Up to Scala 2.12 the buckets are iterated from the last to the first. In a bucket, the newest entry is first.
 - In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
   own builds use Scala 2.13 since 2.6.

@@ -84,7 +84,7 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
 
 
 def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics in the given subscriptions; None if a subscription cannot be decoded."""
+    """Return the topics in these subscriptions; None if a subscription cannot be decoded."""
     topics: set[str] = set()
     for data in subscriptions:
         try:

@@ -129,10 +129,7 @@ class NewShard(Shard):
             del self.groups[group_id]
 
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        """Return whether a record of a group of type `group_type` converts `group` into a group of this type.
-
-        Only a simple group (it has no protocol type and no members) can be converted.
-        """
+        """Return whether a record of a `group_type` group converts `group`, which must be a simple group."""
         return (
             isinstance(group, Group)
             and group.is_simple

@@ -70,8 +70,8 @@ class Owners:
     task number. `active` contains the id of the process that runs the task. `standby` contains the ids of the processes
     that copy the task's state. `warmup` contains the ids of the processes that prepare to run the task.
 
-    `claim_by_member` has the claim of each member. `claim_by_place` has the claim that got a place last. Both only save
-    time, and are empty in a copy.
+    `claim_by_member` has the claim of each member id. `claim_by_place` has the newest claim of each place. Both only
+    save time, and are empty in a copy.
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Owners:
             refuses_second_owner = SECOND_OWNER.applies_to(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, claim, refuses_second_owner)
-                claim.is_renewable &= not refuses_second_owner or _are_full(topics)
+                claim.is_renewable &= not refuses_second_owner or _have_no_empty_entry(topics)
             self.claim_by_member[member_id] = claim
         elif process_id is None:
             # A streams member's record (type 19) contains the process. Without the record, Kafka stores no owner.
@@ -114,7 +114,7 @@ class Owners:
                 self._add_tasks(active, process_id)
                 self._add_copies("standby", standby, process_id, claim)
                 self._add_copies("warmup", warmup, process_id, claim)
-                claim.is_renewable &= all(map(_are_full, (active, standby, warmup)))
+                claim.is_renewable &= all(map(_have_no_empty_entry, (active, standby, warmup)))
             self.claim_by_member[member_id] = claim
 
     def remove_assignment(
@@ -279,7 +279,7 @@ def _copy_processes(copies: Copies) -> Copies:
     }
 
 
-def _are_full(entries: Iterable[Any]) -> bool:
+def _have_no_empty_entry(entries: Iterable[Any]) -> bool:
     """Return whether each topic has partitions, or each subtopology has tasks."""
     return all(entry.partitions for entry in entries)
 

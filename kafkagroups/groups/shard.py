@@ -55,7 +55,7 @@ def ignore_bytes(count: int, /) -> None:
 class Shard(ABC):
     """What one partition's log contains, as one coordinator reads it.
 
-    The last step of the load comes later: loading/caches.py builds the coordinator's groups from the shards.
+    After the shards are read, loading/caches.py builds the coordinator's groups from them.
 
     `partition` is None if the log's folder has no partition number. `dialect` contains the reading rules of the
     coordinator's version. `offsets` are the offsets of all groups, also of groups that the coordinator does not have.

@@ -26,9 +26,10 @@ _PENDING_FIELDS = ("producer_id", "offset", "metadata")
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
     """Return the differences between two loads: `{"groups": {…}, "offsets": {…}, "pending": {…}}`.
 
-    "groups" has a pair for each group id that differs. "offsets" and "pending" have, for each group id, a pair for each
-    topic partition that differs. A pair is a list: the value in the first load, then the value in the second load. The
-    values have the form of `load --json`.
+    A pair is a list: the value in the first load, then the value in the second load, in the form of `load --json`.
+
+    - "groups" has a pair for each group id that differs.
+    - "offsets" and "pending" have a dict for each group id. The dict has a pair for each topic partition that differs.
     """
     groups = {}
     offsets = {}

@@ -189,6 +189,7 @@ EXERCISES = (
             "A merge compares the positions of all lines. When does the classic coordinator compare an X?",
             "At M. The coordinator then compares X with the cached offset. After a tombstone, no offset is cached.",
         ),
+        # Only the tests use these: for each value, `find_mistake` must return its key.
         known_mistakes={
             "use only the letters C, X, T, M, A": "CXKM",
             "use at most 4 letters": "CXXTM",

@@ -257,9 +257,9 @@ class Fates(Observer):
                 entry.fate = Fate.WINS
             else:
                 _ignore(entry, _NOT_REACHED)
-        elif self._contains_offset_of(entry, group.offsets):
+        elif self._is_stored_in(entry, group.offsets):
             entry.fate = Fate.WINS
-        elif any(self._contains_offset_of(entry, offsets) for offsets in group.pending.values()):
+        elif any(self._is_stored_in(entry, offsets) for offsets in group.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
@@ -270,17 +270,17 @@ class Fates(Observer):
         is_group_record = entry.key is None
         if is_group_record:
             _ignore(entry, _NOT_REACHED)
-        elif self._contains_offset_of(entry, orphan.offsets):
+        elif self._is_stored_in(entry, orphan.offsets):
             entry.fate = Fate.HIDDEN
             entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
-        elif any(self._contains_offset_of(entry, offsets) for offsets in orphan.pending.values()):
+        elif any(self._is_stored_in(entry, offsets) for offsets in orphan.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
             _ignore(entry, _NOT_REACHED)
 
-    def _contains_offset_of(self, entry: RecordFate, offsets: ReadOnlyOffsets) -> bool:
-        """Return whether the stored offset of the entry's topic partition comes from the record of this entry."""
+    def _is_stored_in(self, entry: RecordFate, offsets: ReadOnlyOffsets) -> bool:
+        """Return whether `offsets` contains the offset from the record of this entry."""
         offset = None if entry.key is None else offsets.get(entry.key)
         return offset is not None and self._find_entry(offset) is entry
 

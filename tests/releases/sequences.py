@@ -37,7 +37,7 @@ SUBSCRIPTIONS = (
     b"",
     bytes.fromhex("0000ffffffff"),
 )
-GROUP_TYPE_BY_RECORD_TYPE = {"consumer": (3, 4, 5, 6, 7, 8, 8, 8, 16), "share": (9, 10, 11, 12, 13, 14, 14, 15)} | {
+GROUP_TYPES = {"consumer": (3, 4, 5, 6, 7, 8, 8, 8, 16), "share": (9, 10, 11, 12, 13, 14, 14, 15)} | {
     "streams": (17, 19, 19, 20, 21, 22, 22, 22, 23)
 }
 """The record types of each kind of group. A type that appears twice here is chosen twice as often."""
@@ -90,7 +90,7 @@ class _Sequence:
         self.transactions = random.choice((0.0, 0.2))
         self.foreign = random.choice((0.0, 0.0, 0.05, 0.3))
         """How often a record belongs to another kind of group."""
-        kinds = (*GROUP_TYPE_BY_RECORD_TYPE, "classic", "offsets")
+        kinds = (*GROUP_TYPES, "classic", "offsets")
         self.kinds = {group: random.choice(kinds) for group in GROUPS}
         self.groups = random.choice((("g",), ("g",), GROUPS))
 
@@ -110,7 +110,7 @@ class _Sequence:
         group = self.random.choice(self.groups)
         kind = self.kinds[group]
         if self.random.random() < self.foreign:
-            kind = self.random.choice((*GROUP_TYPE_BY_RECORD_TYPE, "classic", "offsets"))
+            kind = self.random.choice((*GROUP_TYPES, "classic", "offsets"))
         number = self._type_of(kind)
         key = self._key(number, group)
         value = None
@@ -136,7 +136,7 @@ class _Sequence:
             return self.random.choice((1, 1, 1, 1, 1, 0))
         if kind == "classic" or chance < 0.1:
             return 2 if self.random.random() < 0.6 else 1
-        return self.random.choice(GROUP_TYPE_BY_RECORD_TYPE[kind])
+        return self.random.choice(GROUP_TYPES[kind])
 
     def _key(self, number: int, group: str) -> Message:
         kind = RECORD_TYPES[number].key

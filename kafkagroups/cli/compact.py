@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # All names except these four are parameters of `compact`. "run" is the name of this function.
+    # All names except these four are parameters of `compact`. "run" is in `args` too (cli/__init__.py).
     config = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
     with progress_bar() as progress:
         compaction = compact(args.path, args.out, progress=progress, **config)

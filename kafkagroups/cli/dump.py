@@ -60,7 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the Kafka version that reads and prints the records (default: {NEWEST_TOOL})",
     )
     parser.add_argument(
-        "--from", dest="first", type=options.parse_number, metavar="N", help="only records whose offset is N or more"
+        "--from",
+        dest="first_offset",
+        type=options.parse_number,
+        metavar="N",
+        help="only records whose offset is N or more",
     )
     parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
@@ -79,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(None, args.kafka)
-    filters = (args.group, args.type, args.first, args.until, args.until_time)
+    filters = (args.group, args.type, args.first_offset, args.until, args.until_time)
     is_filtered = any(value is not None for value in filters)
     if args.format != "text" and (args.json or is_filtered):
         raise UsageError(
@@ -135,13 +139,13 @@ def _parse_type(text: str | None) -> int | None:
     """Return the number of the record type in --type. None means that the option is not given."""
     if text is None:
         return None
-    number_of_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
-    if text in number_of_name:
-        return number_of_name[text]
+    number_by_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
+    if text in number_by_name:
+        return number_by_name[text]
     try:
         return parse_whole_number(text)
     except UsageError:
-        raise UsageError(f"--type: expected a number or one of {', '.join(number_of_name)}, found {text!r}") from None
+        raise UsageError(f"--type: expected a number or one of {', '.join(number_by_name)}, found {text!r}") from None
 
 
 def _print_log(
@@ -151,7 +155,7 @@ def _print_log(
 
     `wanted_type` is the number of the only record type to print; None means all types.
     """
-    selects_records = args.group or wanted_type is not None or args.first is not None
+    selects_records = args.group or wanted_type is not None or args.first_offset is not None
     next_offset = log.start_offset
     for batch in batches_until(log, Stop(args.until, args.until_time)):
         next_offset = batch.next_offset
@@ -183,7 +187,7 @@ def _format_records(
 ) -> Iterator[str]:
     """Yield a line for each selected record of a batch. Append the decoding errors to `errors`."""
     for log_record in batch.records:
-        if args.first is not None and log_record.offset < args.first:
+        if args.first_offset is not None and log_record.offset < args.first_offset:
             continue
         decoded = _decode_record(batch, log_record, dialect)
         record = decoded.record

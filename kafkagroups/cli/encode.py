@@ -66,7 +66,7 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
         # from_json needs a value version, so add one if the row has none.
         row = {**row, "value": {"version": written_version, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
-        # The row is a tombstone, its value is hex text, or the row is wrong. Then from_json raises an error.
+        # A tombstone, a value in hex, or a wrong row. For a wrong row, from_json raises an error below.
         written_version = None
     record = from_json(row, dialect)
     if written_version is not None:

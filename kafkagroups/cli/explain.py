@@ -34,9 +34,9 @@ examples:
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
 LAST_RECORD_COUNT = 20
-"""How many of the last records the text output shows of a history that is more than twice as long.
+"""How many of the last records the text output shows of a long history (more than twice this number of records).
 
-The text output also shows each backward commit and the commit before it.
+The text output also shows each backward commit, and the previous commit of the same topic-partition.
 """
 
 

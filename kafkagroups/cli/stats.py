@@ -29,7 +29,7 @@ ROW_NAME_WITHOUT_VALUE = {
     "type": "(markers, unknown)",
     "partition": "(unknown number)",
 }
-"""The name of the row that counts the records without a group, topic, type or partition number, by --by."""
+"""For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
 NAME = "stats"
 HELP = "show why a log is large and slow: dead records, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\
@@ -141,9 +141,8 @@ def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     )
     for number, partition in partitions.items():
         for transaction in partition.open_transactions:
-            # Only the oldest open transaction limits consumers and the cleaner.
             is_oldest = transaction is partition.open_transactions[0]
-            consequence = "; read_committed consumers and the cleaner stop there" if is_oldest else ""
+            consequence = "; read_committed consumers and the cleaner stop at this offset" if is_oldest else ""
             print_line(
                 f"partition {_format_number(number)}: producer {transaction.producer_id} has an open transaction "
                 f"since {options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
@@ -173,7 +172,7 @@ def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
 
 
 def _format_row_name(name: object, by: str) -> object:
-    """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says, or None."""
+    """Return the first cell of a row. `name` is a group, topic, record type, partition or None, as `by` says."""
     if name is None:
         return ROW_NAME_WITHOUT_VALUE[by]
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:

@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # All names except these four are settings of `write`. "run" is the name of this function.
+    # All names except these four are settings of `write`. "run" is in `args` too (cli/__init__.py).
     settings = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
     with progress_bar("records", min_total=MIN_RECORDS_FOR_BAR) as report:
         progress = partial(report, "writing") if report else None

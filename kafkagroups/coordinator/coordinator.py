@@ -86,7 +86,7 @@ class GroupCoordinator:
         operation.
     verify
         A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. Brokers before 3.6 do not verify transactions, so they never call it.
+        the offsets topic, otherwise an error. Before 3.6, brokers do not verify transactions.
     zookeeper
         The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
         partition). None: no offsets are stored yet.
@@ -450,7 +450,7 @@ class GroupCoordinator:
         -------
         OffsetFetchResult
             A requested partition that the client may not read has the error TOPIC_AUTHORIZATION_FAILED. If `partitions`
-            is None, partitions that the client may not read are missing.
+            is None, partitions that the client may not read are not in the result.
 
         Notes
         -----

@@ -83,7 +83,7 @@ class FetchRequests:
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
         if is_stable and protocol is None:
-            # No broker writes a group with members but no protocol. If a log contains one, Kafka throws an exception.
+            # A broker never writes a group with members but no protocol. If Kafka loads it, Kafka throws an exception.
             return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
         return DescribedGroup(
             error,

@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch: the offset at which a leader epoch of a partition ends.
 
 The leader epoch of a partition is a number that grows with each new leader. A commit contains the leader epoch of the
-last consumed record (KIP-320). If a leader fails, the next leader may have a shorter log, without the records up to a
-committed offset.
+last consumed record (KIP-320). If a leader fails, the next leader may have a shorter log. This log may end before a
+committed offset, or have other records at this offset.
 
 A consumer that starts at a committed offset therefore asks where the commit's leader epoch ends. If this end is below
 the committed offset, the log was truncated. The leader of the consumed partition answers, not the group coordinator.

@@ -41,7 +41,9 @@ class GroupMetadataManager(GroupCache):
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Append the group's record. Then call `complete` with an error code. The keys of `assignments` are member ids.
+        """Append the group's record. Then call `complete` with an error code.
+
+        The keys of `assignments` are member ids. The error is NONE, or:
 
         - NOT_COORDINATOR if the group's partition is not on this broker.
         - If the append fails, the error that `convert_group_append_error` returns.

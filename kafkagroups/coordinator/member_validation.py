@@ -56,7 +56,7 @@ class MemberValidator:
 
         A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
         from a member of the current generation. While the group waits for the leader's assignment, no commit is
-        accepted: the error is REBALANCE_IN_PROGRESS, or since 2.4 first the error of the member.
+        accepted: the error is REBALANCE_IN_PROGRESS. Since 2.4, an error of the member comes first.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

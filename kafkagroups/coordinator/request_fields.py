@@ -27,7 +27,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.wire import INT32, INT64, MAX_STRING_BYTES
 
 MEMBER_ID_SUFFIX_BYTES = 37
-"""A broker builds a member id from a client id or instance id, a hyphen and a UUID. The last two have 37 bytes."""
+"""The hyphen and the UUID that a broker appends to a client id or an instance id to build a member id."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

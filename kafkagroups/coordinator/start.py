@@ -76,6 +76,6 @@ def start_broker(
 
 
 def number_member_ids() -> Callable[[str], str]:
-    """Return a function that adds a counter to the client id or instance id: "a" becomes "a-1", then "b" "b-2"."""
+    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2"."""
     numbers = count(1)
     return lambda prefix: f"{prefix}-{next(numbers)}"

@@ -239,8 +239,8 @@ class CommitRequests:
 
         `retention_ms` is the retention time that the client sent, in ms; -1 means that the client sent none.
 
-        - Since 2.1: expire timestamp = now + the client's retention time; none if the client sent no retention time.
-        - Before 2.1: expire timestamp = the client's timestamp, or now, + the client's retention time, or the broker's.
+        - Since 2.1: expire timestamp = now + client's retention time; None if the client sent no retention time.
+        - Before 2.1: expire timestamp = (client's timestamp or now) + (client's or broker's retention time).
 
         A sum beyond 64 bits wraps around, as in Java.
         """

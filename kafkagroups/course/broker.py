@@ -74,7 +74,7 @@ def start_broker(
     Returns
     -------
     GroupCoordinator
-        The broker's coordinator. A member id is the client's name and a number; in a real broker, it has a random part.
+        The broker's coordinator. Member ids consist of the client's name and a number; a real broker's ids are random.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from kafkagroups.log.batches import read_batches
 class ByteBreaker(StaticWidget):
     """A slider for the position of the byte to break, and a line that says what recovery does with each batch.
 
-    To break a byte, its lowest bit is changed. If the slider is at -1, no byte is broken.
+    The widget changes the lowest bit of this byte. If the slider is at -1, no byte is broken.
 
     Parameters
     ----------

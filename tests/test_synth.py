@@ -143,7 +143,7 @@ def contents_of(folder):
 
 def test_requests_of_many_rounds_are_consistent(tmp_path, monkeypatch):
     """A group with a hanging transaction writes no tombstones in later rounds either."""
-    monkeypatch.setattr(requests, "_ROUND", 100)
+    monkeypatch.setattr(requests, "_MAX_ROUND_REQUESTS", 100)
     written = synth.write(tmp_path / "log", 5000, partitions=2, **REALISTIC)
     agrees(tmp_path / "log", written, 2)
     assert written["transactions"]["open"] > 3

@@ -108,12 +108,12 @@ def _parse_parquet_folder(text: str) -> str:
 
 def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
     """Load one PATH, write its tables as Parquet files, and return the exit code."""
-    from kafkagroups.tables.parquet import check_empty, write_tables
+    from kafkagroups.tables.parquet import prepare_empty_folder, write_tables
 
     if len(args.paths) > 1:
         raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
     (path,) = args.paths
-    check_empty(args.to)
+    prepare_empty_folder(args.to)
     # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.
     if args.engine != "spark" or _has_limit(args):
         written = write_tables(_load(path, dialect, args), args.to)

@@ -32,8 +32,8 @@ BATCHES = (
 )
 """The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
 LOCATED_BATCHES = (*BATCHES, Column("file", "string", False), Column("position", "long", False))
-"""The columns BATCHES, and two columns that say where each batch begins: the path of the segment's file, and the
-position in bytes in this file. A stream has these two columns only if the schema that the user has set names them."""
+"""The columns BATCHES, and where each batch begins: the path of the segment's file, and the position in bytes in this
+file. A stream has the columns `file` and `position` only if the user sets a schema that names them."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ class Options:
     def parse(cls, given: Mapping[str, str], default_tasks: int) -> Options:
         """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
-        `given` contains the options that the user has set, as text. `default_tasks` is the default of the option
-        `tasks`.
+        `given` contains the options that the user has set, as text. `default_tasks` is the default of `tasks`.
         """
         unknown = sorted(set(map(str.lower, given)) - set(OPTIONS))
         if unknown:
@@ -98,7 +97,7 @@ class Options:
 
     def _check_table_and_version(self) -> None:
         """Raise a UsageError for an unknown table, coordinator or Kafka version."""
-        assert self.columns  # This raises a UsageError if there is no such table.
+        assert self.columns  # The property raises a UsageError for an unknown table.
         dialect(self.coordinator, self.kafka)
 
 

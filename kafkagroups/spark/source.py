@@ -17,8 +17,8 @@
     max_batch_bytes  the largest size of one decompressed batch; the log ends before a larger batch
                      (default: 268435456, 256 MiB)
 
-Use `pushdown` only for a DataFrame that runs one query, because Spark 4.3 stores the filters in the DataFrame. A second
-query on this DataFrame, for example without filters, would run only the tasks of the first query.
+Use `pushdown` only for a DataFrame that runs one query. Spark 4.3 stores the filters in the DataFrame, so a second
+query would run only the tasks of the first query.
 
 A log partition is a partition of the topic `__consumer_offsets`. Each log partition is loaded alone. So a group with
 records in two log partitions has rows from both partitions. In contrast, `kafkagroups.spark.load` returns only the rows
@@ -91,7 +91,8 @@ class Task(InputPartition):
 class ConsumerOffsetsReader(DataSourceReader):
     """The reader of DataFrames that are not streams. Spark pickles the reader and sends the pickle to the tasks.
 
-    `only_partitions` contains the log partitions that filters select, and `only_groups` the group ids. None means all.
+    `only_partitions` contains the log partitions that filters select, or None for all partitions. `only_groups`
+    contains the group ids that filters select, or None for all groups.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -114,8 +115,7 @@ class ConsumerOffsetsReader(DataSourceReader):
     def _selected_partitions(self) -> set[int] | None:
         """Return the log partitions that the filters select; None means all."""
         options = self.options
-        # The new coordinator uses the records of a group only from the group's home partition. The classic coordinator
-        # uses the records from all partitions.
+        # The classic coordinator uses the records of a group from all partitions.
         uses_home_partitions = options.coordinator == "new" and options.table in GROUP_TABLES
         if self.only_groups is None or not options.partitions or not uses_home_partitions:
             return self.only_partitions

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
-from kafkagroups.tables.columns import END_MS, FIRST_MS, columns_of
+from kafkagroups.tables.columns import MIN_TIMESTAMP_MS, TIMESTAMP_END_MS, columns_of
 
 JSON = """value struct<data struct<offset: long, leaderEpoch: int, metadata: string, commitTimestamp: long,
     expireTimestamp: long, topicId: string, protocolType: string, generation: int, protocol: string, leader: string,
@@ -200,4 +200,4 @@ def keep_known_groups(offsets: DataFrame, groups: DataFrame) -> DataFrame:
 
 def _to_timestamp(time_ms: Column) -> Column:
     """Return a time in ms as a timestamp, or null if the time is not in the range of a timestamp."""
-    return F.when((time_ms >= FIRST_MS) & (time_ms < END_MS), F.timestamp_millis(time_ms))
+    return F.when((time_ms >= MIN_TIMESTAMP_MS) & (time_ms < TIMESTAMP_END_MS), F.timestamp_millis(time_ms))

@@ -83,7 +83,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         The mapping contains all Kafka offsets that `latestOffset` has returned and that Spark can still request.
         """
-        self.file_sizes: dict[str, int] | None = None
+        self.file_sizes_at_start: dict[str, int] | None = None
         """By path: the size of each file in bytes when a query with the trigger AvailableNow started. None for queries
         with other triggers."""
 
@@ -93,13 +93,14 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Remember the file sizes, because a query with this trigger reads only what exists at its start."""
-        self.file_sizes = {path: file_size(path) for log in self._find_logs().values() for path in file_paths(log)}
+        paths = [path for log in self._find_logs().values() for path in file_paths(log)]
+        self.file_sizes_at_start = {path: file_size(path) for path in paths}
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """Return the position in the stream after the last complete batch of each log partition."""
         ends = {int(partition): offset for partition, offset in start.items()}
         for partition, log in self._find_logs().items():
-            position = find_end(log, self._position_at(partition, ends.get(partition, 0)), self.file_sizes)
+            position = find_end(log, self._position_at(partition, ends.get(partition, 0)), self.file_sizes_at_start)
             if position.next_offset > ends.get(partition, 0):
                 ends[partition] = position.next_offset
                 self.positions.setdefault(partition, {})[position.next_offset] = position

@@ -14,8 +14,8 @@ values.
     names.py       group names and their partitions  templates.py  one encoded batch of each type and width
     requests.py    random requests                   files.py      the bytes of the batches, and the segments
 
-Simpler than Kafka: the topic of a real broker need not follow the rules below, but each topic of `write` does. So the
-counts that `write` returns are exact, and they are the same for the classic and the new coordinator:
+Simpler than Kafka: the topics of `write` follow the rules below. So the counts that `write` returns are exact, and they
+are the same for the classic and the new coordinator:
 
 - A transaction is one batch of commits. If it does not hang, it ends before the group sends another request.
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.
@@ -50,7 +50,7 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     records
         The number of records in all partitions together, including markers.
     progress
-        Called after about every 64 MiB with the number of records that were written, and the number of all records.
+        Called after about every 64 MiB.
     **settings
         The other fields of `Settings`: partitions, groups, keys, width, tombstones, transactional, codec, seed, …
 
@@ -92,7 +92,7 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
             progress(records_written, records)
 
     times_of_each_partition = np.split(times_sorted_by_partition, first_indexes[1:])
-    # If there are no requests, there is no partition, but np.split returns one empty array. So strict is False.
+    # strict is False, because np.split returns one empty array if there are no requests and no partitions.
     for number, request_times in zip(partition_numbers.tolist(), times_of_each_partition, strict=False):
         partition_requests = all_requests[request_times]
         events.mark_live(all_settings, partition_requests, is_live)

@@ -36,19 +36,22 @@ EVENT = np.dtype(
 )
 """The numpy type of an event.
 
-time: ms since the first request. producer: the producer id of the transaction (unused if the batch is not in a
-transaction). group: the number of the group.
-first_key: the key of the first record. The other records have the following keys; key 0 follows the last key.
-generation: the generation or epoch of the group. width: the width of the batch. batch_type: one of the constants in
-requests.py."""
+    time          ms since the first request
+    producer      the producer id of the transaction; unused if the batch is not in a transaction
+    group         the number of the group
+    first_key     the key of the first record; the other records have the following keys, and key 0 follows the last key
+    generation    the generation or epoch of the group
+    width         the width of the batch
+    batch_type    one of the constants in requests.py
+"""
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
 """The first producer id of the hanging transactions."""
 _MAX_TXN_MS = 1000
-"""A transaction takes less than this time in ms, and it ends before the group's next request."""
-_EMPTY_EVERY = 10
-"""Every 10th generation of a classic group has no members, except the first generation, which always has members."""
+"""A transaction takes less than this time in ms."""
+_EMPTY_GENERATION_INTERVAL = 10
+"""Every 10th generation of a classic group has no members. The first generation always has members."""
 _MARKER_TIMES_SEED = 3
 """A part of the random seed of the markers' times. The seeds in requests.py have other numbers."""
 
@@ -69,15 +72,16 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     group_producer = _FIRST_PRODUCER_ID + requests["group"]
     events["producer"] = np.where(requests["marker"] == NO_MARKER, hanging_producer, group_producer)
     has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
-    with_marker = np.flatnonzero(has_marker)  # The indexes of these requests.
-    if not len(with_marker):
+    marker_indexes = np.flatnonzero(has_marker)
+    if not len(marker_indexes):
         return events
     random = np.random.default_rng([settings.seed, _MARKER_TIMES_SEED, partition])
-    markers = events[with_marker]
-    markers["batch_type"] = requests["marker"][with_marker]
+    markers = events[marker_indexes]
+    markers["batch_type"] = requests["marker"][marker_indexes]
     markers["width"] = 0
-    end_times = request_times[with_marker] + random.integers(_MAX_TXN_MS, size=len(with_marker))
-    next_times = _find_next_times(request_times, requests["group"])[with_marker]
+    end_times = request_times[marker_indexes] + random.integers(_MAX_TXN_MS, size=len(marker_indexes))
+    next_times = _find_next_times(request_times, requests["group"])[marker_indexes]
+    # A transaction ends before the group's next request.
     markers["time"] = np.minimum(end_times, next_times - 1)
     events = np.concatenate([events, markers])
     # If a marker and a request have the same time, the request comes first.
@@ -102,7 +106,7 @@ def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
     has_offset_records = batch_type <= TOMBSTONES
     is_transactional = batch_type & TXN_BIT != 0
     has_effect = has_offset_records & (~is_transactional | (requests["marker"] == COMMIT_MARKER))
-    # The arrays below contain an element for each record. So take about 500,000 requests at a time, to save memory.
+    # The arrays below contain an element for each record. To save memory, take about 500,000 requests at a time.
     for part in np.array_split(np.flatnonzero(has_effect), 1 + len(requests) // 500_000):
         part_requests = requests[part]
         widths = part_requests["width"].astype(np.int64)
@@ -123,7 +127,7 @@ def _number_generations(events: Array) -> None:
     number = 1 + np.arange(len(by_group)) - group_start
     events["generation"][by_group] = number
     # The group's number is added, so that not all groups have the same empty generations.
-    is_empty = (number > 1) & ((group + number) % _EMPTY_EVERY == 0)
+    is_empty = (number > 1) & ((group + number) % _EMPTY_GENERATION_INTERVAL == 0)
     is_classic = events["batch_type"][by_group] == GENERATION
     events["batch_type"][by_group[is_empty & is_classic]] = EMPTY_GENERATION
 

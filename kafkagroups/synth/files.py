@@ -30,7 +30,7 @@ from kafkagroups.synth.templates import Template, build_template
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 """The timestamp (ms) of the first request."""
 _PART_BYTES = 64 * 1024 * 1024
-"""The batches are built in memory in parts of about this number of bytes."""
+"""The batches are built in memory in parts of about this size."""
 _WIDTH_LIMIT = 64
 """All widths are below this limit. The id of a template is `batch_type * _WIDTH_LIMIT + width`."""
 _TEMPLATE_ID_LIMIT = 16 * _WIDTH_LIMIT
@@ -87,10 +87,7 @@ def write_partition(
 
 
 def _split_parts(sizes: Array) -> Iterator[slice]:
-    """Yield slices of the batches. All batches of a slice have about _PART_BYTES bytes together.
-
-    `sizes` contains the size of each batch in bytes.
-    """
+    """Divide the batches into parts of about _PART_BYTES bytes. `sizes` contains the size of each batch in bytes."""
     ends = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -132,7 +129,7 @@ def _build_batches(
         template = build_template(batch_type, width, settings)
         columns = _build_columns(settings, events[same_template], base_offsets[same_template], group_digits, width)
         copies = _fill_template(template, columns)
-        copy_type = f"V{len(template.data)}"  # For numpy, the bytes of a copy are one value.
+        copy_type = f"V{len(template.data)}"  # numpy then treats the bytes of a copy as one value.
         _view_unaligned(out, copy_type)[starts[same_template]] = copies.view(copy_type)
     codec = CompressionType[settings.codec.upper()]
     if codec:
@@ -146,7 +143,7 @@ def _build_batches(
 
 
 def _view_unaligned(out: Array, dtype: str) -> Array:
-    """Return a view of the bytes `out`. Element n of the view is the value of type `dtype` that begins at byte n."""
+    """Return a view of the bytes `out`: element n is the value of type `dtype` that begins at byte n."""
     return np.ndarray((len(out) - np.dtype(dtype).itemsize + 1,), dtype, out, strides=(1,))
 
 
@@ -166,7 +163,7 @@ def _build_columns(
         "generation": [events["generation"]],
         "group": [group_digits[group]],
     }
-    # Group n consumes topic n and the topics after it.
+    # Group n consumes topic n and the following topics.
     if events["batch_type"][0] <= TOMBSTONES:
         keys = [(events["first_key"] + slot) % settings.keys for slot in range(width)]
         columns["topic"] = [_TOPIC_DIGITS[(group + key // TOPIC_PARTITIONS) % TOPICS] for key in keys]

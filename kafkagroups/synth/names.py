@@ -51,9 +51,9 @@ def _choose_hot_names(settings: Settings) -> Array:
     partition_of_name = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
     # The hot partition is the partition to which the first possible name belongs.
     is_hot_name = partition_of_name == partition_of_name[0]
-    # The groups are in order: the first group sends the most requests, and the last group the fewest. So the hot groups
-    # are at equal distances in this order, and some of them are busy and others quiet. With hot = 0.5, every second
-    # group is hot. Element n of `hot_counts` is the number of hot groups among the first n groups.
+    # The first group sends the most requests, and the last group the fewest. The hot groups are at equal distances in
+    # this order: with hot = 0.5, every second group is hot. Element n of `hot_counts` is the number of hot groups among
+    # the first n groups.
     hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
     is_hot_group = hot_counts[1:] > hot_counts[:-1]
     hot_group_count = int(is_hot_group.sum())
@@ -66,8 +66,8 @@ def _choose_hot_names(settings: Settings) -> Array:
 def _take_names(is_suitable: Array, count: int, place: str) -> Array:
     """Return the numbers of the first `count` suitable names. `is_suitable` has a bool for each possible name.
 
-    Raises UsageError if there are not enough suitable names. `place` is a part of the message: it says where the groups
-    with suitable names are stored.
+    Raises UsageError if there are not enough suitable names. `place`, a part of the message, is where groups with
+    suitable names are stored.
     """
     suitable = np.flatnonzero(is_suitable)
     if len(suitable) < count:
@@ -83,8 +83,8 @@ def find_partitions(group_digits: Array, settings: Settings) -> Array:
 
     `group_digits` contains the digits in each group's name.
     """
-    # Java's hash of a name is computed character by character. All names begin with the same characters. The hash of
-    # these characters is computed once, as an unsigned number of 32 bits.
+    # Java's hash of a name is computed character by character. The hash of the characters before the digits is computed
+    # once, because all names begin with these characters.
     hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)
     digits_by_position = group_digits.view("u1").reshape(len(group_digits), -1).T
     for digits in digits_by_position:

@@ -23,20 +23,27 @@ plus TXN_BIT if the commits are in a transaction."""
 TOMBSTONES, GENERATION, EMPTY_GENERATION, NEW_EPOCH, COMMIT_MARKER, ABORT_MARKER, NO_MARKER = range(4, 11)
 """The other batch types, from 4 on.
 
-TOMBSTONES are tombstones of offsets. GENERATION is a new generation of a classic group. EMPTY_GENERATION is a new
-generation without members. NEW_EPOCH is a new epoch of a modern group. COMMIT_MARKER and ABORT_MARKER are markers.
-NO_MARKER is not a batch type: it is the `marker` of a request whose transaction hangs, i.e. never ends."""
+    TOMBSTONES                     tombstones of offsets
+    GENERATION                     a new generation of a classic group
+    EMPTY_GENERATION               a new generation without members
+    NEW_EPOCH                      a new epoch of a modern group
+    COMMIT_MARKER, ABORT_MARKER    a marker
+    NO_MARKER                      not a batch type: the `marker` of a request whose transaction hangs, i.e. never ends
+"""
 REQUEST = np.dtype([("group", "i4"), ("first_key", "i4"), ("width", "i2"), ("batch_type", "i1"), ("marker", "i1")])
 """The numpy type of a request.
 
-group: the number of the group. first_key: the key of the first record. The other records have the following keys; key 0
-follows the last key. width: the width of the batch. batch_type: the type of the batch. marker: COMMIT_MARKER,
-ABORT_MARKER or NO_MARKER for a request with a transaction, and 0 for a request without a transaction."""
-_ROUND = 1 << 20
+    group         the number of the group
+    first_key     the key of the first record; the other records have the following keys, and key 0 follows the last key
+    width         the width of the batch
+    batch_type    the type of the batch
+    marker        COMMIT_MARKER, ABORT_MARKER or NO_MARKER; 0 for a request without a transaction
+"""
+_MAX_ROUND_REQUESTS = 1 << 20
 """The largest number of requests that are generated in one round."""
 _TRANSACTIONAL_GROUPS_SEED = 1
 _MODERN_GROUPS_SEED = 2
-"""Parts of the random seeds with which these groups are chosen. With different seeds, the choices are independent."""
+"""Parts of the random seeds with which these groups are chosen."""
 _MIN_LARGE_WIDTH = 5
 """If the width varies, half of the batches have width 1, and the other batches have width 5 to MAX_VARIED_WIDTH."""
 
@@ -58,7 +65,7 @@ def draw_requests(settings: Settings) -> Array:
         # have too few records, another round follows. If they have too many records, the last requests are cut off.
         width = settings.max_width if settings.width else 1
         request_count = math.ceil(missing_records / width)
-        requests = np.zeros(min(_ROUND, request_count), REQUEST)
+        requests = np.zeros(min(_MAX_ROUND_REQUESTS, request_count), REQUEST)
         group = random.choice(settings.groups, len(requests), p=group_chances)
         requests["group"] = group
         draw = random.random(len(requests))
@@ -109,14 +116,13 @@ def _calculate_chances(settings: Settings) -> tuple[float, float]:
     # The mean number of records that a request of each kind writes. A commit in a transaction also causes a marker.
     records_per_commit = mean_width + settings.transactional * (1 - settings.hanging)
     records_per_generation = 1 + settings.modern * (settings.modern_records - 1)
-    # How many requests of each kind there are for one record of the topic.
-    tombstone_requests = settings.tombstones / mean_width
-    generation_requests = settings.generation_fraction / records_per_generation
+    tombstones_per_record = settings.tombstones / mean_width  # Requests that write tombstones, per record of the topic.
+    generations_per_record = settings.generation_fraction / records_per_generation
     commit_fraction = 1 - settings.tombstones - settings.generation_fraction
-    other_requests = tombstone_requests + generation_requests
-    # One record of the topic needs commit_fraction / records_per_commit + other_requests requests. The inverse is:
-    records_per_request = records_per_commit / (commit_fraction + records_per_commit * other_requests)
-    return float(tombstone_requests * records_per_request), float(generation_requests * records_per_request)
+    others_per_record = tombstones_per_record + generations_per_record
+    # There are commit_fraction / records_per_commit + others_per_record requests per record. The inverse is:
+    records_per_request = records_per_commit / (commit_fraction + records_per_commit * others_per_record)
+    return float(tombstones_per_record * records_per_request), float(generations_per_record * records_per_request)
 
 
 def _draw_widths(settings: Settings, count: int, random: np.random.Generator) -> Array:
@@ -145,8 +151,8 @@ def _add_transactions(
     marker = np.where(draw < settings.hanging + settings.aborts, ABORT_MARKER, COMMIT_MARKER)
     marker[draw < settings.hanging] = NO_MARKER
     requests["marker"][commits] = marker
-    # For each group: the index of its first request with a hanging transaction. -1 means that an earlier round contains
-    # this request. len(requests) means that the group has no hanging transaction.
+    # For each group: the index of its first request with a hanging transaction; -1 if this request is in an earlier
+    # round; len(requests) if the group has no hanging transaction.
     first_hanging = np.where(has_hanging, -1, len(requests))
     hanging_requests = np.flatnonzero(requests["marker"] == NO_MARKER)
     np.minimum.at(first_hanging, group[hanging_requests], hanging_requests)

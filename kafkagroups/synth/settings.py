@@ -12,7 +12,7 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 
 WIDTH = 8
-"""The default of `width`, the number of records in a batch of offsets, and of `keys`."""
+"""The default of the settings `width` and `keys`."""
 MAX_GROUPS = 1_000_000
 """The limit of `groups`, because the name of a group has six digits."""
 MAX_KEYS = 10_000
@@ -44,8 +44,8 @@ class Settings:
     width
         The number of records in a batch of offsets, at most `keys`. None means that the width varies.
     skew
-        How unequal the groups are: the n-th group sends requests in proportion to 1 / n^skew. With a skew of 1, the
-        first group is twice as busy as the second group (Zipf's law). With a skew of 0, all groups are equally busy.
+        How unequal the groups are: the n-th group sends requests in proportion to 1 / n^skew. 0: all groups are equally
+        busy. 1: the first group is twice as busy as the second group (Zipf's law).
     hot
         The fraction of the groups that are stored in one partition, the hot partition.
     tombstones
@@ -120,7 +120,7 @@ class Settings:
 
 def check_settings(settings: Settings) -> None:
     """Raise UsageError if a setting is out of range."""
-    partition_for("", settings.partitions)  # Its UsageError for 0 partitions is clearer than a range.
+    partition_for("", settings.partitions)  # For 0 partitions, this raises a clearer UsageError than _check_range.
     _check_range("partitions", settings.partitions, 1, 2**31 - 1)
     _check_range("records", settings.records, 0, 2**40)
     _check_range("groups", settings.groups, 1, MAX_GROUPS)

@@ -5,8 +5,8 @@ contains placeholders for the variables: numbers and names that occur nowhere el
 the positions of the variables. The width of a batch is its number of offset records. It is 1 for group records, and 0
 for a marker.
 
-Each variable takes its values from a column of files.py, for example "offset". If a batch contains several values of a
-column, such as several offsets, each value has its own slot: value n is in slot n.
+Each variable takes its values from a column of files.py, for example "offset". If a batch contains several offsets,
+offset n is in slot n of the column.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _PRODUCER = 0x73A5_0000_0000_0003
 _OFFSET = 0x74A5 << 48
 _GENERATION = 0x75A5_0001
 _PARTITION = 0x76A5_0000
-_UUID = "5e0f3b9a-7c41-4d2e-9b8a-facade"
+_UUID_START = "5e0f3b9a-7c41-4d2e-9b8a-facade"
 """The first part of the UUIDs in member ids. The last part is the six digits in the group's name."""
 _DIGITS = "000000"
 """The placeholder of the six digits in the group's name."""
 
 
 class Variable(NamedTuple):
-    """The position in a template, in bytes, of a value from slot `slot` of a column.
+    """A value in a template: its column and slot, and its position in bytes.
 
     `dtype` is numpy's type of the value, such as ">i8" for a big-endian number of 8 bytes. If a value occurs at several
     positions, each position has its own Variable.
@@ -85,7 +85,7 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
     """Return the template of a batch type (a constant of requests.py) and a width."""
     attributes = 0
     producer = NO_PRODUCER_ID
-    # A batch without a producer has no producer epoch and no sequence number. Both fields are then -1.
+    # In a batch without a producer, both fields are -1.
     producer_epoch = -1
     sequence = -1
     if batch_type in (COMMIT_MARKER, ABORT_MARKER):
@@ -195,7 +195,7 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
 def _build_epoch(group: str, settings: Settings) -> list[Record]:
     """Return the records of a new epoch of a modern group.
 
-    Every member has a new subscription and a new target assignment, and already has all partitions of this target.
+    Every member has a new subscription and a new target assignment, and already has all partitions of the target.
     """
     topics = tuple(_topic_name(slot, settings) for slot, _ in _assign_partitions(settings, 0))
     members = []
@@ -251,7 +251,7 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
 
 
 def _member_id(number: int) -> str:
-    return f"consumer-{number}-{_UUID}{_DIGITS}"
+    return f"consumer-{number}-{_UUID_START}{_DIGITS}"
 
 
 def _topic_id(slot: int) -> str:
@@ -268,7 +268,7 @@ def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Var
         ("producer", 0, struct.pack(">q", _PRODUCER), ">i8"),
         ("generation", 0, struct.pack(">i", _GENERATION), ">i4"),
         ("group", 0, f"{settings.prefix}{GROUP}{_DIGITS}".encode(), "S6"),
-        ("group", 0, f"{_UUID}{_DIGITS}".encode(), "S6"),
+        ("group", 0, f"{_UUID_START}{_DIGITS}".encode(), "S6"),
     ]
     for slot in range(max(width, settings.topics_of_group)):
         placeholders += [
@@ -279,5 +279,5 @@ def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Var
         ]
     for column, slot, placeholder, dtype in placeholders:
         for match in re.finditer(re.escape(placeholder), data):
-            # In a name, only the digits at the end are variable. So the position is counted from the end of the match.
+            # In a name, only the digits at the end are variable.
             yield Variable(column, slot, match.end() - np.dtype(dtype).itemsize, dtype)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_table(groups: LoadedGroups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Return one table of loaded groups. `table` can be any table except `records`, which is not made from groups.
+    """Return one table of loaded groups. `table` is any table except `records`, which is not made from groups.
 
     `columns` are the names of the columns to return, in this order; None means all columns. Raises UsageError if there
     is no such table or column.

@@ -8,8 +8,8 @@ A column `…_ms` contains a time in ms since the epoch, as the log stores the t
 without `_ms` contains the same time as a timestamp. The timestamp is null if its year is outside pandas' range.
 
 A row (rows.py) is a tuple with a value for each column, except for the timestamps, which are computed from the `…_ms`
-columns. A string can contain half of a surrogate pair, which UTF-8 cannot encode. This half becomes `?` in Arrow, as in
-Java. pyarrow is imported only when it is needed.
+columns. In Arrow, half of a surrogate pair in a string becomes `?`, because UTF-8 cannot encode it (records/text.py).
+pyarrow is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """The largest number of rows in an Arrow record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""An Arrow record batch ends when its strings and lists have more than this number of bytes. Arrow's own limit is 2 GiB
-per column."""
+"""An Arrow record batch ends when its strings and lists have more than this number of bytes."""
 
-FIRST_MS = -9_214_560_000_000
+MIN_TIMESTAMP_MS = -9_214_560_000_000
 """The beginning of 1678 in ms since the epoch: the first time that is converted to a timestamp."""
-END_MS = 9_214_646_400_000
+TIMESTAMP_END_MS = 9_214_646_400_000
 """The beginning of 2262 in ms since the epoch: the first time that is no longer converted to a timestamp."""
 
 
@@ -175,7 +174,7 @@ def _split_rows(rows: Iterable[tuple[Any, ...]], indexes_of_any_size: list[int])
 
 def _to_microseconds(time_ms: int | None) -> int | None:
     """Return a time in microseconds, or None if the time is not in the range of a timestamp."""
-    if time_ms is None or not FIRST_MS <= time_ms < END_MS:
+    if time_ms is None or not MIN_TIMESTAMP_MS <= time_ms < TIMESTAMP_END_MS:
         return None
     return time_ms * 1000
 
@@ -206,7 +205,7 @@ def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
 
 
 def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    """Return the Arrow buffer that says where each list or string ends: 0, and then the end of each value."""
+    """Return the Arrow buffer that says where each list or string ends: 0 (the start), and then each end."""
     import numpy as np
     import pyarrow as pa
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.kernels.folded_offsets import FoldedOffsets, OffsetArrays
 from kafkagroups.records.text import decode_utf8
-from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, arrow_schema, to_arrow_array
+from kafkagroups.tables.columns import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    MIN_TIMESTAMP_MS,
+    TIMESTAMP_END_MS,
+    Column,
+    arrow_schema,
+    to_arrow_array,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,14 +28,14 @@ if TYPE_CHECKING:
     from kafkagroups.kernels.columns import OffsetColumns, Texts
 
 OffsetsInArrays = dict[int, list[tuple[int | None, FoldedOffsets]]]
-"""The offsets of the groups of each log partition. The key is Python's `id` of the partition's arrays. The value has a
-pair for each group: the number of the log partition, and the group's offsets."""
+"""The offsets of all groups, by log partition. The key is Python's `id` of the partition's arrays. The value is a list
+of pairs, one for each group: the number of the log partition, and the group's offsets."""
 
 
 def split_by_storage(
     groups: Iterable[tuple[str, GroupParts]],
 ) -> tuple[OffsetsInArrays, list[tuple[str, GroupParts]]]:
-    """Return the offsets that are in the arrays of the compiled engine, and the groups with all other offsets."""
+    """Return the offsets that are in arrays of the compiled engine, and the groups whose offsets are not in arrays."""
     offsets_in_arrays: OffsetsInArrays = {}
     other_groups = []
     for group_id, parts in groups:
@@ -128,7 +136,7 @@ class _ArrowColumns:
 def _strings(texts: Texts, is_present: Any = True) -> pa.Array:
     """Return texts as an Arrow array.
 
-    `is_present` is True if no text is null. Otherwise it is a bool array, in which False means that the text is null.
+    `is_present` is a bool array that is False for each null; True means that no text is null.
     """
     import pyarrow as pa
 
@@ -153,7 +161,7 @@ def _timestamps(times_ms: Any, is_present: Any = True) -> pa.Array:
     import numpy as np
     import pyarrow as pa
 
-    is_present = is_present & (times_ms >= FIRST_MS) & (times_ms < END_MS)
+    is_present = is_present & (times_ms >= MIN_TIMESTAMP_MS) & (times_ms < TIMESTAMP_END_MS)
     microseconds = np.where(is_present, times_ms, 0) * 1000
     buffers = [_null_buffer(is_present), pa.py_buffer(microseconds.astype("int64"))]
     return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(times_ms), buffers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.tables.group_json import description_json, subscribed_and_assigned
-from kafkagroups.tables.offset_fields import NAMES, offset_values
+from kafkagroups.tables.offset_fields import OFFSET_FIELD_NAMES, offset_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
         for group in groups
         for partition in sorted(group.offsets)
     ]
-    return pd.DataFrame(rows, columns=["group", "topic", "partition", *NAMES])
+    return pd.DataFrame(rows, columns=["group", "topic", "partition", *OFFSET_FIELD_NAMES])
 
 
 def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:

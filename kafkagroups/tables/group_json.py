@@ -93,7 +93,7 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
             "assignment": _tasks_by_role(member.assignment),
             "target_assignment": _tasks_by_role(target),
         }
-    # Without metadata, the regex of a member of a consumer group is "". All other members without a regex have null.
+    # Without metadata, a member of a consumer group has the regex "" instead of null.
     default_regex = "" if group.type == "consumer" and not metadata else None
     return member_fields | {
         "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
@@ -106,8 +106,8 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
     """Return the partitions that are assigned to a member of a consumer or share group, by topic id.
 
-    In a consumer group of Kafka 4.3 or newer, the result includes the partitions that the member must revoke but has
-    not revoked yet. A broker's answers include them, too.
+    In a consumer group of Kafka 4.3 or newer, the result includes the partitions that the member has not revoked yet,
+    as a broker's answers do.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
@@ -122,8 +122,8 @@ def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[li
 
     `member` is the member's JSON. The lists depend on the type of the group:
 
-    - classic: a partition is `topic-partition`. The list of topics is None if the member's subscription cannot be read,
-      and the list of partitions is None if the member's assignment cannot be read.
+    - classic: a partition is `topic-partition`. A list is None if its bytes (the member's subscription or
+      assignment) cannot be read.
     - streams: the first list is None, and the second list has the active tasks as `subtopology_task`.
     - consumer or share: a partition is `topic id-partition`.
     """
@@ -154,10 +154,7 @@ def _topology(group: ModernGroup) -> dict[str, Any] | None:
 
 
 def member_json(member: Member) -> dict[str, Any]:
-    """Return a member of a classic group as JSON.
-
-    The subscription is null if its bytes cannot be read. The same holds for the assignment.
-    """
+    """Return a member of a classic group as JSON. A subscription or assignment that cannot be read is null."""
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,

@@ -32,16 +32,16 @@ OFFSET_FIELDS = (
     OffsetField("record_offset", "record_offset", "long"),
 )
 
-NAMES = tuple(field.name for field in OFFSET_FIELDS)
-_values = attrgetter(*NAMES)
+OFFSET_FIELD_NAMES = tuple(field.name for field in OFFSET_FIELDS)
+_read_values = attrgetter(*OFFSET_FIELD_NAMES)
 
 
 def offset_values(offset: OffsetAndMetadata) -> tuple[Any, ...]:
     """Return the values of a committed offset in the order of `OFFSET_FIELDS`."""
-    values: tuple[Any, ...] = _values(offset)
+    values: tuple[Any, ...] = _read_values(offset)
     return values
 
 
 def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
     """Return a committed offset as `load --json` prints it."""
-    return dict(zip(NAMES, _values(offset), strict=True))
+    return dict(zip(OFFSET_FIELD_NAMES, _read_values(offset), strict=True))

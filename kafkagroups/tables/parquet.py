@@ -27,14 +27,14 @@ class WrittenTables:
     problems: list[str]
 
 
-def check_empty(folder: str) -> None:
+def prepare_empty_folder(folder: str) -> None:
     """Raise UsageError if a folder is not empty or cannot be created.
 
-    `folder` is a path or a URI. If it is a path, the folder is created.
+    `folder` is a path or a URI. A path: the folder is created if it is missing.
     """
-    path_here = local_path(folder)
-    if path_here is not None:
-        create_folder(Path(path_here))
+    local_folder = local_path(folder)
+    if local_folder is not None:
+        create_folder(Path(local_folder))
         return
     from pyarrow.fs import FileSelector
 
@@ -49,8 +49,8 @@ def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
-    path_here = local_path(folder)
-    system, path = (LocalFileSystem(), path_here) if path_here is not None else file_system(folder)
+    local_folder = local_path(folder)
+    system, path = (LocalFileSystem(), local_folder) if local_folder is not None else file_system(folder)
     rows = {}
     with remote_errors(folder):
         for table in TABLES:

@@ -110,9 +110,9 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterator[Row]:
     """Yield the rows of the table `records`: every record of a log.
 
-    If a record cannot be decoded, its row has the reason in the column `error`. If a batch cannot be split into
-    records, the batch has one row with the batch's first offset. If `with_json` is false, the column `json` is None,
-    and the function is faster.
+    A record that cannot be decoded: its row has the reason in the column `error`.
+    A batch that cannot be split into records: one row with the batch's first offset and the reason.
+    `with_json` is false: the column `json` is None, and the function is faster.
     """
     for batch in log:
         try:
@@ -129,14 +129,14 @@ def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterat
 
 
 def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
-    """Return the values of 8 columns of a record, from `control` to `json`. Raise BadBytes if it cannot be decoded.
+    """Return a record's control, type, name, group, topic, topic_partition, value_version and json.
 
-    The columns are: control, type, name, group, topic, topic_partition, value_version, json.
+    Raises BadBytes if the record cannot be decoded.
     """
     if batch.is_control:
         control_type = decode_control_key(log_record.key)
         is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        # The other types of control records do not end a transaction. Their names stay in upper case.
+        # Other control records keep their names in upper case.
         control = control_type.name.lower() if is_marker else control_type.name
         return (control, *_NOT_DECODED[1:])
     record = decode(log_record.key, log_record.value, dialect)

@@ -125,8 +125,7 @@ def create_observed_engine(observer: Observer) -> Engine:
 def choose_engine(name: str, total_size: int) -> Engine:
     """Return the engine that has the name `name`. For "auto", `total_size` decides: the size of all logs in bytes.
 
-    Raise UsageError if no engine has this name, or if the name is
-    "compiled" and numba is not installed.
+    Raise UsageError if no engine has this name, or if the name is "compiled" and numba is not installed.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")

@@ -209,9 +209,9 @@ def _find_elsewhere(
 ) -> dict[str, list[int | None]]:
     """Return by group id the partitions that contain records of a group but do not answer requests for the group.
 
-    A group without other partitions is left out. `partitions_of` maps a group id to all partitions that
-    contain records of the group. `answering_partition_of` maps the id of each existing group to the partition that
-    answers. `partition_count` is None if the topic's partition count is not known.
+    A group without other partitions is left out. `partitions_of` maps a group id to all partitions that contain records
+    of the group. `answering_partition_of` maps the id of each existing group to the partition that answers.
+    `partition_count` is None if the topic's partition count is not known.
     """
     elsewhere = {}
     for group_id, partition_numbers in partitions_of.items():

@@ -35,8 +35,8 @@ class RecordFilter:
 
     `now_ms` is the time of the pass, in ms since 1970. `new_horizon_ms` is the delete horizon that the pass sets; None
     (no horizon) if the time does not fit into an int64. `first_uncleanable` is the Kafka offset at which the cleaned
-    part of the log ends. `offset_map` contains the newest offset of each key. `producers`
-    are the active producers, by producer id. `transactions` are the transactions that are open at the current batch.
+    part of the log ends. `offset_map` contains the newest offset of each key. `producers` are the active producers, by
+    producer id. `transactions` are the transactions that are open at the current batch.
     """
 
     now_ms: int

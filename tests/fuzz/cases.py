@@ -17,6 +17,7 @@ from pathlib import Path
 
 import kafkagroups as kg
 from tests.captured import captured, rows
+from tests.fuzz.odd_broker import OddBroker
 from tests.fuzz.odd_logs import change_key_and_value, change_log, split_batches
 from tests.fuzz.odd_values import change_bytes, change_json, odd_number, odd_text
 from tests.fuzz.worker import Command
@@ -36,13 +37,20 @@ RULES = (
 class Case:
     """Commands, and pairs of them (by index) that must have the same exit code and output.
 
-    `folder` contains the files. `log` is a partition directory that can also be loaded on Spark, or None.
+    `folder` contains the files. `log` is a partition directory that can also be loaded on Spark, or None. `broker` is
+    the broker that the commands pull from, or None.
     """
 
     folder: Path
     commands: list[Command] = field(default_factory=list)
     equal: list[tuple[int, int]] = field(default_factory=list)
     log: Path | None = None
+    broker: OddBroker | None = None
+
+    def close(self) -> None:
+        """Stop the broker."""
+        if self.broker is not None:
+            self.broker.close()
 
     def add(self, *arguments: object, stdin: str | None = None) -> int:
         """Add a command and return its index."""
@@ -380,6 +388,20 @@ def special_case(rnd: random.Random, case: Case) -> None:
     case.add("replay", file, "--out", "played")
 
 
+def broker_case(rnd: random.Random, case: Case) -> None:
+    """A topic, pulled from a broker whose answers are partly wrong, and then loaded by both engines."""
+    log = seed_log(rnd) if rnd.random() < 0.5 else change_log(rnd, seed_log(rnd))
+    batches, _ = split_batches(log)
+    end_offset = struct.unpack_from(">q", batches[-1])[0] + 1 if batches else 0
+    oddness = rnd.choice((0, 0.1, 0.5, 1))
+    case.broker = OddBroker(random.Random(rnd.getrandbits(64)), log[:MAX_BYTES], end_offset, oddness)
+    bootstrap = ("--bootstrap", f"127.0.0.1:{case.broker.port}")
+    partitions = rnd.choice(((), (), ("--partitions", "0,1"), ("--partitions", "2147483647")))
+    case.add("pull", *bootstrap, "--out", "pulled", "--max-wait", "1", *partitions, *rnd.choice(((), ("--json",))))
+    python, compiled = (case.add("load", "pulled", "--json", "--engine", name) for name in ("python", "compiled"))
+    case.equal.append((python, compiled))
+
+
 def arguments_case(rnd: random.Random, case: Case) -> None:
     """A log that is right, read with odd values of options."""
     log = case.folder / "__consumer_offsets-0"
@@ -422,7 +444,8 @@ KINDS: dict[str, Callable[[random.Random, Case], None]] = {
     "lines": lines_case,
     "conversation": conversation_case,
     "special": special_case,
+    "broker": broker_case,
     "arguments": arguments_case,
 }
-WEIGHTS = {"log": 60, "snapshot": 12, "lines": 10, "conversation": 10, "special": 3, "arguments": 5}
+WEIGHTS = {"log": 60, "snapshot": 12, "lines": 10, "conversation": 10, "special": 3, "broker": 5, "arguments": 5}
 """How often each kind of case is chosen."""

@@ -156,6 +156,7 @@ class Run:
         with make_folder() as place:
             case = make_case(self.seed, number, Path(place), self.kinds)
             problems, results = run_case(self.worker, case)
+            case.close()
             for command, result in zip(case.commands, results, strict=True):
                 self.results[f"{command.arguments[0][:20]} {result.status}"] += 1
             if problems:

@@ -14,7 +14,7 @@ from kafkagroups.records.fields import FieldSpec, Message, field_specs
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import Struct
-from kafkagroups.records.versions import EVERY_VERSION, NEWEST, Version, VersionRange, feature_releases
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange, feature_releases
 from kafkagroups.records.wire import UUID, Array
 from kafkagroups.records.wire_base import Wire
 from kafkagroups.records.written_values import find_written_values
@@ -47,7 +47,7 @@ def _writers_of_tombstone(record_type: int) -> VersionRange:
     first_version = min(written.range.since for written in find_written_values(record_type))
     # A Kafka version that no longer writes values of a type can still write its tombstones.
     # Exception: from 0.9 on, Kafka writes neither values nor tombstones of type 0, the first format of offset records.
-    end_version = (0, 9) if record_type == 0 else NEWEST
+    end_version = (0, 9) if record_type == 0 else AFTER_ALL_VERSIONS
     return VersionRange(first_version, end_version)
 
 
@@ -64,7 +64,7 @@ def _writers_of_value(
         # Since 2.1, Kafka writes version 1 only for a commit with an expire timestamp.
         candidates = [written for written in candidates if not written.needs_retention_time]
     if not candidates:
-        return VersionRange(NEWEST, NEWEST)  # The range is empty, because no version writes this value.
+        return VersionRange(AFTER_ALL_VERSIONS, AFTER_ALL_VERSIONS)  # An empty range: no version writes this value.
     oldest_writer = min(written.range.since for written in candidates)
     end_of_writers = max(written.range.until for written in candidates)
     end_of_readers = RECORD_TYPES[record_type].read_by.until
@@ -100,7 +100,7 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     if common.since >= common.until:
         nonempty_ranges = [versions for versions in different_ranges if versions.since < versions.until]
         oldest = min((versions.since for versions in nonempty_ranges), default=(0,))
-        newest = max((versions.until for versions in nonempty_ranges), default=NEWEST)
+        newest = max((versions.until for versions in nonempty_ranges), default=AFTER_ALL_VERSIONS)
         common = VersionRange(oldest, newest)
     if common == EVERY_VERSION:
         return ""
@@ -108,7 +108,7 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     last = ""
     if common.since > (0,):
         first = next((text for text, version in feature_releases().items() if version >= common.since), "")
-    if common.until != NEWEST:
+    if common.until != AFTER_ALL_VERSIONS:
         last = [text for text, version in feature_releases().items() if version < common.until][-1]
     return f"{first} – {last}"
 

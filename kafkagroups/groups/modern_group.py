@@ -17,7 +17,7 @@ from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.owners import Owners
 from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
 from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, StreamsGroupTopologyValue
-from kafkagroups.records.versions import NEWEST
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS
 
 DELETED_EPOCH = -1
 """An epoch that a tombstone has deleted:
@@ -98,7 +98,7 @@ class ModernGroup:
     targets: dict[str, Any] = field(default_factory=dict)
     topology: StreamsGroupTopologyValue | None = None
     validated_topology_epoch: int = 0
-    kafka: Version = NEWEST
+    kafka: Version = AFTER_ALL_VERSIONS
     """The version of the coordinator that loaded the group."""
     owners: Owners = field(default_factory=Owners)
     """The owner of each partition in a consumer group, and of each task in a streams group."""

@@ -37,9 +37,9 @@ from typing import Literal, cast
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.versions import (
+    AFTER_ALL_VERSIONS,
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
-    NEWEST,
     VERSION_2_1_IV0,
     Version,
     VersionRange,
@@ -85,9 +85,9 @@ CLASSIC_CHANGES: tuple[Version, ...] = (
 )
 """The versions that changed how the classic coordinator loads a log."""
 
-_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
-_SINCE_4_0 = VersionRange((4, 0), NEWEST)
-_SINCE_4_1 = VersionRange((4, 1), NEWEST)
+_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
+_SINCE_4_0 = VersionRange((4, 0), AFTER_ALL_VERSIONS)
+_SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
 
 READ_TYPES: dict[int, VersionRange] = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8), _SINCE_3_7),  # Consumer groups.

@@ -36,7 +36,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
-from kafkagroups.records.versions import NEWEST, Version, parse_release
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version, parse_release
 from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Wire
 
 
@@ -174,7 +174,7 @@ def _camel_case(name: str) -> str:
 
 
 def make_format(
-    cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION
+    cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
     """Return the format of one version of a message. The parameters are described in MessageFormat (wire_base.py)."""
     return MessageFormat(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)

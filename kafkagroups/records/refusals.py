@@ -3,10 +3,9 @@
 A record is well-formed if its bytes can be decoded. If a coordinator refuses a record, the load of the whole partition
 fails. Many of these refusals are Kafka bugs with an issue number. docs/releases.md shows all refusals as a table.
 
-A range of versions ends before the first release that accepts the record. NEWEST as the end means that no release
-accepts the record yet. A simple group has only offset records, because no member has ever joined it. A target is the
-assignment that a member should have. In a streams group, members get tasks instead of partitions, and each member
-belongs to a process (streams_group.py).
+A range of versions ends before the first release that accepts the record. A simple group has only offset records,
+because no member has ever joined it. A target is the assignment that a member should have. In a streams group, members
+get tasks instead of partitions, and each member belongs to a process (streams_group.py).
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 
@@ -15,9 +14,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkagroups.records.versions import (
+    AFTER_ALL_VERSIONS,
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
-    NEWEST,
     Version,
     VersionRange,
 )
@@ -41,9 +40,9 @@ class Refusal(NamedTuple):
 
 # Kafka 3.7 to 3.9 have a preview of the new coordinator, next to the classic coordinator.
 _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
-_SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, NEWEST)
-_SINCE_4_1 = VersionRange((4, 1), NEWEST)
-_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, AFTER_ALL_VERSIONS)
+_SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
+_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
 
 SECOND_OWNER = Refusal(
     "A partition of a consumer group gets a second owner before the first owner is removed, also if the second owner "
@@ -129,7 +128,7 @@ ASSIGNMENT_EPOCH_COUNT = Refusal(
 NEGATIVE_ASSIGNMENT_EPOCH = Refusal(
     "A target assignment epoch (type 6, 12 or 20) below -1, or with a negative assignment timestamp",
     "",
-    (VersionRange((4, 3), NEWEST),),
+    (VersionRange((4, 3), AFTER_ALL_VERSIONS),),
 )
 DOUBLE_ASSIGNED_TOPIC = Refusal(
     "A topic twice in a list of a consumer's current assignment (type 8)",
@@ -167,11 +166,11 @@ UNREADABLE_SUBSCRIPTION = Refusal(
     (VersionRange((2, 7), (4, 4)),),
 )
 OFFSET_COMMIT_OF_TYPE_0 = Refusal("An old offset record (type 0) with value version 1 to 4", "", (_SINCE_4_1,))
-TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", (VersionRange((4, 4), NEWEST),))
+TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", (VersionRange((4, 4), AFTER_ALL_VERSIONS),))
 TOO_MANY_TAGS = Refusal(
     "More than 10,000 tagged fields in one struct, or a negative count of tagged fields",
     "",
-    (VersionRange((4, 4), NEWEST),),
+    (VersionRange((4, 4), AFTER_ALL_VERSIONS),),
 )
 
 REFUSALS = (

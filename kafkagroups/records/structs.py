@@ -21,7 +21,7 @@ from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
-from kafkagroups.records.versions import NEWEST, Version
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
 from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Reader, Wire, Writer
 
 TAG_LIMIT = 2**31 - 1
@@ -34,7 +34,7 @@ _reader_by_format: dict[tuple[type[Message], MessageFormat], Reader] = {}
 _writer_by_format: dict[tuple[type[Message], MessageFormat], Writer] = {}
 
 
-def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
+def reader(cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS) -> Reader:
     """Return the function that reads one version of a message.
 
     The returned function has the parameters (buffer, position). It returns (message, position after the message).
@@ -45,7 +45,9 @@ def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     return _reader_by_format[cls, message_format]
 
 
-def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION) -> Writer:
+def writer(
+    cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
+) -> Writer:
     """Return the function that appends one version of a message to a bytearray.
 
     The returned function raises UsageError if the value of a field is not the default, but this Kafka version does not
@@ -57,7 +59,7 @@ def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_ver
     return _writer_by_format[cls, message_format]
 
 
-def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
+def to_json(value: Message, version: int, kafka: Version = AFTER_ALL_VERSIONS) -> dict[str, Any]:
     """Return the JSON of a message, as Kafka's JsonConverter.write prints it.
 
     If the message has unknown tagged fields, the JSON also has the field `_unknownTaggedFields`. Kafka's JSON does not
@@ -67,7 +69,7 @@ def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, 
 
 
 def from_json(
-    cls: type[M], value: Any, version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION
+    cls: type[M], value: Any, version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
 ) -> M:
     """Return the message that a JSON value describes, as Kafka's JsonConverter.read does.
 

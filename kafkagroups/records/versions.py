@@ -13,7 +13,7 @@ from kafkagroups.errors import UsageError
 
 Version = tuple[int, ...]
 """A Kafka version as numbers: (3, 9, 2)."""
-NEWEST: Version = (2**31,)
+AFTER_ALL_VERSIONS: Version = (2**31,)
 """A version above every Kafka version. Code that reads messages of this version reads all their declared fields."""
 
 NEWEST_PATCHES = {
@@ -118,4 +118,4 @@ class VersionRange(NamedTuple):
         return VersionRange(max(self.since, other.since), min(self.until, other.until))
 
 
-EVERY_VERSION = VersionRange((0,), NEWEST)
+EVERY_VERSION = VersionRange((0,), AFTER_ALL_VERSIONS)

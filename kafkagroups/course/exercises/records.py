@@ -15,13 +15,13 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 from kafkagroups.records.varint import read_uvarint
-from kafkagroups.records.versions import NEWEST
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS
 from kafkagroups.records.wire import STRING
 from kafkagroups.records.wire_base import MessageFormat
 
 # A flexible message contains compact strings.
-_read_kafka_string = STRING.reader(MessageFormat(0, flexible=False, kafka=NEWEST), nullable=True)
-_read_compact_string = STRING.reader(MessageFormat(0, flexible=True, kafka=NEWEST), nullable=True)
+_read_kafka_string = STRING.reader(MessageFormat(0, flexible=False, kafka=AFTER_ALL_VERSIONS), nullable=True)
+_read_compact_string = STRING.reader(MessageFormat(0, flexible=True, kafka=AFTER_ALL_VERSIONS), nullable=True)
 
 
 # Exercise `read_string`: which string begins at `position`? The functions return the string and the position after the

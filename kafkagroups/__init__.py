@@ -29,8 +29,8 @@ from kafkagroups.api import compact, diff, explain, load, stats
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
+from kafkagroups.log.folders import open_log
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import open_log
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json

@@ -17,10 +17,11 @@ from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.loading.progress import ByteProgress
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.folders import open_logs
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segment_file import SEGMENT_BYTES
-from kafkagroups.log.segments import Buffers, Log, log_of_buffers, open_logs
+from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
 from kafkagroups.tables import rows

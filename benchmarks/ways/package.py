@@ -10,7 +10,7 @@ import kafkagroups as kg
 from benchmarks.topics import Topic
 from kafkagroups.api import load_columns
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.segments import open_logs
+from kafkagroups.log.folders import open_logs
 
 
 def count_live_offsets(groups: Groups) -> int:

@@ -70,9 +70,11 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
+        if error.filename is not None:
+            options.print_error(f"{error.filename}: {error.strerror or error}")
+            return 1
         # A command raises UsageError if it cannot read a file. An OSError without a file name comes from stdout.
-        subject = "the output cannot be written" if error.filename is None else error.filename
-        options.print_error(f"{subject}: {error.strerror or error}")
+        options.print_error(f"the output cannot be written: {error.strerror or error}")
         _discard_output()
         return 1
     except KeyboardInterrupt:

@@ -19,7 +19,8 @@ from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop, batches_until
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect

@@ -16,8 +16,10 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 
@@ -181,7 +183,9 @@ def to_json(groups: Groups) -> dict[str, Any]:
         "coordinator": groups.coordinator,
         "kafka": groups.kafka,
         **options.rules_to_json(groups.kafka_rules),
-        "partitions": {json.dumps(partition): asdict(loaded) for partition, loaded in groups.partitions.items()},
+        "partitions": {
+            json.dumps(partition): _partition_to_json(loaded) for partition, loaded in groups.partitions.items()
+        },
         "groups": {group_id: group_json(groups[group_id]) for group_id in sorted(groups)},
         "orphans": {
             group_id: {"offsets": offsets_json(orphan.offsets), "pending": pending_json(orphan.pending)}
@@ -189,6 +193,13 @@ def to_json(groups: Groups) -> dict[str, Any]:
         },
         "elsewhere": dict(sorted(groups.elsewhere.items())),
     }
+
+
+def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
+    fields = asdict(loaded)
+    if loaded.zeros is not None:
+        del fields["zeros"]["later_segments"]
+    return fields
 
 
 def _print_groups(groups: Groups) -> None:
@@ -220,3 +231,20 @@ def _print_groups(groups: Groups) -> None:
     ):
         if group_ids:
             print_line(f"{title}: {', '.join(sorted(group_ids))}.")
+    _print_zeros(groups)
+
+
+def _print_zeros(groups: Groups) -> None:
+    """Print which partitions end with zeros, and what a broker does with these zeros at each kind of start."""
+    files_of: dict[tuple[Outcome, ...], list[str]] = {}
+    for loaded in groups.partitions.values():
+        if loaded.zeros is not None:
+            zeros = loaded.zeros
+            outcomes = tuple(judge_start(start, zeros, groups.coordinator) for start in Start)
+            unit = "zero byte follows" if zeros.bytes == 1 else "zero bytes follow"
+            files_of.setdefault(outcomes, []).append(f"{zeros.file}, byte {zeros.position}: {zeros.bytes} {unit}.")
+    for outcomes, lines in files_of.items():
+        for line in lines:
+            print_line(line)
+        rows = [(start.value, outcome.value) for start, outcome in zip(Start, outcomes, strict=True)]
+        print_table(("start", f"what a Kafka {groups.kafka} broker does with the zeros"), rows)

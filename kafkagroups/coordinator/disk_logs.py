@@ -12,9 +12,9 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import AppendCallback, NewBatch
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord
 from kafkagroups.log.compression import CompressionType
+from kafkagroups.log.folders import has_segments, open_log
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES
-from kafkagroups.log.segments import has_segments, open_log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 

@@ -14,7 +14,7 @@ import ipywidgets as widgets
 
 from kafkagroups.course.cleaner_passes import OFFSET_MAP_CLASSES, CleanerPass, classify_records
 from kafkagroups.course.widgets import StaticWidget, format_html
-from kafkagroups.log.segments import open_log
+from kafkagroups.log.folders import open_log
 
 _ROW_LENGTH = 60
 """The number of offsets in one row of letters."""

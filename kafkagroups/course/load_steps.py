@@ -19,7 +19,7 @@ from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segments import open_logs
+from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 
 

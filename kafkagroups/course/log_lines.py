@@ -12,8 +12,8 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.log.segments import open_log, open_logs
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import decode

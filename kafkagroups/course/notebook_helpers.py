@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.segments import open_log
+from kafkagroups.log.folders import open_log
 
 
 class _PrintHandler(logging.Handler):

@@ -71,6 +71,7 @@ def fold(
     batches = _count_new_batches(batches_until(log, stop), shard, first_offset, count_bytes, observer)
     replay_batches(shard, batches, observer)
     shard.loaded.damage = log.damage
+    shard.loaded.zeros = log.zeros
     return shard
 
 
@@ -117,7 +118,7 @@ def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
     """Return a copy of `base` for the next batches. The copy uses `offsets` as the container of its offsets."""
     shard = base.copy_with_offsets(offsets)
-    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None)
+    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None, zeros=None)
     shard.failure = None
     return shard
 

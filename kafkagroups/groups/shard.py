@@ -19,6 +19,7 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Damage
+from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, decode
 
@@ -30,6 +31,7 @@ class LoadedPartition:
     `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log. `next_offset` is the
     first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version;
     None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
+    `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does.
     """
 
     segments: int = 0
@@ -39,6 +41,7 @@ class LoadedPartition:
     next_offset: int = 0
     error: str | None = None
     damage: Damage | None = None
+    zeros: Zeros | None = None
 
 
 class CountBytes(Protocol):

@@ -31,8 +31,8 @@ from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_nullable
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.frames import FrameState, find_frames
-from kafkagroups.log.segment_file import read_segment
+from kafkagroups.log.frames import FrameState, read_frames
+from kafkagroups.log.segment_file import SegmentFile, open_segment
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.dialects import Dialect, build_dialect
@@ -70,30 +70,32 @@ def dump(log: Log, out: Output, kafka: Version) -> None:
         if not re.fullmatch("[0-9]+", base_offset):
             raise ToolCrashed(f"{segment}: the file's name does not begin with an offset")
         out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(base_offset)}\n")
-        data = read_segment(segment)
         end = 0
-        for batch in _read_batches(data, segment, log.max_batch_bytes):
-            batch.check_size()
-            _dump_batch(batch, out, kafka, dialect)
-            end = batch.position + batch.size
-        if end < len(data):
-            out.write(f"Found {len(data) - end} invalid bytes at the end of {file_name}\n")
+        with open_segment(segment) as file:
+            for batch in _read_batches(file, segment, log.max_batch_bytes):
+                batch.check_size()
+                _dump_batch(batch, out, kafka, dialect)
+                end = batch.position + batch.size
+            if end < file.end:
+                out.write(f"Found {file.end - end} invalid bytes at the end of {file_name}\n")
 
 
-def _read_batches(data: bytes, segment: str, max_batch_bytes: int) -> Iterator[Batch]:
-    """Yield the batches that the tool prints. `data` are the bytes of the segment, `segment` is its path.
+def _read_batches(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[Batch]:
+    """Yield the batches that the tool prints. `file` is the file of the segment, and `segment` is its path.
 
     `max_batch_bytes` is the limit of a decompressed batch.
 
     The tool does not check checksums. At an incomplete batch, the tool ends the segment without an error. Raises
     ToolCrashed at a batch with an impossible length or magic, because the tool crashes there.
     """
-    for frame in find_frames(data):
-        if frame.state is FrameState.INCOMPLETE or frame.size <= _BYTES_UP_TO_MAGIC:
+    for frame, data in read_frames(file, end=file.end, max_batch_bytes=max_batch_bytes):
+        if frame.state is FrameState.TOO_LARGE:
+            raise frame.make_error(segment)
+        if frame.state is FrameState.INCOMPLETE or file.end - frame.position <= _BYTES_UP_TO_MAGIC:
             return
         if frame.state is not FrameState.WHOLE:
             raise ToolCrashed(str(frame.make_error(segment)))
-        yield parse_batch(frame, data[frame.position : frame.end], segment, max_batch_bytes)
+        yield parse_batch(frame, data, segment, max_batch_bytes)
 
 
 def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect) -> None:

@@ -41,6 +41,8 @@ from kafkagroups.kernels.layout import (
     LAST_OFFSET,
     LAST_OFFSET_DELTA_POSITION,
     LAST_TIME,
+    MAX_BATCH_RECORDS,
+    MAX_BATCH_SIZE,
     MAX_INT64,
     MAX_OFFSET_VERSION,
     MAX_TIMESTAMP_POSITION,
@@ -146,6 +148,8 @@ def fold_batches(
             batch_size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
             is_magic_2 = batch_size >= HEADER_SIZE and data[position + MAGIC_POSITION] == 2
         is_complete = batch_size <= end - position
+        if is_magic_2 and batch_size > rules[MAX_BATCH_SIZE]:
+            return HAND_OVER, position
         if not has_segment_end and (not has_header or (is_magic_2 and not is_complete)):
             status = NEEDS_MORE_BYTES
             break
@@ -173,7 +177,7 @@ def fold_batches(
         last_offset = base_offset + load_int32(data, position + LAST_OFFSET_DELTA_POSITION)
         # A batch cannot contain more records than bytes, and offsets must ascend.
         if (
-            record_count > batch_size
+            record_count > min(batch_size, rules[MAX_BATCH_RECORDS])
             or base_offset < counts[NEXT_OFFSET]
             or last_offset < base_offset
             or last_offset == MAX_INT64

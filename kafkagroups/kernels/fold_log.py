@@ -9,7 +9,7 @@ groups. Tests compare the two engines on all captured, crafted and random logs.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 
 import numpy as np
@@ -62,11 +62,13 @@ def fold_if_possible(
     state = _start_state(log, dialect, stop, base)
     if state is None:
         return None
-    state.max_batch_bytes = log.max_batch_bytes
-    if not _read_segments(log, state, count_bytes):
+    state.limit_batches(log.max_batch_bytes)
+    content_sizes = _read_segments(log, state, count_bytes)
+    if content_sizes is None:
         return None
     offsets = FoldedShardOffsets(state)
     shard = create_shard(log, dialect, offsets) if base is None else resume_shard(base, log, offsets)
+    shard.loaded.zeros = log.zeros
     counts = state.counts.tolist()
     shard.loaded.batches = counts[layout.BATCHES]
     shard.loaded.records = counts[layout.RECORDS]
@@ -74,7 +76,7 @@ def fold_if_possible(
         shard.loaded.next_offset = counts[layout.NEXT_OFFSET]
     first_offset = 0 if base is None else base.loaded.next_offset
     try:
-        fill_shard(shard, offsets, list(state.other_records), partial(find_commits, log), first_offset)
+        fill_shard(shard, offsets, list(state.other_records), partial(find_commits, log, content_sizes), first_offset)
     except (LoadFailed, BadBytes):
         # The readable engine must load the log again: only its shard has the exact content at the failure.
         return None
@@ -95,8 +97,13 @@ def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> 
     return FoldState.restore(dialect, copied_arrays)
 
 
-def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
-    """Fold the segments of a log in order. Return False if the readable engine must load the log."""
+def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> dict[str, int] | None:
+    """Fold the segments of a log in order. Return the number of bytes of each segment, without the zeros at its end.
+
+    Return None if the readable engine must load the log.
+    """
+    content_sizes = {}
+    log.zeros = None
     for segment in log.segments:
         reported_position = 0
 
@@ -108,20 +115,25 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
 
         if log.content:  # The segments are buffers, not files of this machine.
             if not state.fold_segment(as_array(log.read(segment)), report):
-                return False
-            continue
-        with log.open(segment) as file:
-            if not state.fold_file(file, report):
-                return False
-            # After a stop the remaining bytes are not read, but the progress must reach 100 %.
-            report(log.segment_size(segment))
-    return True
+                return None
+        else:
+            with log.open(segment) as file:
+                if not state.fold_file(file, report):
+                    return None
+        # The bytes after a stop and zeros are not reported yet, but the progress must reach 100 %.
+        size = log.segment_size(segment)
+        report(size)
+        content_sizes[segment] = size - state.zeros_bytes
+        if state.zeros_bytes:
+            log.note_zeros(segment, log.segment_start(segment) + state.zeros_start, state.zeros_bytes)
+    return content_sizes
 
 
-def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
+def find_commits(log: Log, content_sizes: Mapping[str, int], group_ids: Collection[str]) -> list[tuple[int, str]]:
     """Return the Kafka offset and the group id of each commit that may create one of these groups (events.py).
 
-    The commits are in the order of the log. The compiled engine must have folded the log before.
+    The commits are in the order of the log. The compiled engine must have folded the log before. `content_sizes` is the
+    number of bytes to read of each segment.
     """
     # A hash table of the group ids. events.py describes the arrays.
     id_slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
@@ -141,7 +153,7 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
     has_event = np.zeros(len(id_slots), np.int64)
     commits = []
     for segment in log.segments:
-        for data in decompress_segment(as_array(log.read(segment)), log.max_batch_bytes):
+        for data in decompress_segment(as_array(log.read(segment, content_sizes[segment])), log.max_batch_bytes):
             # An offset record has more than 20 bytes, so the array has space for all events.
             found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
             count = events.find_commit_events(data, as_array(id_bytes), id_slots, has_event, found_events, secret)

@@ -110,14 +110,19 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
     LAST_TIME,
     CHECKS_CRC,
     NEEDS_MARKER,
-) = range(8)
+    MAX_BATCH_SIZE,
+    MAX_BATCH_RECORDS,
+    RULE_COUNT,
+) = range(11)
 """The elements of the array `rules`: how the coordinator of a Kafka version reads, and where reading stops.
 
 IS_CLASSIC: 1 for the classic coordinator, 0 for the new coordinator. MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the
 newest value version that the coordinator reads, for offset records of type 1 and of type 0. KEEPS_TOPIC_IDS: 1 if the
 coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME: the highest base offset and the highest timestamp
 (in ms) before the stop (log/stop.py). Without a stop both are the highest int64, so no batch is above them. CHECKS_CRC:
-1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no record.
+1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no record. MAX_BATCH_SIZE
+and MAX_BATCH_RECORDS: the largest number of bytes and of records of a batch that this engine reads. RULE_COUNT is the
+number of rules.
 """
 
 GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE_OFFSET, LIVE_KEYS = range(4)

@@ -22,9 +22,12 @@ from kafkagroups.kernels.group_keys import sort_live_keys
 from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPACE, OK, PAUSED, STOPPED
 from kafkagroups.kernels.other_records import OtherRecords
 from kafkagroups.kernels.unpack import as_array, decompress_run
+from kafkagroups.log.batch import MEMORY_BYTES_PER_RECORD
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
+from kafkagroups.log.record_batch import HEADER_SIZE
 from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.zeros import count_zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
@@ -46,13 +49,14 @@ class FoldState(FoldArrays):
 
     Call `fold_segment` or `fold_file` for each segment, in order. If one of these methods returns False, the readable
     engine must load the whole log. `is_stopped` is true after reading reached a batch that the stop excludes
-    (log/stop.py). `max_batch_bytes` is the limit of a decompressed batch.
+    (log/stop.py). `max_batch_bytes` is the limit of a decompressed batch. `zeros_bytes` is the number of zeros at the
+    end of the last segment that was folded, and `zeros_start` is their position in the bytes that were folded.
     """
 
     def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, log_size: int = 0) -> None:
         """Make an empty state for a log of about `log_size` bytes."""
         is_classic = dialect.coordinator == "classic"
-        self.rules = np.zeros(8, np.int64)
+        self.rules = np.zeros(layout.RULE_COUNT, np.int64)
         self.rules[layout.IS_CLASSIC] = is_classic
         self.rules[layout.MAX_OFFSET_VERSION] = dialect.max_offset_value_version
         self.rules[layout.MAX_TYPE0_VERSION] = dialect.max_type0_value_version
@@ -64,10 +68,19 @@ class FoldState(FoldArrays):
         self._max_group_version = dialect.max_group_value_version
         self.other_records = OtherRecords(self._max_group_version)
         self.is_stopped = False
-        self.max_batch_bytes = MAX_BATCH_BYTES
+        self.zeros_start = 0
+        self.zeros_bytes = 0
+        self.limit_batches(MAX_BATCH_BYTES)
         self._is_classic = is_classic
         self._text_cache: dict[bytes, str] = {}
         self._name_cache: dict[int, tuple[str, str]] = {}
+
+    def limit_batches(self, max_batch_bytes: int) -> None:
+        """Set the limit of a decompressed batch. The readable engine must load a log with a larger batch."""
+        self.max_batch_bytes = max_batch_bytes
+        max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
+        self.rules[layout.MAX_BATCH_SIZE] = min(max_content_bytes + HEADER_SIZE, layout.MAX_INT64)
+        self.rules[layout.MAX_BATCH_RECORDS] = min(max_content_bytes // MEMORY_BYTES_PER_RECORD, layout.MAX_INT64)
 
     @classmethod
     def restore(cls, dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldState:
@@ -81,7 +94,9 @@ class FoldState(FoldArrays):
 
         `data` is a read-only array of uint8.
         """
-        status, _ = self._fold_piece(data, has_segment_end=True, report=report)
+        status, position = self._fold_piece(data, has_segment_end=True, report=report)
+        self.zeros_start = position
+        self.zeros_bytes = len(data) - position if status == OK else 0
         report(len(data))
         return status != HAND_OVER
 
@@ -95,21 +110,21 @@ class FoldState(FoldArrays):
         kept_byte_count = 0
         read_byte_count = 0
         has_segment_end = False
-        ends_with_zeros = False
+        self.zeros_bytes = 0
         while not (has_segment_end or self.is_stopped):
             new_byte_count = file.readinto(piece[kept_byte_count:]) or 0
             read_byte_count += new_byte_count
             has_segment_end = not new_byte_count
             data = as_array(piece[: kept_byte_count + new_byte_count])
-            if ends_with_zeros:  # After the zeros at the end of a preallocated segment, no other bytes may follow.
-                if data.any():
-                    return False
-                continue
             status, position = self._fold_piece(data, has_segment_end=has_segment_end)
             if status == HAND_OVER:
                 return False
-            ends_with_zeros = status == OK and position < len(data)
-            kept_byte_count = 0 if ends_with_zeros else len(data) - position
+            kept_byte_count = len(data) - position
+            if status == OK and kept_byte_count:  # After these zeros, no other bytes may follow.
+                later_zero_count, has_only_zeros = count_zeros(file)
+                self.zeros_start = read_byte_count - kept_byte_count
+                self.zeros_bytes = kept_byte_count + later_zero_count
+                return has_only_zeros
             if kept_byte_count == len(piece):
                 piece = np.empty(2 * kept_byte_count, np.uint8)
             piece[:kept_byte_count] = data[len(data) - kept_byte_count :]

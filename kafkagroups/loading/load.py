@@ -17,7 +17,8 @@ from kafkagroups.loading.caches import Cache, create_cache
 from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect

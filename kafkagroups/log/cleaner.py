@@ -56,7 +56,7 @@ from kafkagroups.log.log_to_clean import (
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
 from kafkagroups.log.producer_state import find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
-from kafkagroups.log.segment_file import SEGMENT_BYTES, segment_name
+from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Damage, Log
 from kafkagroups.log.writer import create_folder
 
@@ -243,8 +243,8 @@ def _clean_group(
 def _copy_segment(segment: Segment, out: Path) -> Segment:
     """Copy a segment to the folder `out`, up to the end of its last valid batch. Return the new segment."""
     path = os.path.join(out, segment_name(segment.base_offset))
-    shutil.copyfile(segment.path, path)
-    os.truncate(path, segment.size)
+    with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:
+        shutil.copyfileobj(source, target)
     os.utime(path, ns=(segment.modified_ns, segment.modified_ns))
     return replace(segment, path=path)
 

@@ -21,7 +21,9 @@ from enum import Enum
 from io import RawIOBase
 from typing import NamedTuple
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups.errors import BatchTooLarge, InvalidLog
+from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.zeros import count_zeros, is_zeros
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -54,6 +56,8 @@ class FrameState(Enum):
     """The data ends before the end of the batch."""
     DAMAGED = "damaged"
     """The field `length` or the magic has an impossible value."""
+    TOO_LARGE = "too large"
+    """A batch that is complete, but has more bytes than the limit of the reader (`limit_size`)."""
     ZEROS = "zeros"
     """All bytes up to the end are zero, because a broker has reserved the file's space but not used it yet."""
 
@@ -89,7 +93,8 @@ class Frame(NamedTuple):
 
     def make_error(self, file: str | None = None) -> InvalidLog:
         """Return the error for a frame that is not whole. `file` is the path of the segment, if it is known."""
-        return InvalidLog(self.reason, file=file, position=self.position)
+        error_type = BatchTooLarge if self.state is FrameState.TOO_LARGE else InvalidLog
+        return error_type(self.reason, file=file, position=self.position)
 
 
 def to_int64(value: int) -> int:
@@ -122,56 +127,76 @@ def find_frame(data: BytesLike, position: int, *, any_magic: bool = False) -> Fr
         size = LOG_OVERHEAD + length
         if magic == 2 and _MIN_BYTES_OF_MAGIC_2 <= size <= available:
             return Frame(position, size, offset, to_int64(offset + last_offset_delta), magic, FrameState.WHOLE)
-    return _check_frame(data, position, any_magic)
+    return _check_frame(data, position, available, any_magic=any_magic)
 
 
-def _check_frame(data: BytesLike, position: int, any_magic: bool) -> Frame:
-    """Return the frame at one position, where `find_frame` has not found a whole batch of magic 2."""
-    available = len(data) - position
+def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
+    """Return the frame at one position, where `find_frame` has not found a whole batch of magic 2.
+
+    `available` is the number of bytes from the position to the end of the segment. If the end of the segment is not in
+    `data`, at least the beginning of the batch up to its magic must be there.
+    """
     if available < LOG_OVERHEAD:
         return _make_broken_frame(
-            data, position, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes"
+            data, position, available, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes"
         )
     offset, length = _offset_and_length.unpack_from(data, position)
     if length < _MIN_LENGTH:
         reason = f"expected a batch length of at least {_MIN_LENGTH}, found {length}"
-        return _make_broken_frame(data, position, FrameState.DAMAGED, reason)
+        return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
     size = LOG_OVERHEAD + length
     if size > available:
         reason = f"expected a batch of {size} bytes, found only {available} bytes"
-        return _make_broken_frame(data, position, FrameState.INCOMPLETE, reason)
+        return _make_broken_frame(data, position, available, FrameState.INCOMPLETE, reason)
     magic = data[position + MAGIC_POSITION]
     if any_magic:
         return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
     if magic >= len(_MIN_BATCH_BYTES):
         signed_magic = magic - 256 if magic > 127 else magic  # The magic is an int8.
-        return _make_broken_frame(data, position, FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
+        return _make_broken_frame(
+            data, position, available, FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}"
+        )
     if size < _MIN_BATCH_BYTES[magic]:
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
-        return _make_broken_frame(data, position, FrameState.DAMAGED, reason)
-    # The magic is 0 or 1 here, because `find_frame` has already found each whole batch of magic 2.
+        return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
+    # A whole batch of magic 2 is found here only if its end is not in `data`. Nobody then needs its last offset.
     return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
 
 
-def _make_broken_frame(data: BytesLike, position: int, state: FrameState, reason: str) -> Frame:
+def _make_broken_frame(data: BytesLike, position: int, available: int, state: FrameState, reason: str) -> Frame:
     """Return the frame of all bytes from a position on. Its state is `state`, or ZEROS if these bytes are all zero."""
     # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
     if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
         state = FrameState.ZEROS
-    return Frame(position, len(data) - position, -1, -1, -1, state, reason)
+    return Frame(position, available, -1, -1, -1, state, reason)
 
 
-def is_zeros(data: BytesLike, position: int = 0) -> bool:
-    """Return whether all bytes from a position on are zero."""
-    content = bytes(memoryview(data)[position:])
-    return content.count(0) == len(content)
+def limit_size(frame: Frame, max_batch_bytes: int) -> Frame:
+    """Return the frame. If its batch is whole but too large to be read, return a frame with the state TOO_LARGE.
+
+    `max_batch_bytes` is the limit of a decompressed batch (compression.py), and can only raise the limit of a frame.
+    The limit applies to the bytes of the records, so the header is not counted.
+    """
+    max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
+    if frame.state is not FrameState.WHOLE or frame.size - _MIN_BYTES_OF_MAGIC_2 <= max_content_bytes:
+        return frame
+    reason = (
+        f"this batch has more than {max_content_bytes} bytes; to read it, raise --max-batch-bytes "
+        "(max_batch_bytes in Python and Spark)"
+    )
+    return frame._replace(state=FrameState.TOO_LARGE, reason=reason)
 
 
-def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, bytes]]:
+def read_frames(
+    file: RawIOBase, position: int = 0, *, end: int | None = None, max_batch_bytes: int = MAX_BATCH_BYTES
+) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of a file as `find_frames` does, each with its bytes. The file is read in pieces.
 
-    A frame of zeros (FrameState.ZEROS) reaches to the end of the file, but its bytes can be only the first zeros.
-    `position` is the current position in the file, in bytes from its start. The positions in the frames count from the
+    A batch that is too large (`limit_size`) is not read: its frame has the state TOO_LARGE. The bytes of a frame that
+    is not whole can be incomplete.
+
+    `position` is the current position in the file, in bytes from its start, and `end` is the position of its end. If
+    `end` is None, a huge batch is read to find out whether it is complete. The positions in the frames count from the
     start of the file, too. The file is not mapped into memory. If another process truncated a mapped file, the system
     would end the process that reads it.
     """
@@ -184,7 +209,7 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
         start = 0
         broken_frame = None
         while start < len(data):
-            frame = find_frame(data, start)
+            frame = limit_size(find_frame(data, start), max_batch_bytes)
             if frame.state is not FrameState.WHOLE:
                 broken_frame = frame
                 break
@@ -192,24 +217,28 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
             start = frame.end
             # The position in the frame must count from the start of the file.
             yield Frame(position + frame.position, *frame[1:]), content
+        position += start
+        data = data[start:]
         if broken_frame is None:
             if is_at_end:
                 return
-        elif broken_frame.state is FrameState.DAMAGED or is_at_end:
-            yield broken_frame._replace(position=position + start), data[start:]
-            return
-        elif broken_frame.state is FrameState.ZEROS and broken_frame.size >= LOG_OVERHEAD:
+        elif broken_frame.state is FrameState.ZEROS and len(data) >= LOG_OVERHEAD:
             # Fewer zeros can be the first bytes of a batch at offset 0.
-            zeros = _extend_zeros(file, broken_frame)
-            yield zeros._replace(position=position + start), data[start:]
+            yield _extend_zeros(file, broken_frame)._replace(position=position), data
+            return
+        elif broken_frame.state in (FrameState.DAMAGED, FrameState.TOO_LARGE) or is_at_end:
+            yield broken_frame._replace(position=position), data
             return
         # The bytes after the last whole frame stay in `data`, because their frame can continue in the next piece.
-        position += start
-        data = data[start:]
         bytes_to_read = _PIECE_BYTES
-        if len(data) >= LOG_OVERHEAD:
+        if len(data) > MAGIC_POSITION:
             _, length = _offset_and_length.unpack_from(data)
             missing_bytes = LOG_OVERHEAD + length - len(data)
+            if length > MAX_BATCH_BYTES and end is not None:
+                frame = limit_size(_check_frame(data, 0, end - position), max_batch_bytes)
+                if frame.state is not FrameState.WHOLE:
+                    yield frame._replace(position=position), data
+                    return
             bytes_to_read = max(bytes_to_read, missing_bytes)
 
 
@@ -218,12 +247,8 @@ def _extend_zeros(file: RawIOBase, zeros: Frame) -> Frame:
 
     If other bytes follow, return a damaged frame.
     """
-    size = zeros.size
-    while piece := _read_piece(file, _PIECE_BYTES):
-        size += len(piece)
-        if not is_zeros(piece):
-            return zeros._replace(state=FrameState.DAMAGED)
-    return zeros._replace(size=size)
+    count, is_zero = count_zeros(file)
+    return zeros._replace(size=zeros.size + count, state=FrameState.ZEROS if is_zero else FrameState.DAMAGED)
 
 
 def _read_piece(file: RawIOBase, size: int) -> bytes:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
-from kafkagroups.log.batches import read_batches
+from kafkagroups.log.batches import parse_valid_batch
+from kafkagroups.log.frames import read_frames
 from kafkagroups.log.producer_state import ProducerStates, add_batch, find_last_stable_offset
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, base_offset_of, read_segment
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment
 from kafkagroups.log.segments import Log
 
 Progress = Callable[[str, int, int], None]
@@ -168,9 +169,11 @@ def make_reader(
 
     def read(segment: Segment) -> Iterator[Batch]:
         nonlocal bytes_read
-        for batch in read_batches(read_segment(segment.path), segment.path, max_batch_bytes):
-            yield batch
-            bytes_read += batch.size
-            report(step, bytes_read, total_bytes)
+        with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as file:
+            for frame, data in read_frames(file, end=file.end, max_batch_bytes=max_batch_bytes):
+                batch = parse_valid_batch(frame, data, segment.path, max_batch_bytes)
+                yield batch
+                bytes_read += batch.size
+                report(step, bytes_read, total_bytes)
 
     return read

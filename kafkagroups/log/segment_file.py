@@ -5,15 +5,16 @@ A position in a file is counted in bytes from the start of the file.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.frames import MAX_INT64
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -23,6 +24,7 @@ _PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default for offsets.topic.segment.bytes."""
 MAX_INT32 = 2**31 - 1
+_MAX_OFFSET = 2**63 - 1
 MAX_RELATIVE_OFFSET = MAX_INT32
 """The largest difference between a Kafka offset in a segment and the segment's base offset."""
 
@@ -61,7 +63,7 @@ def is_segment_name(file_name: str) -> bool:
 
 def _parse_base_offset(file_name: str) -> int | None:
     match = _SEGMENT_NAME.fullmatch(file_name)
-    return int(match[1]) if match and int(match[1]) <= MAX_INT64 else None
+    return int(match[1]) if match and int(match[1]) <= _MAX_OFFSET else None
 
 
 def partition_of_folder(folder_name: str) -> int | None:
@@ -81,18 +83,39 @@ class SegmentFile(RawIOBase):
     `position` is the position of the next byte that is read.
     """
 
-    def __init__(self, file: FileIO, byte_range: ByteRange) -> None:
+    def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
         super().__init__()
         status = os.fstat(file.fileno())
+        check_regular(status, path)  # Another file can have replaced the file before it was opened.
         self.inode = status.st_ino
         self.end = status.st_size if byte_range.end is None else min(status.st_size, byte_range.end)
         self._file = file
+        self._path = path
         self._range_end = byte_range.end
         self.move_to(byte_range.start)
 
     def move_to(self, position: int) -> None:
         """Let the next read begin at a position of the file."""
         self.position = self._file.seek(position)
+
+    def skip_hole(self) -> int:
+        """Move to the next byte that the file system has stored. Return the number of skipped bytes, which are zero.
+
+        A sparse file has holes: ranges without stored bytes, which are read as zeros.
+        """
+        if not hasattr(os, "SEEK_DATA"):
+            return 0
+        descriptor = self._file.fileno()
+        end = os.fstat(descriptor).st_size if self._range_end is None else self._range_end
+        try:
+            next_byte = min(os.lseek(descriptor, self.position, os.SEEK_DATA), end)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # ENXIO means that no byte follows. Some file systems do not support holes.
+                return 0
+            next_byte = end
+        skipped_bytes = max(0, next_byte - self.position)
+        self.move_to(self.position + skipped_bytes)
+        return skipped_bytes
 
     def readable(self) -> bool:
         return True
@@ -102,13 +125,15 @@ class SegmentFile(RawIOBase):
         if self._range_end is not None:
             bytes_left = max(0, self._range_end - self.position)
             target = target[:bytes_left]
-        byte_count = self._file.readinto(target) or 0
+        with segment_errors(self._path):
+            byte_count = self._file.readinto(target) or 0
         self.position += byte_count
         return byte_count
 
     def readall(self) -> bytes:
         bytes_left = -1 if self._range_end is None else max(0, self._range_end - self.position)  # -1 means all bytes.
-        data = self._file.read(bytes_left)
+        with segment_errors(self._path):
+            data = self._file.read(bytes_left)
         self.position += len(data)
         return data
 
@@ -117,21 +142,50 @@ class SegmentFile(RawIOBase):
 def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> Iterator[SegmentFile]:
     """Open a segment's file. A relative path is resolved in `folder`.
 
-    Raises UsageError if the file cannot be opened or read, and MissingSegment if it does not exist.
+    Raises UsageError if the file cannot be opened or read, or is not a regular file, and MissingSegment if it does not
+    exist.
     """
-    try:
-        with open(os.path.join(folder, segment_path), "rb", buffering=0) as file:
-            yield SegmentFile(file, byte_range)
-    except FileNotFoundError as error:
-        raise MissingSegment(f"{segment_path}: {error.strerror}") from None
-    except OSError as error:
-        raise UsageError(f"{segment_path}: {error.strerror}") from None
+    path = os.path.join(folder, segment_path)
+    with segment_errors(segment_path):
+        check_regular(os.stat(path), segment_path)
+        file = open(path, "rb", buffering=0, opener=_open_without_waiting)  # noqa: SIM115  # It is closed below.
+    with file:
+        yield SegmentFile(file, segment_path, byte_range)
 
 
 def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
-    """Return the bytes of a segment's file. A relative path is resolved in `folder`.
-
-    Raises UsageError if the file cannot be read, and MissingSegment if it does not exist.
-    """
+    """Return the bytes of a segment's file. The parameters and the errors are those of `open_segment`."""
     with open_segment(segment_path, folder, byte_range) as file:
         return file.readall()
+
+
+@contextmanager
+def segment_errors(segment_path: str) -> Iterator[None]:
+    """Convert an error of the operating system into a UsageError that names the segment."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingSegment(f"{segment_path}: {error.strerror}") from None
+    except OSError as error:
+        raise UsageError(f"{segment_path}: {error.strerror or error}") from None
+
+
+_FILE_TYPES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular(status: os.stat_result, path: str) -> None:
+    """Raise UsageError if a file is not a regular file: reading a pipe or a device might never end."""
+    if not stat.S_ISREG(status.st_mode):
+        found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "a special file")
+        raise UsageError(f"{path}: expected a regular file, found {found}")
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file for `open`. Without O_NONBLOCK, a named pipe would wait for a process that writes."""
+    return os.open(path, flags | os.O_NONBLOCK)

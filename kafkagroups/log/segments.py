@@ -17,25 +17,21 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO, RawIOBase
-from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, read_frames
+from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, limit_size, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
     WHOLE_FILE,
     ByteRange,
     base_offset_of,
-    is_segment_name,
     open_segment,
-    partition_of_folder,
     read_segment,
+    segment_errors,
 )
-
-NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
-"""The reason in the error for a folder without a log."""
+from kafkagroups.log.zeros import Zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +75,9 @@ class Log:
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     damage
         Where the log ends because of damaged bytes. It is set when the iteration ends; None if there is no damage.
+    zeros
+        The zeros at the end of the first segment that ends with zeros (zeros.py). The attribute is set when the
+        iteration reaches the zeros; otherwise None.
     max_batch_bytes
         The limit of a decompressed batch (`limit_batches`).
     """
@@ -97,6 +96,7 @@ class Log:
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
+        self.zeros: Zeros | None = None
         self.content = content
         self.folder = folder
         self.ranges = ranges or {}
@@ -158,9 +158,11 @@ class Log:
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
         """
+        self.zeros = None
         for segment in self.segments[self.find_segment(position) :]:
             for frame, data, inode in self._read_segment_frames(segment, position):
                 if frame.state is FrameState.ZEROS:
+                    self.note_zeros(segment, frame.position, frame.size)
                     break
                 if frame.state is not FrameState.WHOLE:
                     raise frame.make_error(segment)
@@ -182,15 +184,25 @@ class Log:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
             for frame in find_frames(view[:end], start):
-                yield frame, bytes(view[frame.position : frame.end]), -1
+                yield limit_size(frame, self.max_batch_bytes), bytes(view[frame.position : frame.end]), -1
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             if position is not None:
                 is_same_file = position.segment == segment and position.inode == file.inode
                 if is_same_file and position.byte <= file.end:
                     file.move_to(position.byte)
-            for frame, data in read_frames(file, file.position):
+            for frame, data in read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes):
                 yield frame, data, file.inode
+
+    def note_zeros(self, segment: str, position: int, count: int) -> None:
+        """Set `zeros` to the zeros at the end of a segment, if no earlier segment ends with zeros."""
+        if self.zeros is None:
+            self.zeros = self.describe_zeros(segment, position, count)
+
+    def describe_zeros(self, segment: str, position: int, count: int) -> Zeros:
+        """Return the zeros at the end of a segment. They begin at a position in its file, and there are `count`."""
+        later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
+        return Zeros(segment, position, count, later_segment_count)
 
     def describe_damage(self, error: InvalidLog, expected_offset: int) -> Damage:
         """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log."""
@@ -227,11 +239,18 @@ class Log:
             return end - start
         if self.content:
             return len(self.content[segment]) - start
-        return os.path.getsize(os.path.join(self.folder, segment)) - start
+        with segment_errors(segment):
+            return os.path.getsize(os.path.join(self.folder, segment)) - start
 
-    def read(self, segment: str) -> BytesLike:
-        """Return the bytes of a segment. Raises UsageError if the segment cannot be read."""
+    def segment_start(self, segment: str) -> int:
+        """Return the position in the file of one segment at which the log begins."""
+        return self.ranges.get(segment, WHOLE_FILE).start
+
+    def read(self, segment: str, size: int | None = None) -> BytesLike:
+        """Return the bytes of a segment, or the first `size` of them. Raises UsageError if it cannot be read."""
         byte_range = self.ranges.get(segment, WHOLE_FILE)
+        if size is not None:
+            byte_range = ByteRange(byte_range.start, byte_range.start + size)
         if self.content:
             return memoryview(self.content[segment])[slice(*byte_range)]
         return read_segment(segment, self.folder, byte_range)
@@ -256,101 +275,3 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
     if not content:
         raise UsageError("a log has at least one segment")
     return Log("", list(content), partition, content)
-
-
-def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
-    """Return the log of a partition folder or of one `.log` file.
-
-    Parameters
-    ----------
-    path
-        A folder `__consumer_offsets-N` that contains segments, or one segment's file.
-    max_batch_bytes
-        The log ends, as if it were damaged, before a batch that has more bytes than this when it is decompressed.
-
-    Returns
-    -------
-    Log
-        Iterate over the log to read its batches. Its `damage` is set when the iteration has ended.
-
-    Raises
-    ------
-    UsageError
-        The path does not exist, cannot be read, or contains no log, or `max_batch_bytes` is below 1.
-
-    Examples
-    --------
-    >>> log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
-    >>> next(iter(log)).base_offset
-    0
-    """
-    file_or_folder = Path(path)
-    try:
-        if file_or_folder.is_file():
-            if file_or_folder.suffix != ".log":
-                raise UsageError(f"{path}: expected a .log file or a folder")
-            log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
-            return log.limit_batches(max_batch_bytes)
-        if not file_or_folder.is_dir():
-            raise UsageError(f"{path}: no such file or folder")
-        names = _segment_names(file_or_folder)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if not names:
-        raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
-    log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
-    return log.limit_batches(max_batch_bytes)
-
-
-def open_logs(path: str | Path) -> list[Log]:
-    """Return the logs at a path, sorted by partition.
-
-    If `path` is a folder that contains partition folders, return their logs. Otherwise, return the log of the segments
-    in this folder, or of the segment `path`.
-
-    Raises UsageError if there is no log, a folder cannot be read, or two folders have the same partition number.
-    """
-    parent = Path(path)
-    try:
-        if parent.is_dir():
-            folders = [
-                folder
-                for folder in parent.iterdir()
-                if partition_of_folder(folder.name) is not None and folder.is_dir()
-            ]
-            logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
-            if logs:
-                check_one_log_per_partition(logs)
-                return sorted(logs, key=lambda log: log.partition or 0)
-            if not has_segments(parent):
-                raise UsageError(f"{path}: {NO_LOG_FOUND}")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    return [open_log(path)]
-
-
-def check_one_log_per_partition(logs: Iterable[Log]) -> None:
-    """Raise UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
-    log_of_partition: dict[int | None, Log] = {}
-    for log in logs:
-        earlier_log = log_of_partition.setdefault(log.partition, log)
-        if earlier_log is not log:
-            first, second = sorted((earlier_log.path, log.path))
-            raise UsageError(f"{first} and {second} are both partition {log.partition}: remove one of them")
-
-
-def has_segments(folder: Path) -> bool:
-    """Return whether a folder contains at least one segment."""
-    return bool(_segment_names(folder))
-
-
-def _segment_names(folder: Path) -> list[str]:
-    """Return the names of a folder's segments, in order. Other files are ignored."""
-    return sorted(entry.name for entry in folder.iterdir() if is_segment_name(entry.name))
-
-
-def _partition_of(folder: Path) -> int | None:
-    """Return the partition number in a folder's name; None if the folder is not named like a partition."""
-    number = partition_of_folder(folder.name)
-    # `resolve` follows symbolic links and replaces "..".
-    return partition_of_folder(folder.resolve().name) if number is None else number

@@ -8,7 +8,7 @@ from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import history_json
 from kafkagroups.loading.engines import create_observed_engine
 from kafkagroups.loading.load import load_logs
-from kafkagroups.log.segments import open_logs
+from kafkagroups.log.folders import open_logs
 from kafkagroups.tables.group_json import group_json
 from kafkagroups.tables.offset_fields import offset_json
 from tests.captured import captured

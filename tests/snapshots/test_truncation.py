@@ -13,7 +13,8 @@ from tests.kernels.same import shape
 RESUME = """
 import os, sys
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
-from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.segments import Log
 
 topic, state, engine = sys.argv[1:]
 logs = open_logs(topic)

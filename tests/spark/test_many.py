@@ -7,7 +7,7 @@ import pytest
 from kafkagroups import spark as kgs
 from kafkagroups.api import loaded_columns
 from kafkagroups.loading.load import load_logs
-from kafkagroups.log.segments import open_logs
+from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import columns_of
 from tests.spark.tables import LOADED

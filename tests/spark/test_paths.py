@@ -10,8 +10,8 @@ import kafkagroups as kg
 from kafkagroups import spark as kgs
 from kafkagroups.api import load_columns
 from kafkagroups.cli import main
+from kafkagroups.log.folders import open_logs
 from kafkagroups.log.locations import find_logs, local_path
-from kafkagroups.log.segments import open_logs
 from kafkagroups.tables.columns import TABLES
 from tests.captured import captured
 from tests.spark.s3_server import serving

@@ -26,7 +26,8 @@ from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.segments import Log
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 

@@ -38,8 +38,9 @@ from kafkagroups.loading.snapshots.state_files import SavedState
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
-FORMAT = 5
-"""The number of the format of a snapshot. Files of format 4 or older contain pickles, so they are never opened."""
+FORMAT = 6
+"""The number of the format of a snapshot. Files of format 4 or older contain pickles, so they are never opened. Files
+of format 5 do not contain the zeros at the end of a log (log/zeros.py)."""
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
 """The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""

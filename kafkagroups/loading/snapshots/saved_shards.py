@@ -35,10 +35,12 @@ from kafkagroups.loading.snapshots.json_checks import (
 )
 from kafkagroups.loading.snapshots.saved_groups import group_to_json, read_group
 from kafkagroups.log.segments import Damage
+from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import uuid_bytes, uuid_text
 
 _DAMAGE: Schema = {"file": read_text, "position": read_count, "offset": read_int64, "reason": read_text}
+_ZEROS: Schema = {"file": read_text, "position": read_count, "bytes": read_count, "later_segments": read_count}
 _LOADED: Schema = {
     "segments": read_count,
     "batches": read_count,
@@ -46,6 +48,7 @@ _LOADED: Schema = {
     "start_offset": read_int64,
     "next_offset": read_int64,
     "damage": optional(lambda value: Damage(**read_object(value, _DAMAGE))),
+    "zeros": optional(lambda value: Zeros(**read_object(value, _ZEROS))),
 }
 
 
@@ -114,6 +117,9 @@ def _loaded_to_json(loaded: LoadedPartition) -> dict[str, Any]:
     if loaded.damage is not None:
         damage = {name: getattr(loaded.damage, name) for name in _DAMAGE}
         fields["damage"] = damage | {"file": _printable(damage["file"]), "reason": _printable(damage["reason"])}
+    if loaded.zeros is not None:
+        zeros = {name: getattr(loaded.zeros, name) for name in _ZEROS}
+        fields["zeros"] = zeros | {"file": _printable(zeros["file"])}
     return fields
 
 

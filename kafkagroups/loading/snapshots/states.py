@@ -21,8 +21,9 @@ from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.engines import PYTHON, Engine, engine_of
 from kafkagroups.log.position import Position
-from kafkagroups.log.segment_file import ByteRange
+from kafkagroups.log.segment_file import ByteRange, base_offset_of
 from kafkagroups.log.segments import Damage, Log
+from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 
 NO_BYTES = ByteRange(0, 0)
@@ -42,10 +43,13 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
         return _fold_whole(log, dialect, engine)
     new_log, damage_after = _select_complete_batches(log, shard.loaded.next_offset)
     if new_log is None:
-        return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=damage_after))
+        zeros = _find_zeros(log, shard, damage_after)
+        loaded = replace(shard.loaded, segments=len(log.segments), damage=damage_after, zeros=zeros)
+        return replace(shard, loaded=loaded)
     advanced = engine_of(shard).fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
     advanced.loaded.damage = new_log.damage or damage_after
+    advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage)
     return advanced
 
 
@@ -64,7 +68,33 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
         return PYTHON.fold(log, dialect)
     shard.loaded.segments = len(log.segments)
     shard.loaded.damage = damage_after
+    shard.loaded.zeros = log.zeros
     return shard
+
+
+def _find_zeros(log: Log, shard: Shard, damage: Damage | None) -> Zeros | None:
+    """Return the zeros at the end of the first segment that ends with zeros.
+
+    The log was read from the end of `shard` on, and `damage` ended it. The shard knows the zeros of earlier segments.
+    """
+    first_read = log.find_segment(Position(shard.loaded.next_offset))
+    earlier_zeros = shard.loaded.zeros
+    segment_of_base = {base_offset_of(segment): segment for segment in log.segments[:first_read]}
+    segment = segment_of_base.get(base_offset_of(earlier_zeros.file)) if earlier_zeros else None
+    if earlier_zeros and segment:
+        # A broker that begins a new segment cuts the reserved space off the old one.
+        zero_count = log.segment_size(segment) - earlier_zeros.position
+        if zero_count > 0:
+            return log.describe_zeros(segment, earlier_zeros.position, zero_count)
+    zeros = log.zeros
+    # `log.zeros` was found without a check of checksums, so it can be after the damage.
+    if zeros and damage and _place_in(log, zeros) > _place_in(log, damage):
+        return None
+    return zeros
+
+
+def _place_in(log: Log, found: Zeros | Damage) -> tuple[int, int]:
+    return log.segments.index(found.file), found.position
 
 
 def _select_complete_batches(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:

@@ -1,0 +1,123 @@
+"""Opening the logs of partition directories on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafkagroups.errors import UsageError
+from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.segment_file import check_regular, is_segment_name, partition_of_folder
+from kafkagroups.log.segments import Log
+
+NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
+"""The reason in the error for a folder without a log."""
+
+
+def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
+    """Return the log of a partition folder or of one `.log` file.
+
+    Parameters
+    ----------
+    path
+        A folder `__consumer_offsets-N` that contains segments, or one segment's file.
+    max_batch_bytes
+        The log ends, as if it were damaged, before a batch that has more bytes than this when it is decompressed.
+
+    Returns
+    -------
+    Log
+        Iterate over the log to read its batches. Its `damage` is set when the iteration has ended.
+
+    Raises
+    ------
+    UsageError
+        The path does not exist, cannot be read, or contains no log, or `max_batch_bytes` is below 1.
+
+    Examples
+    --------
+    >>> log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
+    >>> next(iter(log)).base_offset
+    0
+    """
+    file_or_folder = Path(path)
+    with _folder_errors(path):
+        if not file_or_folder.exists():
+            raise UsageError(f"{path}: no such file or folder")
+        if not file_or_folder.is_dir():
+            check_regular(file_or_folder.stat(), str(path))
+            if file_or_folder.suffix != ".log":
+                raise UsageError(f"{path}: expected a .log file or a folder")
+            log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
+            return log.limit_batches(max_batch_bytes)
+        names = _segment_names(file_or_folder)
+    if not names:
+        raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
+    log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
+    return log.limit_batches(max_batch_bytes)
+
+
+def open_logs(path: str | Path) -> list[Log]:
+    """Return the logs at a path, sorted by partition.
+
+    If `path` is a folder that contains partition folders, return their logs. Otherwise, return the log of the segments
+    in this folder, or of the segment `path`.
+
+    Raises UsageError if there is no log, a folder cannot be read, or two folders have the same partition number.
+    """
+    parent = Path(path)
+    with _folder_errors(path):
+        if parent.is_dir():
+            folders = [
+                folder
+                for folder in parent.iterdir()
+                if partition_of_folder(folder.name) is not None and folder.is_dir()
+            ]
+            logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
+            if logs:
+                check_one_log_per_partition(logs)
+                return sorted(logs, key=lambda log: log.partition or 0)
+            if not has_segments(parent):
+                raise UsageError(f"{path}: {NO_LOG_FOUND}")
+    return [open_log(path)]
+
+
+@contextmanager
+def _folder_errors(path: str | Path) -> Iterator[None]:
+    """Convert an error of the operating system into a UsageError that names the file or folder.
+
+    Use `path` if the system does not name it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{error.filename or path}: {error.strerror or error}") from None
+
+
+def check_one_log_per_partition(logs: Iterable[Log]) -> None:
+    """Raise UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
+    log_of_partition: dict[int | None, Log] = {}
+    for log in logs:
+        earlier_log = log_of_partition.setdefault(log.partition, log)
+        if earlier_log is not log:
+            first, second = sorted((earlier_log.path, log.path))
+            raise UsageError(f"{first} and {second} are both partition {log.partition}: remove one of them")
+
+
+def has_segments(folder: Path) -> bool:
+    """Return whether a folder contains at least one segment."""
+    return bool(_segment_names(folder))
+
+
+def _segment_names(folder: Path) -> list[str]:
+    """Return the names of a folder's segments, in order. Other files are ignored."""
+    return sorted(entry.name for entry in folder.iterdir() if is_segment_name(entry.name))
+
+
+def _partition_of(folder: Path) -> int | None:
+    """Return the partition number in a folder's name; None if the folder is not named like a partition."""
+    number = partition_of_folder(folder.name)
+    # `resolve` follows symbolic links and replaces "..".
+    return partition_of_folder(folder.resolve().name) if number is None else number

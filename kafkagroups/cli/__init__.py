@@ -77,6 +77,9 @@ def main(argv: list[str] | None = None) -> int:
         options.print_error(f"the output cannot be written: {error.strerror or error}")
         _discard_output()
         return 1
+    except MemoryError:
+        options.print_error("not enough memory for this input")
+        return 1
     except KeyboardInterrupt:
         options.print_error("interrupted")
         return interrupts.EXIT_CODE

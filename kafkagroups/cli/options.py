@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from kafkagroups.bounded_lines import read_lines
 from kafkagroups.cli.output import print_error_line, print_line
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.log.compression import MAX_BATCH_BYTES
@@ -100,9 +101,9 @@ def rules_to_json(rules_of: str | None) -> dict[str, str]:
 def read_json_lines() -> Iterator[tuple[Any, str | None]]:
     """For each line of stdin, yield its JSON value and None, or None and an error message.
 
-    The lines are read as UTF-8 in every locale.
+    The lines are read as UTF-8 in every locale. Raises UsageError if a line is too long (bounded_lines.py).
     """
-    for line in sys.stdin.buffer:
+    for line in read_lines(sys.stdin.buffer):
         try:
             yield json.loads(line.decode()), None
         except (ValueError, RecursionError) as error:

@@ -9,7 +9,6 @@ import re
 import sys
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 from kafkagroups.cli import options
 from kafkagroups.cli.output import print_line
@@ -21,6 +20,8 @@ from kafkagroups.live.security import MECHANISMS, PROTOCOLS, Security
 from kafkagroups.live.waits import MAX_WAIT_SECONDS
 
 NAME = "pull"
+_MAX_PASSWORD_LENGTH = 10_000
+"""In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""
 HELP = "copy __consumer_offsets of a running cluster into segment files, byte for byte, with control batches"
 EXAMPLES = """\
 examples:
@@ -135,11 +136,14 @@ def _read_password(file: str | None) -> str | None:
     if file is None:
         return os.environ.get("KAFKAGROUPS_PASSWORD")
     try:
-        lines = Path(file).read_text().splitlines()
+        with open(file) as lines:
+            first_line = lines.readline(_MAX_PASSWORD_LENGTH + 1)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{file}: {reason}") from None
-    return lines[0] if lines else ""
+    if len(first_line) > _MAX_PASSWORD_LENGTH:
+        raise UsageError(f"{file}: the first line has more than {_MAX_PASSWORD_LENGTH} characters")
+    return first_line.removesuffix("\n")
 
 
 def _print_text(out: str, pulled: PullResult) -> None:

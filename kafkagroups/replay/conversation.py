@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from pathlib import Path
 
+from kafkagroups.bounded_lines import read_lines
 from kafkagroups.errors import UsageError
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
@@ -17,9 +21,12 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
     """
     lines: list[Json] = []
     try:
-        with open(path, encoding="utf-8") as file:
-            for text in file:
-                line = json.loads(text)
+        # `open` would wait for the writer of a pipe, and a device may have no end.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "expected a regular file")
+        with open(path, "rb") as file:
+            for text in read_lines(file):
+                line = json.loads(text.decode())
                 if lines:
                     check_line(line)
                 else:

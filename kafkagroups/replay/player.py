@@ -35,6 +35,10 @@ from kafkagroups.replay.request import Request
 from kafkagroups.replay.requests import HANDLERS, handle
 from kafkagroups.replay.transactions import Transactions
 
+MAX_EXPIRATIONS = 100_000
+"""A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
+default settings needs almost two years for them."""
+
 
 class Player:
     """The replay of one conversation against our coordinator.
@@ -48,11 +52,18 @@ class Player:
         A new or empty folder, into which our coordinator writes its log.
     kafka
         The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
+
+    Raises
+    ------
+    UsageError
+        The header's config has a wrong value, or the conversation lasts longer than MAX_EXPIRATIONS allows.
     """
 
     def __init__(self, header: Json, lines: list[Json], out: str | Path, kafka: str | None = None) -> None:
         self.settings = _read_header_settings(header, kafka or header["broker"])
         self.lines = lines
+        self._end_ms = max((time for line in lines for time in (line["ms"], line.get("up_ms", 0))), default=0)
+        self._check_duration()
         self.start_ms: int = header["start_ms"]
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
@@ -86,10 +97,18 @@ class Player:
             elif line.get("event") == "append":
                 self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
                 self._play_append(line)
-        end_ms = max((line["ms"] for line in self.lines), default=0)
-        self._advance(end_ms)
+        self._advance(self._end_ms)
         self.logs.close()
         yield from self._output
+
+    def _check_duration(self) -> None:
+        """Raise UsageError if the replay would delete expired offsets more often than MAX_EXPIRATIONS times."""
+        interval_ms = self.settings.offsets_retention_check_interval_ms
+        if self._end_ms > MAX_EXPIRATIONS * interval_ms:
+            raise UsageError(
+                f"the conversation lasts {self._end_ms} ms, longer than {MAX_EXPIRATIONS} intervals of "
+                f"{interval_ms} ms (offsets.retention.check.interval.ms); correct the times in its lines"
+            )
 
     def _start_broker(self) -> GroupCoordinator:
         coordinator = start_broker(

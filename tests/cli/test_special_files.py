@@ -212,3 +212,14 @@ def test_an_error_while_a_segment_is_read(run, monkeypatch):
     monkeypatch.setattr(segment_file.SegmentFile, "readinto", fail)
     segment = LOG / f"{0:020}.log"
     assert run("stats", LOG)[::2] == (2, f"kafkagroups: {segment}: Input/output error\n")
+
+
+@pytest.mark.parametrize("command", [("decode", "--jsonl"), ("encode", "--jsonl")])
+def test_a_line_of_stdin_may_not_fill_the_memory(command):
+    """/dev/zero has no end and no line breaks."""
+    with open("/dev/zero", "rb") as stdin:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkagroups", *command], stdin=stdin, capture_output=True, text=True, cwd=ROOT
+        )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "expected lines of at most 67108864 bytes" in done.stderr

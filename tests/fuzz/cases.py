@@ -53,8 +53,9 @@ class Case:
             self.broker.close()
 
     def add(self, *arguments: object, stdin: str | None = None) -> int:
-        """Add a command and return its index."""
-        self.commands.append(Command([str(argument) for argument in arguments], stdin))
+        """Add a command and return its index. The arguments become what `main` makes of a shell's bytes."""
+        texts = [str(argument).encode("utf-8", "surrogatepass").decode("utf-8", "replace") for argument in arguments]
+        self.commands.append(Command(texts, stdin))
         return len(self.commands) - 1
 
 

@@ -43,6 +43,8 @@ def find_problems(command: Command, result: Result) -> list[str]:
         problems.append(f"exit code {result.status}")
     if b"Traceback" in result.stderr:
         problems.append("a traceback on stderr")
+    if b"not enough memory" in result.stderr:
+        problems.append("not enough memory")
     if result.status and not result.stderr.strip():
         problems.append(f"exit code {result.status} without a message")
     if command.prints_json:
@@ -208,6 +210,7 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true", help="also load the logs on Spark")
     parser.add_argument("--repeat", type=Path, metavar="FOLDER", help="run the commands of a finding again")
     args = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")
     if args.repeat:
         return repeat(args.repeat)
     run = Run(args.seed, args.findings, args.kinds, uses_spark=args.spark)

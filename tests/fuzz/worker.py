@@ -134,7 +134,7 @@ def _serve_one(request: dict[str, Any], folder: Path) -> tuple[int | None, str]:
         os.dup2(opened, number)
         os.close(opened)
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
-    faulthandler.dump_traceback_later(SECONDS - 1)
+    faulthandler.register(signal.SIGALRM, file=sys.stderr, chain=True)  # The stack is printed, then the process ends.
     signal.alarm(SECONDS)
     failure = ""
     status = None
@@ -146,7 +146,6 @@ def _serve_one(request: dict[str, Any], folder: Path) -> tuple[int | None, str]:
         failure = traceback.format_exc()
     finally:
         signal.alarm(0)
-        faulthandler.cancel_dump_traceback_later()
         sys.stdout.flush()
         sys.stderr.flush()
         os.chdir(ROOT)

@@ -1,6 +1,7 @@
 """A user's mistake with `replay` is one line on stderr and exit code 2."""
 
 import json
+import os
 
 import pytest
 
@@ -37,6 +38,20 @@ def refused(run, tmp_path):
 def test_a_conversation_must_be_there(run, tmp_path):
     status, _, err = run("replay", tmp_path / "none.jsonl", "--out", tmp_path / "log")
     assert (status, err) == (2, f"kafkagroups: {tmp_path}/none.jsonl: No such file or directory\n")
+
+
+def test_a_conversation_is_a_regular_file(run, tmp_path):
+    """A pipe without a writer would be waited for."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    status, _, err = run("replay", tmp_path / "pipe.jsonl", "--out", tmp_path / "log")
+    assert (status, err) == (2, f"kafkagroups: {tmp_path}/pipe.jsonl: expected a regular file\n")
+
+
+def test_a_conversation_cannot_last_for_centuries(refused):
+    """Every 10 minutes, a broker deletes expired offsets. The replay does not do this for thousands of years."""
+    request = lines_of("Heartbeat")[0]
+    message = refused(HEADER, request | {"ms": 2**53})
+    assert f"lasts {2**53} ms" in message and "offsets.retention.check.interval.ms" in message
 
 
 @pytest.mark.parametrize("lines", [(), ("",), ("no JSON",), ("[1]",), ("{}",), ({**HEADER, "partitions": "4"},)])

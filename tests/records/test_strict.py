@@ -1,5 +1,6 @@
 """Strict reading: every non-canonical encoding, with its field and position."""
 
+import io
 import json
 
 import pytest
@@ -148,7 +149,7 @@ def test_decode_strict_prints_every_deviation(name, capsys, monkeypatch):
     for line, (field, position, words) in zip(lines, expected, strict=True):
         assert f"byte {position}, {field}: " in line and words in line
     row = json.dumps({"key_hex": key.hex(), "value_hex": value}).encode()
-    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": [row]}))
+    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": io.BytesIO(row)}))
     assert main(["decode", "--jsonl", "--strict"]) == 1
     out, err = capsys.readouterr()
     for field, position, _ in expected:

@@ -54,8 +54,8 @@ def load(
     coordinator
         "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
     kafka
-        The version of the coordinator, for example "3.9.2". None means the newest version of this coordinator that was
-        compared with a broker.
+        The version of the coordinator, for example "3.9.2". None means "3.9.2" for the classic coordinator, and "4.3.1"
+        for the new coordinator.
     partitions
         The partition count of `__consumer_offsets`. With this number, the new coordinator ignores records of a group
         outside the partition that `partition_for` returns for the group.
@@ -153,10 +153,10 @@ def explain(
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
     [(37, 'superseded'), (42, 'wins')]
     """
-    offset = build_topic_partition(topic, partition)
+    topic_partition = build_topic_partition(topic, partition)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
     return explain_group(
-        logs, dialect, group, offset, path=str(path), partitions=partitions, stop=Stop(until, until_time)
+        logs, dialect, group, topic_partition, path=str(path), partitions=partitions, stop=Stop(until, until_time)
     )
 
 
@@ -279,8 +279,8 @@ def compact(
     UsageError
         The path does not exist or has several partitions, `out` is not empty, or a number is out of range.
     InvalidLog, InvalidRecord
-        The log cannot be read. Kafka's cleaner would fail, too. `out` stays empty. Damage at the end of the log is no
-        error: the log then ends before the damage.
+        Kafka's cleaner would fail at this log, too. `out` stays empty. A damaged batch, for example with a wrong
+        checksum, raises no error: as in a broker's recovery, the log ends before this batch.
 
     Notes
     -----
@@ -301,7 +301,7 @@ def compact(
     return clean(logs[0].limit_batches(max_batch_bytes), Path(out), config, progress)
 
 
-def load_columns(
+def load_table(
     buffers: Buffers | Log,
     *,
     table: str = "offsets",
@@ -350,7 +350,7 @@ def load_columns(
     Examples
     --------
     >>> path = "data/harbour/3.9.2/__consumer_offsets-9/00000000000000000000.log"
-    >>> batches = load_columns([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
+    >>> batches = load_table([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
     >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()[0]
     {'group': 'billing', 'state': 'Stable', 'generation': 6}
     """
@@ -383,7 +383,7 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     groups
         The result of `load`.
     table
-        The name of a table as in `load_columns`, except "records".
+        The name of a table as in `load_table`, except "records".
 
     Returns
     -------

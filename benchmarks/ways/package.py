@@ -8,7 +8,7 @@ from functools import partial
 
 import kafkagroups as kg
 from benchmarks.topics import Topic
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_logs
 
@@ -32,7 +32,7 @@ two_threads = partial(compiled, threads=2)
 @contextmanager
 def arrow(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
     def load() -> list:
-        return [load_columns(log, engine="compiled").read_all() for log in open_logs(topic.folder)]
+        return [load_table(log, engine="compiled").read_all() for log in open_logs(topic.folder)]
 
     load()
     yield load, lambda tables: sum(table.num_rows for table in tables)

@@ -20,6 +20,8 @@ MAX_SHOWN_BYTES = 8
 """A table shows at most this number of bytes of a span."""
 MAX_SHOWN_CHARACTERS = 40
 """A table shows at most this number of characters of a value."""
+_COLUMN_NAMES = ("byte", "bytes", "field", "type", "value", "meaning")
+"""The columns of the HTML table. "byte" is the part and the position of the first byte. "bytes" is the content."""
 
 
 class Annotation(list[Span]):
@@ -50,7 +52,7 @@ class Annotation(list[Span]):
             f"<td>{escape(span.text[:MAX_SHOWN_CHARACTERS])}</td><td>{escape(span.meaning)}</td></tr>"
             for span in self
         )
-        head = "".join(f"<th>{name}</th>" for name in ("byte", "bytes", "field", "type", "value", "meaning"))
+        head = "".join(f"<th>{name}</th>" for name in _COLUMN_NAMES)
         return f"<table><tr>{head}</tr>{rows}</table>"
 
     def _format_bytes(self, span: Span) -> str:
@@ -73,7 +75,8 @@ def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = N
     -------
     Annotation
         A list of spans in order, the key first. If bytes follow after the end of the key or the value, they are a
-        separate span, because a broker ignores them. `Span.odd` contains the non-canonical encodings.
+        separate span, because a broker ignores them. The attribute `odd` of a span contains one text for each
+        non-canonical encoding in the bytes of this span.
 
     Raises
     ------
@@ -159,7 +162,7 @@ def deviations(key: bytes | None, value: bytes | None, dialect: Dialect | None =
     --------
     >>> for deviation in deviations(bytes.fromhex("000200016700"), None):
     ...     print(deviation)
-    byte 5, key: bytes after the end: 1
+    byte 5, key: 1 byte after the end
     """
     dialect = dialect or DEFAULT_DIALECT
     return find_deviations(decode(key, value, dialect), key, value, dialect)

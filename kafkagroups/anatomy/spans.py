@@ -108,7 +108,8 @@ def _spans_of_part(record: Record, part: str, data: bytes | None, dialect: Diale
         yield span._replace(part=part)
         end = span.end
     if end < len(data):
-        odd = (f"bytes after the end: {len(data) - end}",)
+        count = len(data) - end
+        odd = ("1 byte after the end" if count == 1 else f"{count} bytes after the end",)
         yield Span(
             part, end, len(data), "", "bytes", data[end:].hex(), "bytes after the end; a broker ignores them", odd
         )

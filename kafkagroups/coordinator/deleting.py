@@ -36,7 +36,7 @@ class DeleteRequests:
             if error is not Errors.NONE:
                 errors[group_id] = error
             elif group is None or group.state is ClassicState.DEAD:
-                errors[group_id] = self.validator.choose_missing_group_error(group_id)
+                errors[group_id] = self.validator.choose_error_without_group(group_id)
             elif group.state is not ClassicState.EMPTY:
                 errors[group_id] = Errors.NON_EMPTY_GROUP
             else:
@@ -54,7 +54,7 @@ class DeleteRequests:
         error = self.validator.check_group(group_id, "OFFSET_DELETE")
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and (group is None or group.state is ClassicState.DEAD):
-            error = self.validator.choose_missing_group_error(group_id)
+            error = self.validator.choose_error_without_group(group_id)
         if error is not Errors.NONE or group is None:
             return OffsetDeleteResult(error)
         if group.state is not ClassicState.EMPTY and group.protocol_type != CONSUMER:

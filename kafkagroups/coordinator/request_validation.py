@@ -84,7 +84,7 @@ class RequestValidator:
     def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
         """Return an error for each partition that does not exist, or that the client is not authorized to read.
 
-        Up to 1.1 Kafka checks whether the topic exists, but does not check the partition number.
+        Before 2.0, Kafka checks whether the topic exists, but does not check the partition number.
         """
         errors = {}
         for partition in partitions:
@@ -94,10 +94,11 @@ class RequestValidator:
                 errors[partition] = Errors.UNKNOWN_TOPIC_OR_PARTITION
         return errors
 
-    def choose_missing_group_error(self, group_id: str) -> Errors:
-        """Return the error for a group that is not in the cache or is Dead.
+    def choose_error_without_group(self, group_id: str) -> Errors:
+        """Return the error of a request whose group is not in the cache or is Dead.
 
-        The error is NOT_COORDINATOR if another broker may have the group.
+        If this broker owns the group's partition, the group does not exist. Otherwise another broker may have the
+        group, and the error is NOT_COORDINATOR.
         """
         return Errors.GROUP_ID_NOT_FOUND if self.manager.is_missing(group_id) else Errors.NOT_COORDINATOR
 

@@ -25,33 +25,33 @@ class _Explorer(Stepper):
 
     Parameters
     ----------
-    spans
-        One span for each field.
+    annotation
+        A list with one span for each field, which also contains the bytes of each part.
     """
 
-    def __init__(self, spans: Annotation) -> None:
-        self.spans = spans
-        field_names = [f"{span.part} {span.start}: {span.field or _NAME_OF_REST} ({span.type})" for span in spans]
-        self.field = widgets.Dropdown(
-            options=[(name, index) for index, name in enumerate(field_names)],
+    def __init__(self, annotation: Annotation) -> None:
+        self.annotation = annotation
+        labels = [f"{span.part} {span.start}: {span.field or _NAME_OF_REST} ({span.type})" for span in annotation]
+        dropdown = widgets.Dropdown(
+            options=[(label, index) for index, label in enumerate(labels)],
             description="field",
             layout=widgets.Layout(width="360px"),
         )
-        super().__init__(self.field, len(spans), "field")
+        super().__init__(dropdown, len(annotation), "field")
 
     def _draw(self) -> None:
-        span = self.spans[self.field.value]
+        span = self.annotation[self.chooser.value]
         self.view.value = (
-            f'<div class="kg-bytes" style="{MONO}">{_mark_bytes(self.spans.bytes_by_part, span)}</div>'
+            f'<div class="kg-bytes" style="{MONO}">{_mark_bytes(self.annotation.bytes_by_part, span)}</div>'
             f"<p><b>{escape(span.field or _NAME_OF_REST)}</b> = {escape(span.text)}<br>"
             f"{escape(span.type)}: {escape(span.meaning)}</p>"
         )
 
     def static_html(self) -> str:
-        return self.spans._repr_html_()
+        return self.annotation._repr_html_()
 
     def static_text(self) -> str:
-        return str(self.spans)
+        return str(self.annotation)
 
 
 class RecordExplorer(_Explorer):

@@ -27,7 +27,7 @@ class Exchange(NamedTuple):
     api, version, request
         The name and version of the API, and the request as JSON.
     broker_response, our_response
-        The responses as JSON. None means that there was no response.
+        The responses as JSON. None means that the request got no response.
     """
 
     number: int
@@ -90,7 +90,10 @@ class Fetch(NamedTuple):
 
 
 def read_exchanges(name: str) -> list[Exchange]:
-    """Return the requests of a recorded conversation that our coordinator answers, in the order of the recording.
+    """Return the exchanges of a recorded conversation, in the order of the recording.
+
+    Requests to other parts of a broker, for example InitProducerId, are left out. All other requests are in the result,
+    also requests without a response.
 
     Parameters
     ----------

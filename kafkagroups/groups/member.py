@@ -9,7 +9,7 @@ from kafkagroups.errors import InvalidRecord
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    Embedded,
+    VersionedMessage,
     decode_assignment,
     decode_subscription,
 )
@@ -35,7 +35,7 @@ class Member:
     assignment_bytes: bytes
 
     @property
-    def subscription(self) -> Embedded[ConsumerProtocolSubscription] | None:
+    def subscription(self) -> VersionedMessage[ConsumerProtocolSubscription] | None:
         """The decoded subscription; None if the member is not a consumer, or if the bytes cannot be decoded."""
         if self.protocol_type != "consumer":
             return None
@@ -45,7 +45,7 @@ class Member:
             return None
 
     @property
-    def assignment(self) -> Embedded[ConsumerProtocolAssignment] | None:
+    def assignment(self) -> VersionedMessage[ConsumerProtocolAssignment] | None:
         """The decoded assignment; None if the member is not a consumer, or if the bytes cannot be decoded."""
         if self.protocol_type != "consumer":
             return None

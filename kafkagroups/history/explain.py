@@ -24,6 +24,8 @@ from kafkagroups.tables.offset_fields import offset_json
 class Explanation:
     """The history of a group, or of one of its offsets.
 
+    The number of a partition is None if the name of the log's folder has no number.
+
     Attributes
     ----------
     group
@@ -39,11 +41,12 @@ class Explanation:
         The commits whose transaction is open. If there are any, a client that requests stable offsets gets the error
         UNSTABLE_OFFSET_COMMIT.
     problems
-        One line for each partition that is damaged or whose load fails.
+        One line for each partition that is damaged or whose load fails. The partition need not contain records of the
+        group.
     next_offsets
         For each partition that was read: the offset after the last batch that was read.
     error
-        Why the load fails in partitions that contain records of the group; None if it fails in none of them.
+        Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
     """
 
     group: str
@@ -81,6 +84,8 @@ def explain_group(
     `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
     `stop` says where reading ends (log/stop.py).
     """
+    # The load adds a fate for each record of the group. `settle` then decides the fates that depend on the result of
+    # the load. An orphan is the offsets of a group that the coordinator does not have.
     fates = Fates(dialect, group)
     groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
@@ -103,9 +108,10 @@ def explain_group(
 
 
 def _describe_failures(failed: Mapping[int | None, str], partitions: set[int | None]) -> str | None:
-    """Return why the load fails in these partitions, or None if no load fails.
+    """Return why loads of these partitions fail, or None if the load of each of these partitions succeeds.
 
-    `failed` contains the reason for each partition of the topic whose load fails.
+    `failed` contains the reason for each partition of the topic whose load fails. The number of a partition is None if
+    the name of the log's folder has no number.
     """
     failures = [
         error if partition is None else f"partition {partition}: {error}"

@@ -6,7 +6,7 @@ at a record without a key. Before 3.8, the tool also crashes at a record that it
 begins with the first version that has the change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
-    0.11    the same line, but the sizes of key and value come first
+    0.11    the sizes of key and value, "keysize: … valuesize: …", are next to each other and before "magic: …"
     1.0     the record's line contains the producer's epoch
     2.2     one line for each batch, and one line "| offset: …" for each record of the batch
     2.8     the record's line repeats the fields of the batch

@@ -1,13 +1,16 @@
 """A record's key and value as the dump tool printed them before 3.8, in three formats.
 
-The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first version with the format:
+The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first version with the format. All brackets
+and braces are part of the text:
 
-    0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET[:METADATA]
-             key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …][:USERDATA],…}
-    1.0      key: {"metadata":GROUP}              payload: the same fields as JSON
-    2.4.1    key: offset_commit::group=GROUP,partition=TOPIC-PARTITION   payload: offset=OFFSET[,metadata=METADATA]
-             key: group_metadata::group=GROUP                            payload: the same JSON as in 1.0
+    0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET:METADATA
+             key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …]:USERDATA,…}
+    1.0      key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET:METADATA
+             key: {"metadata":GROUP}              payload: the fields of 0.10.2 as JSON
+    2.4.1    key: offset_commit::group=GROUP,partition=TOPIC-PARTITION   payload: offset=OFFSET,metadata=METADATA
+             key: group_metadata::group=GROUP                            payload: the JSON of 1.0
 
+- If METADATA or USERDATA is empty, the tool also leaves out the text before it (`:` or `,metadata=`).
 - A record that the tool cannot read: the tool crashes.
 - A tombstone: since 2.4.1, the payload is `<DELETE>`. Before 2.4.1, neither the key nor the payload is printed.
 - Members: in the order of a Scala HashMap.
@@ -15,7 +18,7 @@ The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first 
 - An assignment, if the group's protocol type is not "consumer": one hexadecimal number.
 
 Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0); GroupMetadataManager.parseOffsets (2.8.2);
-GroupMetadataManager.parseGroupMetadata (2.8.2); the sources of classic_member_order.py.
+GroupMetadataManager.parseGroupMetadata (2.8.2). classic_member_order.py names the sources of the order of members.
 """
 
 from __future__ import annotations
@@ -30,9 +33,6 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import UnknownContent, decode
 
-FIRST_WITH_NAMED_FIELDS = (2, 4, 1)
-"""The first version that prints `offset_commit::` and `group_metadata::`."""
-
 
 def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
     """Return the last part of a record's line, such as ` key: … payload: …`.
@@ -41,8 +41,7 @@ def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect
 
     Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
     """
-    has_named_fields = kafka >= FIRST_WITH_NAMED_FIELDS
-    if log_record.value is None and not has_named_fields:
+    if log_record.value is None and kafka < (2, 4, 1):
         return ""
     record = decode(log_record.key, log_record.value, dialect)
     key: Any = record.key
@@ -51,11 +50,11 @@ def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect
         raise ToolCrashed(f"the record at offset {log_record.offset} has the unknown type {record.type}")
     if record.type == 2:
         return _format_group_record(key.group, value, kafka)
-    return _format_offset_record(key, value, has_named_fields)
+    return _format_offset_record(key, value, kafka)
 
 
-def _format_offset_record(key: Any, value: Any, has_named_fields: bool) -> str:
-    if not has_named_fields:
+def _format_offset_record(key: Any, value: Any, kafka: Version) -> str:
+    if kafka < (2, 4, 1):
         metadata = f":{value.metadata}" if value.metadata else ""
         return f" key: offset::{key.group}:{key.topic}:{key.partition} payload: {value.offset}{metadata}"
     payload = "<DELETE>"
@@ -67,7 +66,7 @@ def _format_offset_record(key: Any, value: Any, has_named_fields: bool) -> str:
 
 def _format_group_record(group: str, value: GroupMetadataValue | None, kafka: Version) -> str:
     payload = "<DELETE>" if value is None else _format_group(group, value, kafka)
-    if kafka >= FIRST_WITH_NAMED_FIELDS:
+    if kafka >= (2, 4, 1):
         return f" key: group_metadata::group={group} payload: {payload}"
     key = format_json({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
     return f" key: {key} payload: {payload}"
@@ -97,8 +96,9 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
     if protocol_type != "consumer":
         return f"{member.member_id}={format_hex(member.assignment)}"
     assignment = decode_assignment(member.assignment).message
-    partitions = [f"{topic.topic}-{number}" for topic in assignment.assigned_partitions for number in topic.partitions]
-    if assignment.user_data is None and kafka < FIRST_WITH_NAMED_FIELDS:
+    partitions = [f"{entry.topic}-{number}" for entry in assignment.assigned_partitions for number in entry.partitions]
+    # Before 2.4.1, the tool crashes if the user data is null.
+    if assignment.user_data is None and kafka < (2, 4, 1):
         raise ToolCrashed(f"the assignment of {member.member_id} has no user data")
     user_data = format_hex(assignment.user_data or b"")
     suffix = f":{user_data}" if user_data else ""

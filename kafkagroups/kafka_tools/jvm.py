@@ -20,8 +20,8 @@ class ToolCrashed(Exception):
 
 def format_json(value: Any) -> str:
     """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
-    # json.dumps prints the digits in lower case. The pattern skips `\\u001f`, because in JSON two backslashes are one
-    # backslash of the text, so the `u` after them does not begin an escape.
+    # json.dumps prints the digits in lower case. In JSON, two backslashes are one backslash of the text. So the pattern
+    # finds a `u` only after an odd number of backslashes; after an even number, the `u` does not begin an escape.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 

@@ -21,7 +21,7 @@ from kafkagroups.kernels.folded_offsets import FoldedOffsets
 from kafkagroups.kernels.group_keys import sort_live_keys
 from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPACE, OK, PAUSED, STOPPED
 from kafkagroups.kernels.other_records import OtherRecords
-from kafkagroups.kernels.unpack import as_array, decompress_run
+from kafkagroups.kernels.unpack import as_array, decompress_batches
 from kafkagroups.log.batch import MEMORY_BYTES_PER_RECORD
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
@@ -151,7 +151,7 @@ class FoldState(FoldArrays):
                 batch_size = _read_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
                 self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_POSITION))
             elif status == COMPRESSED:
-                uncompressed, position = decompress_run(data, position, self.max_batch_bytes)
+                uncompressed, position = decompress_batches(data, position, self.max_batch_bytes)
                 if uncompressed is None or not self.fold_segment(uncompressed):
                     return HAND_OVER, position
             report(position)

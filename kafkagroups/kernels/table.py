@@ -1,9 +1,10 @@
 """Kernels of the hash tables of keys and names: find or add an entry, fill a new table, copy used texts.
 
 A key is a group, a topic and a partition. A name is a key without its partition. An entry is the row of a key in the
-array `entries`. A slot is an element of a hash table, with the number of an entry or of a name; -1 is a free slot. A
-text reference says where bytes are in the arena, the array with the bytes of names and metadata. layout.py describes
-the arrays.
+array `entries`. A slot is an element of a hash table: a tag, and the number of an entry or of a name; -1 is a free
+slot. A tag is 31 bits of the hash. If two tags differ, the keys or names differ, so their bytes are not compared. A
+block is an array of records that were read but not folded; each row is one record. A text reference says where bytes
+are in the arena, the array with the bytes of names and metadata. layout.py describes the arrays.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, load
 SLOT_DISTANCE = 9
 """The distance from a used slot to the slot that is tried next. A cache line of the CPU contains 8 slots, and they are
 often all used (`hash_key`). So the next slot is in another cache line."""
-_KEPT_ENTRY = LIVE_KEYS
-"""`keep_one_key_of_each_group` uses the column LIVE_KEYS of `groups` for the number of a kept entry of each group."""
+_CHOSEN_ENTRY = LIVE_KEYS
+"""In `keep_one_key_of_each_group`, the column LIVE_KEYS of `groups` has another content: the number (index) of the
+entry that the function chooses for the group."""
 
 
 @inlined
@@ -63,8 +65,9 @@ def find_or_add_entry(
     """Return the number of the entry of a key; add the entry if the key is new.
 
     Return -1 if the key is new and its name is not valid UTF-8. `data` contains the name at `name_start`, and the
-    partition after the name. `name_size` is negative if the previous row of the block has the same name.
-    `previous_name` is the number of the name in the previous row.
+    partition after the name. The absolute value of `name_size` is the size of the name. `name_size` is negative if the
+    previous record, which is the previous row of the block, has the same name. `previous_name` is the number of the
+    name of the previous record.
     """
     counts = tables.counts
     slots = tables.slots
@@ -103,7 +106,7 @@ def find_or_add_entry(
 
 @inlined
 def _slot_tag(hashed: int) -> int:
-    """Return the tag of a slot: 31 bits that are made from a 64-bit hash.
+    """Return the tag of a key or a name: 31 bits that are made from its 64-bit hash.
 
     The hashes of neighbouring partitions have similar upper halves, so the tag mixes the bits of both halves.
     """
@@ -196,20 +199,23 @@ def rehash_names(names: Any, count: int, arena: Any, slots: Any, secret: Any) ->
 
 @kernel
 def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
-    """Mark at least one key of each group as kept in `is_kept`, and set the key's NEWEST_VALUE_OFFSET to the group's.
+    """Choose one key of each group, and mark its entry as kept in `is_kept`.
 
-    `is_kept` has a bool for each of the first `count` entries. `groups` (columns: layout.py) has a row for each group.
-    `group_of_name` has the number of the group's row for each name.
+    The function chooses the first key of the group that is already kept, otherwise the first key of the group. The
+    chosen entry receives the group's GROUP_NEWEST_VALUE_OFFSET as its NEWEST_VALUE_OFFSET.
+
+    `is_kept` has a bool for each of the first `count` entries. `groups` (columns: layout.py) has a row for each group
+    with an entry. `group_of_name` has the number of the group's row for each name.
     """
     for group in range(len(groups)):
-        groups[group, _KEPT_ENTRY] = -1
+        groups[group, _CHOSEN_ENTRY] = -1
     for entry in range(count):
         group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
-        if groups[group, _KEPT_ENTRY] < 0 or (is_kept[entry] and not is_kept[groups[group, _KEPT_ENTRY]]):
-            groups[group, _KEPT_ENTRY] = entry
+        if groups[group, _CHOSEN_ENTRY] < 0 or (is_kept[entry] and not is_kept[groups[group, _CHOSEN_ENTRY]]):
+            groups[group, _CHOSEN_ENTRY] = entry
     for group in range(len(groups)):
-        is_kept[groups[group, _KEPT_ENTRY]] = True
-        entries[groups[group, _KEPT_ENTRY], NEWEST_VALUE_OFFSET] = groups[group, GROUP_NEWEST_VALUE_OFFSET]
+        is_kept[groups[group, _CHOSEN_ENTRY]] = True
+        entries[groups[group, _CHOSEN_ENTRY], NEWEST_VALUE_OFFSET] = groups[group, GROUP_NEWEST_VALUE_OFFSET]
 
 
 @kernel

@@ -16,19 +16,23 @@ from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSI
 
 Array = np.ndarray[Any, Any]
 RUN_BYTES = 4 * 1024 * 1024
-"""About how many uncompressed bytes `decompress_run` returns at most."""
-_MAX_CONTENT_BYTES = 2**31 - 1 - (HEADER_SIZE - LOG_OVERHEAD)
-"""How many bytes the records of an uncompressed batch can have, because the size in its header is an int32."""
+"""A run (`decompress_batches`) ends when its batches have this number of bytes, or more, after decompression."""
+_COUNTED_HEADER_SIZE = HEADER_SIZE - LOG_OVERHEAD
+"""The number of header bytes that the field `length` of a batch counts."""
+_MAX_CONTENT_BYTES = 2**31 - 1 - _COUNTED_HEADER_SIZE
+"""The largest number of bytes of the records in an uncompressed batch. The field `length` is an int32."""
 _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 """The codec is in the second byte of the attributes."""
 
 
-def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
-    """Decompress consecutive batches of a segment, from `position` to the next batch without compression.
+def decompress_batches(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
+    """Decompress a run of compressed batches: the batches from `position` to the next batch without compression.
 
-    Stop earlier after about RUN_BYTES bytes. Return an array with the uncompressed batches, which have new checksums,
-    and the position in `data` after the last batch that was read. The array is None if a batch has a wrong checksum,
-    cannot be decompressed, or has more than `max_batch_bytes` uncompressed bytes.
+    A run also ends when its batches have RUN_BYTES or more after decompression.
+
+    Return an array with the uncompressed batches, which have new checksums, and the position in `data` after the run.
+    The array is None if a batch of the run has a wrong checksum, cannot be decompressed, or has records of more than
+    `max_batch_bytes` uncompressed bytes. The position is then the start of this batch.
     """
     batches = bytearray()
     max_content_bytes = min(max_batch_bytes, _MAX_CONTENT_BYTES)
@@ -36,6 +40,7 @@ def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Ar
         if len(batches) >= RUN_BYTES or not _is_compressed(data, frame):
             break
         batch_bytes = data[position : frame.end].tobytes()
+        # The limit of `parse_batch` also applies to the records of a batch, without its header.
         batch = parse_batch(frame, batch_bytes, max_batch_bytes=max_content_bytes)
         if not batch.is_valid:
             return None, position
@@ -44,7 +49,7 @@ def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Ar
         except InvalidLog:
             return None, position
         header = bytearray(batch_bytes[:HEADER_SIZE])
-        header[LENGTH_POSITION : LENGTH_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(content)).to_bytes(4, "big")
+        header[LENGTH_POSITION : LENGTH_POSITION + 4] = (_COUNTED_HEADER_SIZE + len(content)).to_bytes(4, "big")
         header[_CODEC_POSITION] &= ~CODEC
         header[CRC_POSITION : CRC_POSITION + 4] = crc32c(content, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
         batches += header
@@ -63,24 +68,25 @@ def as_array(buffer: Any) -> Array:
 def decompress_segment(data: Array, max_batch_bytes: int) -> Iterator[Array]:
     """Yield arrays that together contain all batches of a segment, without compression.
 
-    Stop before a batch that cannot be decompressed, or that has more than `max_batch_bytes` uncompressed bytes. The
-    load of the log has stopped before this batch, too.
+    Stop before a run of compressed batches (`decompress_batches`) if one of its batches has a wrong checksum, cannot be
+    decompressed, or is above the limit `max_batch_bytes`. Then the good batches of this run are left out, too. The
+    caller must have loaded the log before, so this batch can only be after the load's stop (log/stop.py).
     """
-    run_start = 0
-    run_end = 0
+    plain_start = 0  # Where the batches without compression begin that follow the last run.
+    next_position = 0
     for frame in _batch_frames(memoryview(data), 0):
-        if frame.position < run_end:  # This batch was decompressed together with an earlier batch.
+        if frame.position < next_position:  # This batch was decompressed together with an earlier batch.
             continue
         if _is_compressed(data, frame):
-            yield data[run_start : frame.position]
-            uncompressed, run_end = decompress_run(data, frame.position, max_batch_bytes)
+            yield data[plain_start : frame.position]
+            uncompressed, next_position = decompress_batches(data, frame.position, max_batch_bytes)
             if uncompressed is None:
                 return
             yield uncompressed
-            run_start = run_end
+            plain_start = next_position
         else:
-            run_end = frame.end
-    yield data[run_start:run_end]
+            next_position = frame.end
+    yield data[plain_start:next_position]
 
 
 def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:

@@ -30,8 +30,8 @@ class CleanedTransactions:
         self._committed_producers_with_data: set[int] = set()
         """The producers of open transactions that will be committed and of which the pass has read a data batch."""
 
-    def add_batch(self, batch: Batch) -> bool:
-        """Add the next batch of the log. Return whether the batch is aborted data or an unused marker."""
+    def check_next_batch(self, batch: Batch) -> bool:
+        """Move to the next batch of the log. Return whether the batch is discardable: aborted data or unused marker."""
         while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
             transaction = self._later_aborted.popleft()
             self._has_data_by_aborted_producer.setdefault(transaction.producer_id, False)

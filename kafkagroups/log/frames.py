@@ -57,7 +57,7 @@ class FrameState(Enum):
     DAMAGED = "damaged"
     """The field `length` or the magic has an impossible value."""
     TOO_LARGE = "too large"
-    """A batch that is complete, but has more bytes than the limit of the reader (`limit_size`)."""
+    """A batch that is complete, but has more bytes than the limit of the reader (`mark_too_large`)."""
     ZEROS = "zeros"
     """All bytes up to the end are zero, because a broker has reserved the file's space but not used it yet."""
 
@@ -171,7 +171,7 @@ def _make_broken_frame(data: BytesLike, position: int, available: int, state: Fr
     return Frame(position, available, -1, -1, -1, state, reason)
 
 
-def limit_size(frame: Frame, max_batch_bytes: int) -> Frame:
+def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
     """Return the frame. If its batch is whole but too large to be read, return a frame with the state TOO_LARGE.
 
     `max_batch_bytes` is the limit of a decompressed batch (compression.py), and can only raise the limit of a frame.
@@ -192,8 +192,8 @@ def read_frames(
 ) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of a file as `find_frames` does, each with its bytes. The file is read in pieces.
 
-    A batch that is too large (`limit_size`) is not read: its frame has the state TOO_LARGE. The bytes of a frame that
-    is not whole can be incomplete.
+    A batch that is too large (`mark_too_large`) is not read: its frame has the state TOO_LARGE. The bytes of a frame
+    that is not whole can be incomplete.
 
     `position` is the current position in the file, in bytes from its start, and `end` is the position of its end. If
     `end` is None, a huge batch is read to find out whether it is complete. The positions in the frames count from the
@@ -209,7 +209,7 @@ def read_frames(
         start = 0
         broken_frame = None
         while start < len(data):
-            frame = limit_size(find_frame(data, start), max_batch_bytes)
+            frame = mark_too_large(find_frame(data, start), max_batch_bytes)
             if frame.state is not FrameState.WHOLE:
                 broken_frame = frame
                 break
@@ -235,7 +235,7 @@ def read_frames(
             _, length = _offset_and_length.unpack_from(data)
             missing_bytes = LOG_OVERHEAD + length - len(data)
             if length > MAX_BATCH_BYTES and end is not None:
-                frame = limit_size(_check_frame(data, 0, end - position), max_batch_bytes)
+                frame = mark_too_large(_check_frame(data, 0, end - position), max_batch_bytes)
                 if frame.state is not FrameState.WHOLE:
                     yield frame._replace(position=position), data
                     return

@@ -4,8 +4,9 @@ The dirty part of a log has not been cleaned yet (cleaner.py). This part ends be
 map contains the keys of all records in the dirty part, except the records in control batches and in aborted
 transactions. The map stores each key as an MD5 hash of 16 bytes.
 
-The map is full when it contains `capacity` keys, and does not cover the rest of the dirty part. As in Kafka, a full map
-also refuses records whose key is already in the map. The last offset of a full map can be in the middle of a batch.
+The map is full when it contains `capacity` keys. A full map does not cover the rest of the dirty part. As in Kafka, a
+full map also refuses records whose key is already in the map. The last offset of a full map can be in the middle of a
+batch.
 
 Simpler than Kafka: Kafka's map is a hash table in one byte buffer, and an entry takes 24 bytes. Here, the map is a
 dict, and an entry takes about 170 bytes. Both maps contain the same offsets.
@@ -63,12 +64,12 @@ def fill_map(
     """Add the keys of segments to the map until it is full. Records below the offset `first_dirty` are not added.
 
     `batches_and_next_bases` contains, for each segment, its batches and the base offset of the next segment (after the
-    last segment: the first uncleanable offset). Each batch is added to `transactions`, the open transactions. The map
-    also covers the offsets between a segment's last batch and the next segment.
+    last segment: the first uncleanable offset). `transactions` follows the log batch by batch, and says whether a batch
+    is in an aborted transaction. The map also covers the offsets between a segment's last batch and the next segment.
     """
     for batches, next_base in batches_and_next_bases:
         for batch in batches:
-            is_discardable = transactions.add_batch(batch)
+            is_discardable = transactions.check_next_batch(batch)
             has_keys = not is_discardable and not batch.is_control
             if has_keys and not _add_keys(offset_map, batch, first_dirty):
                 return

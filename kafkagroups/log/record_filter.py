@@ -53,7 +53,7 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
     The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
     0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
     """
-    is_discardable = record_filter.transactions.add_batch(batch)
+    is_discardable = record_filter.transactions.check_next_batch(batch)
     horizon_ms = batch.delete_horizon_ms
     is_past_horizon = horizon_ms is not None and horizon_ms <= record_filter.now_ms
     kept_records: Sequence[LogRecord]

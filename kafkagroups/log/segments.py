@@ -5,7 +5,8 @@ recovery would cut the log: at a batch with a wrong checksum or an impossible he
 Zeros after the last batch are not damage: a broker can reserve space in a segment before it writes. The log cleaner
 removes records, so offsets can have gaps, and a segment can begin far above its base offset.
 
-In this module, an offset is a Kafka offset. A position is a `Position` (position.py): how far a log was read.
+In this module, an offset is a Kafka offset. A `Position` (position.py) says how far a log was read. Every other
+position is a number of bytes from the start of a file.
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegment.recover; LogLoader.
 """
 
@@ -21,7 +22,7 @@ from io import BufferedIOBase, BytesIO, RawIOBase
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, limit_size, read_frames
+from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
     WHOLE_FILE,
@@ -126,7 +127,7 @@ class Log:
         self.damage = None
         next_offset = self.start_offset
         try:
-            for found_batch in self.read_from(None):
+            for found_batch in self.find_batches(None):
                 batch = found_batch.parse()
                 if is_end(batch):
                     return
@@ -136,20 +137,20 @@ class Log:
         except InvalidLog as error:
             self.damage = self.describe_damage(error, next_offset)
 
-    def read_after(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the batches that end after a position, in order. If the position is None, yield all batches.
+    def read_new_batches(self, position: Position | None) -> Iterator[FoundBatch]:
+        """Yield only the batches with offsets after a position, in order. If the position is None, yield all batches.
 
-        Raises InvalidLog and MissingSegment as `read_from` does.
+        Raises InvalidLog and MissingSegment as `find_batches` does.
         """
-        for found_batch in self.read_from(position):
+        for found_batch in self.find_batches(position):
             if position is None or found_batch.frame.next_offset > position.next_offset:
                 yield found_batch
 
-    def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the batches from a position on. If the position is None, yield all batches.
+    def find_batches(self, position: Position | None) -> Iterator[FoundBatch]:
+        """Yield the batches after a position, and sometimes older batches first. If it is None, yield all batches.
 
-        Reading begins at the position's byte. If the file was replaced or the byte is unknown, reading begins at the
-        start of the segment. Then the first batches can be from before the position.
+        Reading begins at the byte of the position, if the segment is still the file that was read then. Otherwise,
+        reading begins at the start of the segment, and older batches come first.
 
         Zeros end a segment, and reading continues with the next segment. Nothing is lost: if a next segment exists, the
         segment before it is complete, because brokers and the command `pull` write segments in order. Checksums are not
@@ -184,7 +185,7 @@ class Log:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
             for frame in find_frames(view[:end], start):
-                yield limit_size(frame, self.max_batch_bytes), bytes(view[frame.position : frame.end]), -1
+                yield mark_too_large(frame, self.max_batch_bytes), bytes(view[frame.position : frame.end]), -1
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             if position is not None:
@@ -194,15 +195,15 @@ class Log:
             for frame, data in read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes):
                 yield frame, data, file.inode
 
-    def note_zeros(self, segment: str, position: int, count: int) -> None:
+    def note_zeros(self, segment: str, start: int, count: int) -> None:
         """Set `zeros` to the zeros at the end of a segment, if no earlier segment ends with zeros."""
         if self.zeros is None:
-            self.zeros = self.describe_zeros(segment, position, count)
+            self.zeros = self.describe_zeros(segment, start, count)
 
-    def describe_zeros(self, segment: str, position: int, count: int) -> Zeros:
-        """Return the zeros at the end of a segment. They begin at a position in its file, and there are `count`."""
+    def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
+        """Return the zeros at the end of a segment: `count` zero bytes, the first one at position `start`."""
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
-        return Zeros(segment, position, count, later_segment_count)
+        return Zeros(segment, start, count, later_segment_count)
 
     def describe_damage(self, error: InvalidLog, expected_offset: int) -> Damage:
         """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log."""

@@ -26,8 +26,8 @@ HIGHEST_VERSION = 3
 
 
 @message()
-class TopicPartitions(Message):
-    """Partitions of one topic."""
+class TopicAndPartitions(Message):
+    """A topic with the numbers of some of its partitions."""
 
     topic: str = field(STRING)
     partitions: tuple[int, ...] = field(Array(INT32))
@@ -46,7 +46,7 @@ class ConsumerProtocolSubscription(Message):
 
     topics: tuple[str, ...] = field(Array(STRING))
     user_data: bytes | None = field(BYTES, nullable=True, default=None)
-    owned_partitions: tuple[TopicPartitions, ...] = field(Array(Struct(TopicPartitions)), versions="1+")
+    owned_partitions: tuple[TopicAndPartitions, ...] = field(Array(Struct(TopicAndPartitions)), versions="1+")
     generation_id: int = field(INT32, versions="2+", default=-1)
     rack_id: str | None = field(STRING, versions="3+", nullable=True, default=None)
 
@@ -55,21 +55,21 @@ class ConsumerProtocolSubscription(Message):
 class ConsumerProtocolAssignment(Message):
     """The partitions that the leader assigned to a member."""
 
-    assigned_partitions: tuple[TopicPartitions, ...] = field(Array(Struct(TopicPartitions)))
+    assigned_partitions: tuple[TopicAndPartitions, ...] = field(Array(Struct(TopicAndPartitions)))
     user_data: bytes | None = field(BYTES, nullable=True, default=None)
 
 
 E = TypeVar("E", bound=Message)
 
 
-class Embedded(NamedTuple, Generic[E]):
-    """A decoded subscription or assignment: `version` is the version in the bytes, `message` contains the fields."""
+class VersionedMessage(NamedTuple, Generic[E]):
+    """A subscription or an assignment (`message`) with the version that is stored before its fields (`version`)."""
 
     version: int
     message: E
 
 
-def decode_subscription(data: bytes) -> Embedded[ConsumerProtocolSubscription]:
+def decode_subscription(data: bytes) -> VersionedMessage[ConsumerProtocolSubscription]:
     """Return a member's subscription.
 
     Parameters
@@ -79,7 +79,7 @@ def decode_subscription(data: bytes) -> Embedded[ConsumerProtocolSubscription]:
 
     Returns
     -------
-    Embedded
+    VersionedMessage
         The `version` in the bytes, and the decoded `message`.
 
     Raises
@@ -99,7 +99,7 @@ def decode_subscription(data: bytes) -> Embedded[ConsumerProtocolSubscription]:
     return _decode(data, ConsumerProtocolSubscription, "subscription")
 
 
-def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
+def decode_assignment(data: bytes) -> VersionedMessage[ConsumerProtocolAssignment]:
     """Return a member's assignment.
 
     Parameters
@@ -109,7 +109,7 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
 
     Returns
     -------
-    Embedded
+    VersionedMessage
         The `version` in the bytes, and the decoded `message`.
 
     Raises
@@ -125,25 +125,25 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
     --------
     >>> data = bytes.fromhex("0000 00000001 0006 6f7264657273 00000001 00000002 ffffffff")
     >>> decode_assignment(data).message.assigned_partitions
-    (TopicPartitions(topic='orders', partitions=(2,)),)
+    (TopicAndPartitions(topic='orders', partitions=(2,)),)
     """
     return _decode(data, ConsumerProtocolAssignment, "assignment")
 
 
-def encode_embedded(embedded: Embedded[Any]) -> bytes:
+def encode_versioned(versioned: VersionedMessage[Any]) -> bytes:
     """Return the bytes of a subscription or an assignment, as Kafka's ConsumerProtocol writes them.
 
     Raises UsageError if the version is negative or not an int16, or if a field cannot be written.
     """
-    version = INT16.check(embedded.version)
+    version = INT16.check(versioned.version)
     if version < 0:
         raise UsageError(f"expected a version of 0 or above, found {version}", field="version")
     out = bytearray(struct.pack(">h", version))
-    writer(type(embedded.message), min(version, HIGHEST_VERSION))(out, embedded.message)
+    writer(type(versioned.message), min(version, HIGHEST_VERSION))(out, versioned.message)
     return bytes(out)
 
 
-def _decode(data: bytes, cls: type[E], field_name: str) -> Embedded[E]:
+def _decode(data: bytes, cls: type[E], field_name: str) -> VersionedMessage[E]:
     """Return the decoded bytes. `field_name` is the field of the group record that contains the bytes, for errors."""
     if len(data) < 2:
         raise InvalidRecord(f"expected a version of 2 bytes, found {len(data)} bytes", field=field_name)
@@ -152,4 +152,4 @@ def _decode(data: bytes, cls: type[E], field_name: str) -> Embedded[E]:
         raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=field_name)
     read_fields = reader(cls, min(version, HIGHEST_VERSION))
     decoded, _ = read_fields(data, 2)
-    return Embedded(version, decoded)
+    return VersionedMessage(version, decoded)

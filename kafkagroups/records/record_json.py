@@ -117,7 +117,8 @@ def from_json(value: Any, dialect: Dialect | None = None) -> Record:
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
-    # Up to Kafka 4.0, a record of type 0 could have the value of type 1. Only this value has versions above 0.
+    # Up to Kafka 4.0, a record of type 0 could have the value of type 1. The value of type 0 has only version 0. So a
+    # version above 0 shows that the record has the value of type 1.
     has_value_of_type_1 = type_id == 0 and (version > 0 or dialect.max_type0_value_version > 0)
     value_type = RECORD_TYPES[1] if has_value_of_type_1 else record_type
     if not 0 <= version <= value_type.highest_version:

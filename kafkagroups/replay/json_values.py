@@ -40,17 +40,18 @@ def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
     }
 
 
-def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any], Json]) -> list[Json]:
+def topics_to_json(partitions: Mapping[TopicPartition, Any], value_to_json: Callable[[Any], Json]) -> list[Json]:
     """Return the field `topics` of a response: the JSON of each partition, grouped by topic.
 
-    `partitions` has a value for each partition, for example an error. `write` returns the JSON fields for this value.
+    `partitions` has a value for each partition, for example an error. `value_to_json` returns the JSON fields of this
+    value.
     """
     topics: dict[str, list[Json]] = {}
     for (topic, partition), value in partitions.items():
-        topics.setdefault(topic, []).append({"partitionIndex": partition, **write(value)})
+        topics.setdefault(topic, []).append({"partitionIndex": partition, **value_to_json(value)})
     return [{"name": topic, "partitions": fields} for topic, fields in topics.items()]
 
 
-def write_error(error: Errors) -> Json:
+def error_to_json(error: Errors) -> Json:
     """Return the JSON of a response, or of a partition in a response, that contains only an error code."""
     return {"errorCode": int(error)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, MemberIdentity
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
-from kafkagroups.replay.json_values import decode_bytes, encode_bytes, write_error
+from kafkagroups.replay.json_values import decode_bytes, encode_bytes, error_to_json
 from kafkagroups.replay.request import Reply, Request
 
 
@@ -14,7 +14,7 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
     rebalance_timeout_field = "sessionTimeoutMs" if request.version == 0 else "rebalanceTimeoutMs"
     can_have_null_protocol = request.version >= 7
 
-    def write(result: JoinGroupResult) -> None:
+    def reply_with(result: JoinGroupResult) -> None:
         members = [
             {
                 "memberId": member.member_id,
@@ -48,7 +48,7 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
         protocol_type=body["protocolType"],
         require_known_member_id=request.version >= 4,
         supports_skip_assignment=request.version >= 9,
-    ).then(write)
+    ).then(reply_with)
 
 
 def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -60,7 +60,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
     protocol_type = body.get("protocolType")
     protocol = body.get("protocolName")
 
-    def write(result: SyncGroupResult) -> None:
+    def reply_with(result: SyncGroupResult) -> None:
         reply(
             {
                 "errorCode": int(result.error),
@@ -71,7 +71,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
         )
 
     if request.version >= 5 and (protocol_type is None or protocol is None):
-        write(SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL))
+        reply_with(SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL))
         return
     coordinator.sync_group(
         body["groupId"],
@@ -81,7 +81,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
         group_instance_id=body.get("groupInstanceId"),
         protocol_type=protocol_type,
         protocol=protocol,
-    ).then(write)
+    ).then(reply_with)
 
 
 def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -90,14 +90,14 @@ def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> 
     error = coordinator.heartbeat(
         body["groupId"], body["generationId"], body["memberId"], group_instance_id=body.get("groupInstanceId")
     )
-    reply(write_error(error))
+    reply(error_to_json(error))
 
 
 def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded LeaveGroup to the coordinator.
 
-    Before version 3 the request names one member, and the response contains one error: the error of the request, or
-    else the error of the member.
+    Before version 3 the request names one member, and the client receives one error: the error of the request, or else
+    the error of the member. `handle` (requests.py) removes the field `members`, which the older versions do not have.
     """
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])

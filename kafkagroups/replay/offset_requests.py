@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kafkagroups.coordinator import Errors, FetchedOffset, GroupCoordinator, TopicPartition
 from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
-from kafkagroups.replay.json_values import Json, read_commits, read_partitions, write_error, write_topics
+from kafkagroups.replay.json_values import Json, error_to_json, read_commits, read_partitions, topics_to_json
 from kafkagroups.replay.request import Reply, Request
 
 
@@ -25,7 +25,7 @@ def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply)
             group_instance_id=body.get("groupInstanceId"),
             retention_ms=body.get("retentionTimeMs", -1),
         )
-    response.then(lambda errors: reply({"topics": write_topics(errors, write_error)}))
+    response.then(lambda errors: reply({"topics": topics_to_json(errors, error_to_json)}))
 
 
 def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -37,10 +37,10 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Re
     body = request.body
     hides_loading = request.version < 2 and coordinator.settings.is_at_least(2, 0)
 
-    def write(errors: CommitErrors) -> None:
+    def reply_with(errors: CommitErrors) -> None:
         if hides_loading:
             errors = {partition: _hide_loading(error) for partition, error in errors.items()}
-        reply({"topics": write_topics(errors, write_error)})
+        reply({"topics": topics_to_json(errors, error_to_json)})
 
     coordinator.txn_offset_commit(
         body["groupId"],
@@ -52,7 +52,7 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Re
         member_id=body.get("memberId", ""),
         group_instance_id=body.get("groupInstanceId"),
         supports_abortable_error=request.version >= 4,
-    ).then(write)
+    ).then(reply_with)
 
 
 def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -81,7 +81,7 @@ def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply)
         for partition in topic["partitions"]
     ]
     result = coordinator.offset_delete(request.body["groupId"], partitions)
-    reply({"errorCode": int(result.error), "topics": write_topics(result.partitions, write_error)})
+    reply({"errorCode": int(result.error), "topics": topics_to_json(result.partitions, error_to_json)})
 
 
 def _hide_loading(error: Errors) -> Errors:
@@ -98,7 +98,7 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
         require_stable = request.body.get("requireStable", False)
         result = coordinator.offset_fetch(group_id, partitions, require_stable=require_stable)
     offsets = _move_group_error(result, partitions) if request.version < 2 else result.offsets
-    return {"topics": write_topics(offsets, _write_offset), "errorCode": int(result.error)}
+    return {"topics": topics_to_json(offsets, _offset_to_json), "errorCode": int(result.error)}
 
 
 def _move_group_error(
@@ -113,7 +113,7 @@ def _move_group_error(
     return {partition: FetchedOffset(error=result.error) for partition in partitions or ()}
 
 
-def _write_offset(offset: FetchedOffset) -> Json:
+def _offset_to_json(offset: FetchedOffset) -> Json:
     return {
         "committedOffset": offset.offset,
         "committedLeaderEpoch": offset.leader_epoch,

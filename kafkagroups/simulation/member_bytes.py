@@ -8,11 +8,11 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    Embedded,
-    TopicPartitions,
+    TopicAndPartitions,
+    VersionedMessage,
     decode_assignment,
     decode_subscription,
-    encode_embedded,
+    encode_versioned,
 )
 
 NEWEST_LAYOUT_VERSION = 3
@@ -39,7 +39,7 @@ def write_subscription(
         owned_partitions=_group_by_topic(owned),
         generation_id=generation,
     )
-    return encode_embedded(Embedded(version, subscription))
+    return encode_versioned(VersionedMessage(version, subscription))
 
 
 def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
@@ -50,7 +50,7 @@ def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicParti
 
 def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
     """Return the bytes of an assignment."""
-    return encode_embedded(Embedded(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
+    return encode_versioned(VersionedMessage(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
 
 
 def read_assignment(assignment: bytes) -> list[TopicPartition]:
@@ -58,12 +58,12 @@ def read_assignment(assignment: bytes) -> list[TopicPartition]:
     return _list_partitions(decode_assignment(assignment).message.assigned_partitions) if assignment else []
 
 
-def _list_partitions(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
-    return [TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions]
+def _list_partitions(entries: Iterable[TopicAndPartitions]) -> list[TopicPartition]:
+    return [TopicPartition(entry.topic, number) for entry in entries for number in entry.partitions]
 
 
-def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
-    topics: dict[str, list[int]] = {}
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicAndPartitions, ...]:
+    numbers_by_topic: dict[str, list[int]] = {}
     for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    return tuple(TopicPartitions(topic, tuple(numbers)) for topic, numbers in topics.items())
+        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return tuple(TopicAndPartitions(topic, tuple(numbers)) for topic, numbers in numbers_by_topic.items())

@@ -34,7 +34,7 @@ def find_end(log: Log, position: Position, file_sizes: Mapping[str, int] | None 
         ranges = {segment: ByteRange(0, file_sizes.get(file_path(log, segment), 0)) for segment in log.segments}
         log = log.select_ranges(ranges)
     try:
-        for found in log.read_after(position):
+        for found in log.read_new_batches(position):
             found.parse()
             position = found.end
     except (InvalidLog, MissingSegment):
@@ -50,7 +50,7 @@ def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBat
     a file was deleted.
     """
     try:
-        for found in log.read_after(position):
+        for found in log.read_new_batches(position):
             if found.frame.base_offset >= end_offset:
                 return
             yield NewBatch(found.parse(), found.data)

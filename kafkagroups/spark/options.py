@@ -61,34 +61,35 @@ class Options:
         return LOCATED_BATCHES if self.table == "batches" else columns_of(self.table)
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], default_tasks: int) -> Options:
+    def parse(cls, user_options: Mapping[str, str], default_tasks: int) -> Options:
         """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
-        `given` contains the options that the user has set, as text. `default_tasks` is the default of `tasks`.
+        `user_options` contains the options that the user has set, as text. Spark's mapping ignores the case of an
+        option's name. `default_tasks` is the default of `tasks`.
         """
-        unknown = sorted(set(map(str.lower, given)) - set(OPTIONS))
+        unknown = sorted(set(map(str.lower, user_options)) - set(OPTIONS))
         if unknown:
             raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(OPTIONS)}")
-        paths = json.loads(given.get("paths", "[]"))
-        if "path" in given:
-            paths.append(given["path"])
+        paths = json.loads(user_options.get("paths", "[]"))
+        if "path" in user_options:
+            paths.append(user_options["path"])
         if not paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
-        partitions = given.get("partitions")
-        pushdown = given.get("pushdown", "false").lower()
+        partitions = user_options.get("partitions")
+        pushdown = user_options.get("pushdown", "false").lower()
         if pushdown not in ("true", "false"):
-            raise UsageError(f"option pushdown: expected true or false, found {given['pushdown']!r}")
+            raise UsageError(f"option pushdown: expected true or false, found {user_options['pushdown']!r}")
         options = cls(
-            table=given.get("table", "offsets"),
-            coordinator=given.get("coordinator", "new"),
-            kafka=given.get("kafka"),
+            table=user_options.get("table", "offsets"),
+            coordinator=user_options.get("coordinator", "new"),
+            kafka=user_options.get("kafka"),
             paths=tuple(paths),
-            cwd=given.get("cwd") or os.getcwd(),
+            cwd=user_options.get("cwd") or os.getcwd(),
             partitions=None if partitions is None else _parse_count("partitions", partitions),
-            engine=given.get("engine", "auto"),
-            tasks=_parse_count("tasks", given.get("tasks", str(default_tasks))),
+            engine=user_options.get("engine", "auto"),
+            tasks=_parse_count("tasks", user_options.get("tasks", str(default_tasks))),
             pushdown=pushdown == "true",
-            max_batch_bytes=_parse_count("max_batch_bytes", given.get("max_batch_bytes", str(MAX_BATCH_BYTES))),
+            max_batch_bytes=_parse_count("max_batch_bytes", user_options.get("max_batch_bytes", str(MAX_BATCH_BYTES))),
         )
         if options.engine not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.engine!r}")

@@ -37,7 +37,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.locations import find_all_logs
@@ -132,7 +132,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         schema = to_arrow_schema(self.schema, timezone="UTC")
         groups = None if self.only_groups is None else pa.array(sorted(self.only_groups), pa.string())
         for log in partition.logs:
-            batches = load_columns(
+            batches = load_table(
                 log,
                 table=self.options.table,
                 coordinator=self.options.coordinator,

@@ -25,9 +25,9 @@ from kafkagroups.records import consumer_group
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    Embedded,
-    TopicPartitions,
-    encode_embedded,
+    TopicAndPartitions,
+    VersionedMessage,
+    encode_versioned,
 )
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -168,7 +168,7 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
             generation_id=-1,
             rack_id=None,
         )
-        assigned = tuple(TopicPartitions(topic, partitions) for topic, partitions in topics if partitions)
+        assigned = tuple(TopicAndPartitions(topic, partitions) for topic, partitions in topics if partitions)
         assignment = ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=None)
         members.append(
             MemberMetadata(
@@ -178,8 +178,8 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
                 client_host="/127.0.0.1",
                 rebalance_timeout=300_000,
                 session_timeout=1_800_000,
-                subscription=encode_embedded(Embedded(version=3, message=subscription)),
-                assignment=encode_embedded(Embedded(version=3, message=assignment)),
+                subscription=encode_versioned(VersionedMessage(version=3, message=subscription)),
+                assignment=encode_versioned(VersionedMessage(version=3, message=assignment)),
             )
         )
     return GroupMetadataValue(

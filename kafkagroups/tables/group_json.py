@@ -16,7 +16,7 @@ from kafkagroups.groups.modern_group import (
 )
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.records.consumer_protocol import TopicPartitions
+from kafkagroups.records.consumer_protocol import TopicAndPartitions
 from kafkagroups.records.structs import to_json
 from kafkagroups.tables.offset_fields import offset_json
 
@@ -232,7 +232,7 @@ def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
     return commits_by_partition
 
 
-def _partition_texts(topics: tuple[TopicPartitions, ...]) -> list[str]:
+def _partition_texts(topics: tuple[TopicAndPartitions, ...]) -> list[str]:
     """Return the partitions as texts "topic-partition", sorted."""
     pairs = sorted((topic.topic, partition) for topic in topics for partition in topic.partitions)
     return [f"{topic}-{partition}" for topic, partition in pairs]

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.loading.snapshots import take_snapshot
 from kafkagroups.log import batch
 from kafkagroups.log.batch import MIN_RECORD_LIMIT, LogRecord
@@ -156,7 +156,7 @@ def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     assert len(list(kg.open_log(folder, **limit))) == 1
     buffers = [(f"{0:020}.log", small + large)]
     for table, rows in (("records", 1), ("partitions", 1)):
-        assert load_columns(buffers, table=table, partition=0, **limit).read_all().num_rows == rows
+        assert load_table(buffers, table=table, partition=0, **limit).read_all().num_rows == rows
 
 
 def test_a_wrong_limit_is_the_callers_mistake(tmp_path):

@@ -197,7 +197,7 @@ def test_a_segment_that_disappears(tmp_path):
     log = kg.open_log(tmp_path / "log")
     (segment,) = log.segments
     os.remove(segment)
-    for read in (list, lambda log: log.size, lambda log: list(log.read_after(None))):
+    for read in (list, lambda log: log.size, lambda log: list(log.read_new_batches(None))):
         with pytest.raises(kg.UsageError, match=f"{segment}: No such file or directory"):
             read(log)
 

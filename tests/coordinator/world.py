@@ -22,7 +22,7 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.start import number_member_ids
 from kafkagroups.groups.live_and_loaded import build_loaded_group
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from kafkagroups.records.group_metadata import GroupMetadataKey
 
 NOW = 1_700_000_000_000
@@ -32,7 +32,7 @@ WRITTEN = (ClassicState.STABLE, ClassicState.EMPTY)
 
 def subscription(*topics):
     """Return the bytes of a consumer's subscription."""
-    return encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=topics)))
+    return encode_versioned(VersionedMessage(1, ConsumerProtocolSubscription(topics=topics)))
 
 
 @dataclass(eq=False)

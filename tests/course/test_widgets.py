@@ -28,17 +28,17 @@ def test_an_explorer_steps_through_every_field():
     """The button "next" goes once through all fields. The chosen bytes are in brackets."""
     explorer = course.RecordExplorer(KEY, VALUE)
     seen = set()
-    for _ in explorer.spans:
+    for _ in explorer.annotation:
         view = explorer.view.value
         chosen = "".join(re.findall(r"<b>([0-9a-f]{2})</b>", view.split("<p>")[0]))
-        span = explorer.spans[explorer.field.value]
-        assert chosen == explorer.spans.bytes_by_part[span.part][span.start : span.end].hex()
+        span = explorer.annotation[explorer.chooser.value]
+        assert chosen == explorer.annotation.bytes_by_part[span.part][span.start : span.end].hex()
         assert f"<b>{span.field}</b>" in view and "[" in view
-        seen.add(explorer.field.value)
+        seen.add(explorer.chooser.value)
         explorer.next.click()
-    assert len(seen) == len(explorer.spans) and explorer.field.value == 0
+    assert len(seen) == len(explorer.annotation) and explorer.chooser.value == 0
     explorer.previous.click()
-    assert explorer.field.value == len(explorer.spans) - 1
+    assert explorer.chooser.value == len(explorer.annotation) - 1
 
 
 def test_the_static_form_of_an_explorer_shows_every_field():
@@ -52,9 +52,9 @@ def test_a_batch_is_explored_from_its_header_to_its_records():
     explorer = course.BatchExplorer(SEGMENT, 658)
     text = explorer.static_text()
     assert "baseOffset = 4" in text and "count = 2" in text and text.count("a tombstone") == 2
-    assert bundle(explorer)["text/html"].count("<tr>") == len(explorer.spans) + 1
+    assert bundle(explorer)["text/html"].count("<tr>") == len(explorer.annotation) + 1
     position = 0
-    for span in explorer.spans:
+    for span in explorer.annotation:
         assert span.start == position
         position = span.end
     assert position == 111, "the spans cover the batch"

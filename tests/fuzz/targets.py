@@ -13,7 +13,7 @@ from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.consumer_protocol import encode_embedded
+from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
 from kafkagroups.tables.group_json import group_json
 from tests.captured import captured, rows
@@ -54,7 +54,7 @@ def embedded(data):
         with suppress(kg.InvalidRecord):
             found = read(data)
             with suppress(kg.UsageError):  # a string that grew beyond 32767 bytes by its U+FFFD
-                assert read(encode_embedded(found)) == found
+                assert read(encode_versioned(found)) == found
 
 
 def embedded_seeds():

@@ -31,7 +31,7 @@ from kafkagroups.coordinator import (
 )
 from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from kafkagroups.replay.transactions import Transactions
 from tests.golden import texts
 
@@ -235,7 +235,7 @@ class Broker:
         rebalance="60000",
     ):
         """Send a JoinGroup. `protocols` and `topics` are separated by commas; `metadata` replaces the subscription."""
-        wanted = encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=tuple(topics.split(",")))))
+        wanted = encode_versioned(VersionedMessage(1, ConsumerProtocolSubscription(topics=tuple(topics.split(",")))))
         answer = self.coordinator.join_group(
             group,
             protocols=[(each, metadata.encode() if metadata else wanted) for each in protocols.split(",") if each],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import load, load_columns, loaded_columns
+from kafkagroups.api import load, load_table, loaded_columns
 from kafkagroups.kernels import arrays, fold_log, state
 from kafkagroups.kernels.crc32c import can_use_instruction, crc32c_by_instruction, crc32c_by_tables
 from kafkagroups.kernels.unpack import as_array
@@ -111,9 +111,9 @@ def test_an_extreme_offset_is_no_stop(base, codec):
         assert shape(both[0]) == shape(both[1])
         assert both[0].partitions[3].batches == 23 and not both[0].problems
         for engine in ("python", "compiled"):
-            table = load_columns(buffers, table="partitions", partition=3, engine=engine).read_all()
+            table = load_table(buffers, table="partitions", partition=3, engine=engine).read_all()
             assert table["batches"].to_pylist() == [23]
-        offsets = load_columns(buffers, table="records", partition=3).read_all()["offset"].to_pylist()
+        offsets = load_table(buffers, table="records", partition=3).read_all()["offset"].to_pylist()
         assert len(offsets) == 46
         assert offsets[2 * number + 1] == (base + 1 if base < 2**63 - 1 else -(2**63))
 
@@ -122,7 +122,7 @@ def test_a_timestamp_that_overflows_is_javas():
     """A record's timestamp is the sum of two int64, which overflows as in Java."""
     record = LogRecord(0, 2**63 + 4, b"\0\x63", b"")
     data = encode_batch([record], base_timestamp=2**63 - 1, max_timestamp=5)
-    times = load_columns([("s.log", data)], table="records", partition=3).read_all()["timestamp_ms"].to_pylist()
+    times = load_table([("s.log", data)], table="records", partition=3).read_all()["timestamp_ms"].to_pylist()
     assert times == [-(2**63) + 4]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.cli.load import to_json
 from kafkagroups.kernels import layout, secret, state
 from kafkagroups.kernels.other_records import OtherRecords
@@ -133,7 +133,7 @@ def test_no_answer_and_no_order_depends_on_the_secret(coordinator, use):
             use(one)
             groups = load_logs([log_of_buffers([("s.log", data)], 3)], rules, engine=COMPILED)
             tables = [
-                load_columns([("s.log", data)], table=table, coordinator=coordinator, engine="compiled", partition=3)
+                load_table([("s.log", data)], table=table, coordinator=coordinator, engine="compiled", partition=3)
                 for table in ("offsets", "pending", "groups", "members", "ids")
             ]
             shard = COMPILED.fold_if_possible(log_of_buffers([("s.log", data)], 3), rules)

@@ -7,7 +7,7 @@ from crc32c import crc32c
 from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import CRC_FROM, CRC_POSITION, HEADER, encode_batch
 from kafkagroups.tables.columns import TABLES
@@ -65,8 +65,7 @@ def write_log(folder, *batches):
 def read_all_tables(folder, engine):
     log = kg.open_log(folder)
     return {
-        table: sorted(map(str, load_columns(log, table=table, engine=engine).read_all().to_pylist()))
-        for table in TABLES
+        table: sorted(map(str, load_table(log, table=table, engine=engine).read_all().to_pylist())) for table in TABLES
     }
 
 

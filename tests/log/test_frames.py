@@ -70,11 +70,11 @@ def test_what_is_new_after_a_position(on_disk, tmp_path):
         for name, content in contents.items():
             (tmp_path / name).write_bytes(content)
         log = kg.open_log(tmp_path)
-    found = list(log.read_after(None))
+    found = list(log.read_new_batches(None))
     assert [each.data for each in found] == BATCHES
     for number, each in enumerate(found):
         for position in (each.end, Position(each.end.next_offset), each.end._replace(inode=-2)):
-            assert [new.data for new in log.read_after(position)] == BATCHES[number + 1 :]
+            assert [new.data for new in log.read_new_batches(position)] == BATCHES[number + 1 :]
 
 
 def test_a_part_of_a_log_keeps_the_positions_of_its_file(tmp_path):

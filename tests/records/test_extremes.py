@@ -13,8 +13,8 @@ import kafkagroups as kg
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    Embedded,
-    encode_embedded,
+    VersionedMessage,
+    encode_versioned,
 )
 from kafkagroups.records.control import encode_end_transaction_marker
 from tests.records.messages import NEWEST, filled, readable, sample
@@ -101,7 +101,7 @@ EMBEDDED = {
 def test_extreme_lengths_inside_a_member_use_little_memory(name, version):
     """An int16 or an int32 of extreme size at every place."""
     read, cls = EMBEDDED[name]
-    data = encode_embedded(Embedded(version, filled(cls, version, NEWEST)))
+    data = encode_versioned(VersionedMessage(version, filled(cls, version, NEWEST)))
     read(data)
     for text in (*EXTREMES["int16 length"], *EXTREMES["int32 length"]):
         for place in range(2, len(data)):
@@ -125,7 +125,7 @@ def measured(read, *args):
 def test_a_subscription_with_a_version_that_no_reader_accepts(version):
     """A writer refuses the version with UsageError: it is negative, or it is no int16."""
     with pytest.raises(kg.UsageError, match=r"expected a version of 0 or above|expected an int16"):
-        encode_embedded(Embedded(version, ConsumerProtocolSubscription(topics=("t",))))
+        encode_versioned(VersionedMessage(version, ConsumerProtocolSubscription(topics=("t",))))
 
 
 @pytest.mark.parametrize("epoch", [-(2**31) - 1, 2**31, None])

@@ -54,7 +54,7 @@ ODD = {
     "bytes after the end of key and value": (
         OFFSET + b"\0",
         "0000 0000000000000005 0000 0000000000000009 abcd",
-        [("key", 12, "after the end: 1"), ("value", 20, "after the end: 2")],
+        [("key", 12, "1 byte after the end"), ("value", 20, "2 bytes after the end")],
     ),
     "a long varint, malformed UTF-8, a count with bits that are dropped": (
         OFFSET,
@@ -103,7 +103,7 @@ ODD = {
         [
             ("value.classicMemberMetadata", 14, "size is 8 bytes, its field has 7"),
             ("value.classicMemberMetadata", 16, "expected 01 for a struct that is present, found 02"),
-            ("value", 23, "after the end: 1"),
+            ("value", 23, "1 byte after the end"),
         ],
     ),
     "the presence of a struct": (

@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.consumer_protocol import encode_embedded
+from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import (
     ControlType,
     decode_control_key,
@@ -299,7 +299,7 @@ def test_embedded_bytes_are_read_and_written_as_kafkas_consumer_protocol_does():
             assert pairs(message.assigned_partitions) == expected["partitions"], row["id"]
         if "json" in row:
             assert (embedded.version, fields_to_json(message, embedded.version)) == (row["version"], row["json"])
-            assert encode_embedded(embedded) == data, row["id"]
+            assert encode_versioned(embedded) == data, row["id"]
 
 
 def pairs(topics):

@@ -1,4 +1,4 @@
-"""The tables without Java: columns, filters, tasks, options and damage, as `load_columns` and the reader give them."""
+"""The tables without Java: columns, filters, tasks, options and damage, as `load_table` and the reader give them."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.spark.source import ConsumerOffsets, Task
@@ -25,7 +25,7 @@ def test_columns_are_those_of_the_contract(table):
     """The batches have the order, types and nullability that TABLES declares, in Arrow and in Spark."""
     path = f"{DATA}/3.9.2/__consumer_offsets-9/00000000000000000000.log"
     with open(path, "rb") as file:
-        batches = load_columns([(path, file.read())], table=table, coordinator="classic", partition=9)
+        batches = load_table([(path, file.read())], table=table, coordinator="classic", partition=9)
     found = batches.read_all()
     assert found.schema == arrow_schema(TABLES[table]) and found.schema.names[0] == "partition"
     assert found.num_rows and set(found["partition"].to_pylist()) == {9}
@@ -120,12 +120,12 @@ def test_paths_without_a_log_are_named():
         schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
     with pytest.raises(kg.UsageError, match="at least one segment"):
-        load_columns([])
+        load_table([])
 
 
 def test_half_a_surrogate_pair_becomes_a_question_mark():
     """A path may contain bytes that are not UTF-8, but Arrow's strings may not."""
-    found = load_columns([("caf\udce9.log", b"torn")], table="partitions").read_all()
+    found = load_table([("caf\udce9.log", b"torn")], table="partitions").read_all()
     assert found["damage"].to_pylist() == [
         "caf?.log, byte 0: the log ends here at offset 0: " + found["damage"][0].as_py().rpartition(": ")[2]
     ]
@@ -137,10 +137,10 @@ def test_batches_end_before_they_are_too_large(monkeypatch):
 
     monkeypatch.setattr(columns, "BATCH_ROWS", 3)
     data = encode_batch([LogRecord(i, 5, b"\0\1", b"v" * 100) for i in range(8)])
-    batches = list(load_columns([("x", data)], table="records"))
+    batches = list(load_table([("x", data)], table="records"))
     assert [batch.num_rows for batch in batches] == [3, 3, 2]
     monkeypatch.setattr(columns, "BATCH_BYTES", 350)
-    batches = list(load_columns([("x", data)], table="records"))
+    batches = list(load_table([("x", data)], table="records"))
     assert [batch.num_rows for batch in batches] == [3, 3, 2] or all(batch.num_rows < 3 for batch in batches)
 
 
@@ -150,17 +150,17 @@ def test_a_batch_that_cannot_be_read_is_a_row_with_its_error():
     from crc32c import crc32c
 
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
-    (row,) = load_columns([("x", bytes(data))], table="records").read_all().to_pylist()
+    (row,) = load_table([("x", bytes(data))], table="records").read_all().to_pylist()
     assert (row["offset"], row["key"], row["json"]) == (7, None, None) and "9 records" in row["error"]
 
 
 def test_neither_pandas_nor_spark_is_loaded():
     """Reading columns does not import pandas, which takes a second."""
     code = (
-        "import sys; from kafkagroups.api import load_columns\n"
+        "import sys; from kafkagroups.api import load_table\n"
         "from kafkagroups import spark\n"
         "assert not {'pyarrow', 'pandas', 'pyspark'} & set(sys.modules)\n"
-        "load_columns([('x', b'')], table='records').read_all()\n"
+        "load_table([('x', b'')], table='records').read_all()\n"
         "assert 'pyarrow' in sys.modules and not {'pandas', 'pyspark'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

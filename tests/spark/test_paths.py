@@ -8,7 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.cli import main
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.locations import find_logs, local_path
@@ -73,15 +73,15 @@ def test_the_tables_of_a_log_elsewhere(bucket, store):
         content = {segment: Path(segment).read_bytes() for segment in local.segments}
         for table in TABLES:
             for engine in ("python", "compiled"):
-                there = load_columns(log.content, table=table, partition=log.partition, engine=engine)
-                wanted = load_columns(content, table=table, partition=log.partition, engine="python")
+                there = load_table(log.content, table=table, partition=log.partition, engine=engine)
+                wanted = load_table(content, table=table, partition=log.partition, engine="python")
                 assert in_order(there.read_all().to_pylist()) == in_order(wanted.read_all().to_pylist())
 
 
 def test_a_segment_is_named_without_password_and_query(store):
     """The damage names the object, and the log's start offset comes from the object's name, as on disk."""
     (log,) = find_logs(store("late"))
-    (row,) = load_columns(log.content, table="partitions", partition=log.partition).read_all().to_pylist()
+    (row,) = load_table(log.content, table="partitions", partition=log.partition).read_all().to_pylist()
     assert (row["partition"], row["segments"], row["start_offset"]) == (7, 2, 42)
     assert row["damage"].startswith("s3://me@log/late/__consumer_offsets-7/00000000000000000042.log, byte 0: the log")
 

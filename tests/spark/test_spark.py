@@ -12,7 +12,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
-from kafkagroups.api import load_columns
+from kafkagroups.api import load_table
 from kafkagroups.cli import main
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
@@ -50,7 +50,7 @@ def vectors(tmp_path_factory):
         for offset, row in enumerate(rows("vectors", f"vectors/{file.name}")):
             key, value = (None if row[name] is None else bytes.fromhex(row[name]) for name in ("key_hex", "value_hex"))
             batch = encode_batch([LogRecord(offset, times[offset % len(times)], key, value)], **transaction)
-            (loaded,) = load_columns([("x", batch)], table="partitions").read_all().to_pylist()
+            (loaded,) = load_table([("x", batch)], table="partitions").read_all().to_pylist()
             (bad if loaded["error"] else good).extend(batch)
         for partition, data in ((number, good), (100 + number, bad)):
             if data:
@@ -130,11 +130,11 @@ def test_filters_read_only_their_tasks(session, tmp_path):
         frame = source.options(pushdown=True, **options).load(str(tmp_path / "log"))  # a frame for each query
         return frame.where(condition).count()
 
-    with pytest.raises(Exception, match="Is a directory") as caught:
+    with pytest.raises(Exception, match="expected a regular file, found a folder") as caught:
         source.load(str(tmp_path / "log")).count()
     assert len(str(caught.value)) < 2500
     assert count("partition = 9") == count("partition in (8, 9) and group = 'billing'") + 2 == 7
-    with pytest.raises(Exception, match="Is a directory"):
+    with pytest.raises(Exception, match="expected a regular file, found a folder"):
         count("group = 'billing'")
     new = {"coordinator": "new", "kafka": "4.3.1", "partitions": 50}
     assert count("group = 'billing'", **new) == 5

@@ -26,8 +26,8 @@ class Exercise:
     cases
         One tuple of arguments for each call of the learner's function. If the answer is a value, there are no cases.
     known_mistakes
-        Each key is the correction that the learner sees. Its value is the wrong answer: a function or a value, as
-        `correct`. `course.check` prints the correction if the learner's answer has the same wrong result.
+        Wrong answers, by the text that corrects them. A wrong answer is a function if `correct` is a function.
+        `course.check` prints the text if the learner's answer gives the same results as the wrong answer.
     find_mistake
         Only for an exercise with several correct values: a function of the learner's value. It returns a sentence that
         explains the mistake, or None if the value is correct. `course.check` calls it instead of reading

@@ -17,8 +17,8 @@ MAX_REASON_LENGTH = 300
 
 
 @contextmanager
-def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
-    """Open a file of a snapshot to read it. `content` is what the file contains, as a noun for messages.
+def open_file(path: Path, noun: str) -> Iterator[BufferedReader]:
+    """Open a file of a snapshot to read it. `noun` is the word for the file in messages, for example "snapshot".
 
     Raise UsageError if the file cannot be opened or read. If the body of the `with` statement raises InvalidLog, add
     the file's path and ADVICE to the error.
@@ -35,6 +35,4 @@ def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
         raise UsageError(f"{path}: not enough memory to read this file") from None
     except InvalidLog as error:
         reason = error.reason if len(error.reason) <= MAX_REASON_LENGTH else f"{error.reason[:MAX_REASON_LENGTH]}…"
-        raise InvalidLog(
-            f"the {content} cannot be read: {reason}; {ADVICE}", file=str(path), field=error.field
-        ) from None
+        raise InvalidLog(f"the {noun} cannot be read: {reason}; {ADVICE}", file=str(path), field=error.field) from None

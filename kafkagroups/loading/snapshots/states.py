@@ -110,7 +110,7 @@ def _select_complete_batches(log: Log, first_offset: int | None) -> tuple[Log | 
     ranges: dict[str, ByteRange] = {}
     damage = None
     try:
-        for batch in log.read_from(position):
+        for batch in log.find_batches(position):
             segment = batch.segment
             end = batch.frame.next_offset
             if segment in ranges:

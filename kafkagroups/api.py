@@ -124,12 +124,13 @@ def explain(
     until: int | None = None,
     until_time: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    engine: str = "auto",
 ) -> Explanation:
     """Return every record of a group, or of one of its offsets, and what a broker would answer after a load.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, until, until_time, max_batch_bytes
+    path, coordinator, kafka, partitions, until, until_time, max_batch_bytes, engine
         As in `load`.
     group
         The group's id.
@@ -156,7 +157,14 @@ def explain(
     topic_partition = build_topic_partition(topic, partition)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
     return explain_group(
-        logs, dialect, group, topic_partition, path=str(path), partitions=partitions, stop=Stop(until, until_time)
+        logs,
+        dialect,
+        group,
+        topic_partition,
+        engine=engine,
+        path=str(path),
+        partitions=partitions,
+        stop=Stop(until, until_time),
     )
 
 

@@ -9,10 +9,8 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Fates
+from kafkagroups.history.group_fates import load_group_fates
 from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.loading.engines import create_observed_engine
-from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -75,20 +73,17 @@ def explain_group(
     group: str,
     topic_partition: TopicPartition | None = None,
     *,
+    engine: str = "auto",
     path: str = "",
     partitions: int | None = None,
     stop: Stop = NO_STOP,
 ) -> Explanation:
     """Load logs and return the history of a group, or of the group's offset for one topic partition.
 
-    `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
-    `stop` says where reading ends (log/stop.py).
+    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
+    count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
     """
-    # The load adds a fate for each record of the group. `settle` then decides the fates that depend on the result of
-    # the load. An orphan is the offsets of a group that the coordinator does not have.
-    fates = Fates(dialect, group)
-    groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
-    fates.settle(groups.groups, groups.orphans, groups.failed)
+    groups, fates = load_group_fates(logs, dialect, group, engine=engine, path=path, partitions=partitions, stop=stop)
     found_group = groups.get(group)
     answer: Any = None
     if topic_partition is None:

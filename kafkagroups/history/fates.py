@@ -78,6 +78,11 @@ class Fates(Observer):
         """The newest values of group records, as entries. The keys are (partition, group id), then a _GroupKey."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
         """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
+        self._pending_by_group: dict[int, dict[int, list[StoredOffset]]] = {}
+        """The pending commits of groups, by the offset of their records. Only `settle` uses this mapping.
+
+        The keys are Python's `id` of groups and orphans. Several commits have the same record offset only in odd logs.
+        """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
@@ -259,7 +264,7 @@ class Fates(Observer):
                 _ignore(entry, _NOT_REACHED)
         elif self._is_stored_in(entry, group.offsets):
             entry.fate = Fate.WINS
-        elif any(self._is_stored_in(entry, offsets) for offsets in group.pending.values()):
+        elif self._is_pending_in(entry, group):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
@@ -273,7 +278,7 @@ class Fates(Observer):
         elif self._is_stored_in(entry, orphan.offsets):
             entry.fate = Fate.HIDDEN
             entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
-        elif any(self._is_stored_in(entry, offsets) for offsets in orphan.pending.values()):
+        elif self._is_pending_in(entry, orphan):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
@@ -282,7 +287,35 @@ class Fates(Observer):
     def _is_stored_in(self, entry: RecordFate, offsets: ReadOnlyOffsets) -> bool:
         """Return whether `offsets` contains the offset from the record of this entry."""
         offset = None if entry.key is None else offsets.get(entry.key)
-        return offset is not None and self._find_entry(offset) is entry
+        return offset is not None and self._is_entry_of(entry, offset)
+
+    def _is_pending_in(self, entry: RecordFate, group: AnyGroup | Orphan) -> bool:
+        """Return whether a pending commit of the group comes from the record of this entry."""
+        pending = self._pending_by_group.get(id(group))
+        if pending is None:
+            pending = {}
+            self._pending_by_group[id(group)] = pending
+            for offsets in group.pending.values():
+                for offset in offsets.values():
+                    pending.setdefault(offset.record_offset, []).append(offset)
+        return any(self._is_entry_of(entry, offset) for offset in pending.get(entry.offset, ()))
+
+    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset) -> bool:
+        """Return whether an offset comes from the record of this entry."""
+        stored_entry = self._find_entry(offset)
+        if stored_entry is None:
+            # The compiled engine made this offset. In the logs that it loads, each record has its own offset.
+            return offset.record_offset == entry.offset
+        return stored_entry is entry
+
+    def add(self, other: Fates) -> None:
+        """Add the records of another partition, with the same dialect and group. Neither of the two is settled yet."""
+        for position, entries in other.records.items():
+            self.records.setdefault(position, []).extend(entries)
+        self._stored.update(other._stored)
+        self._ended_transactions.update(other._ended_transactions)
+        self._newest_values.update(other._newest_values)
+        self._tombstone_by_group.update(other._tombstone_by_group)
 
     def records_of(self, key: TopicPartition) -> list[RecordFate]:
         """Return the offset records of a topic partition, and the markers that ended transactions of these records."""

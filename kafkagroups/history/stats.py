@@ -127,7 +127,9 @@ class Stats(Fates):
         self.rows: dict[object, Count] = {}
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
-        """The open transactions of each partition by producer id."""
+        """The open transactions of each partition by producer id. Their `groups` are filled at the end."""
+        self._open_groups: dict[tuple[int | None, int], set[str]] = {}
+        """The group ids of each open transaction. The keys are (partition, producer id)."""
         self._writers: dict[int | None, set[VersionRange]] = {}
         """The Kafka versions that can have written the records of each partition."""
         self._segment_bytes: dict[int | None, Counter[str]] = {}
@@ -222,12 +224,13 @@ class Stats(Fates):
         if batch.is_control:
             if any(entry.fate is Fate.MARKER for entry in entries):
                 open_transactions.pop(batch.producer_id, None)
+                self._open_groups.pop((partition, batch.producer_id), None)
         elif batch.is_transactional:
             batch_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
             new_transaction = OpenTransaction(batch.producer_id, batch.base_offset, batch_ms)
-            transaction = open_transactions.setdefault(batch.producer_id, new_transaction)
-            groups = {entry.group for entry in entries if entry.group is not None}
-            transaction.groups = sorted(groups.union(transaction.groups))
+            open_transactions.setdefault(batch.producer_id, new_transaction)
+            groups = self._open_groups.setdefault((partition, batch.producer_id), set())
+            groups.update(entry.group for entry in entries if entry.group is not None)
 
     def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
         """Complete the statistics of each partition, and count the live records. Call this method after `settle`."""
@@ -243,6 +246,8 @@ class Stats(Fates):
 
     def _finish_partition(self, log: Log, stats: PartitionStats) -> None:
         transactions = self._open.get(log.partition, {}).values()
+        for transaction in transactions:
+            transaction.groups = sorted(self._open_groups[log.partition, transaction.producer_id])
         stats.open_transactions = sorted(transactions, key=lambda transaction: transaction.first_offset)
         stats.last_stable_offset = stats.next_offset
         if stats.open_transactions:

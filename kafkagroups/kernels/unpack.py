@@ -28,34 +28,41 @@ _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 def decompress_batches(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
     """Decompress a run of compressed batches: the batches from `position` to the next batch without compression.
 
-    A run also ends when its batches have RUN_BYTES or more after decompression.
+    A run also ends when its batches have RUN_BYTES or more after decompression, and before a bad batch. A bad batch has
+    a wrong checksum, cannot be decompressed, or has records of more than `max_batch_bytes` uncompressed bytes.
 
     Return an array with the uncompressed batches, which have new checksums, and the position in `data` after the run.
-    The array is None if a batch of the run has a wrong checksum, cannot be decompressed, or has records of more than
-    `max_batch_bytes` uncompressed bytes. The position is then the start of this batch.
+    The array is None if the batch at `position` is bad.
     """
     batches = bytearray()
     max_content_bytes = min(max_batch_bytes, _MAX_CONTENT_BYTES)
     for frame in _batch_frames(memoryview(data), position):
         if len(batches) >= RUN_BYTES or not _is_compressed(data, frame):
             break
-        batch_bytes = data[position : frame.end].tobytes()
-        # The limit of `parse_batch` also applies to the records of a batch, without its header.
-        batch = parse_batch(frame, batch_bytes, max_batch_bytes=max_content_bytes)
-        if not batch.is_valid:
-            return None, position
-        try:
-            content = batch.content
-        except InvalidLog:
-            return None, position
-        header = bytearray(batch_bytes[:HEADER_SIZE])
-        header[LENGTH_POSITION : LENGTH_POSITION + 4] = (_COUNTED_HEADER_SIZE + len(content)).to_bytes(4, "big")
-        header[_CODEC_POSITION] &= ~CODEC
-        header[CRC_POSITION : CRC_POSITION + 4] = crc32c(content, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
-        batches += header
-        batches += content
+        uncompressed = _decompress_batch(data, frame, max_content_bytes)
+        if uncompressed is None:
+            return as_array(batches) if batches else None, position
+        batches += uncompressed
         position = frame.end
     return as_array(batches), position
+
+
+def _decompress_batch(data: Array, frame: Frame, max_content_bytes: int) -> bytearray | None:
+    """Return the batch of a frame without compression, or None if the batch is bad."""
+    batch_bytes = data[frame.position : frame.end].tobytes()
+    # The limit of `parse_batch` also applies to the records of a batch, without its header.
+    batch = parse_batch(frame, batch_bytes, max_batch_bytes=max_content_bytes)
+    if not batch.is_valid:
+        return None
+    try:
+        content = batch.content
+    except InvalidLog:
+        return None
+    header = bytearray(batch_bytes[:HEADER_SIZE])
+    header[LENGTH_POSITION : LENGTH_POSITION + 4] = (_COUNTED_HEADER_SIZE + len(content)).to_bytes(4, "big")
+    header[_CODEC_POSITION] &= ~CODEC
+    header[CRC_POSITION : CRC_POSITION + 4] = crc32c(content, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
+    return header + content
 
 
 def as_array(buffer: Any) -> Array:
@@ -68,9 +75,8 @@ def as_array(buffer: Any) -> Array:
 def decompress_segment(data: Array, max_batch_bytes: int) -> Iterator[Array]:
     """Yield arrays that together contain all batches of a segment, without compression.
 
-    Stop before a run of compressed batches (`decompress_batches`) if one of its batches has a wrong checksum, cannot be
-    decompressed, or is above the limit `max_batch_bytes`. Then the good batches of this run are left out, too. The
-    caller must have loaded the log before, so this batch can only be after the load's stop (log/stop.py).
+    Stop before a bad batch (`decompress_batches`). The caller must have loaded the log before, so a bad batch can only
+    be after the load's stop (log/stop.py).
     """
     plain_start = 0  # Where the batches without compression begin that follow the last run.
     next_position = 0

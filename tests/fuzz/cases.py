@@ -155,7 +155,7 @@ def _has_rising_offsets(log: Path) -> bool:
             return False
         for batch in split_batches(path.read_bytes())[0]:
             base_offset = struct.unpack_from(">q", batch)[0]
-            count = struct.unpack_from(">i", batch, 23)[0] + 1 if batch[16] == 2 else 1
+            count = struct.unpack_from(">i", batch, 23)[0] + 1 if batch[16] == 2 and len(batch) > 26 else 1
             if base_offset < next_offset or count < 1:
                 return False
             next_offset = base_offset + count

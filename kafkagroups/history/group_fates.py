@@ -1,0 +1,126 @@
+"""The fates of one group's records, with the engine that suits the size of the logs.
+
+The compiled engine loads a log much faster than the readable engine, but does not report the fate of each record. So
+the compiled engine loads the whole log, and the readable engine then replays only the batches of the group. This gives
+the same fates, because records of other groups never change the fate of a group's record: a load that fails is the only
+exception, and the readable engine then replays the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.history.fates import Fates
+from kafkagroups.loading.engines import PYTHON, Engine, choose_engine_for, create_observed_engine
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import load_logs
+from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.dialects import Dialect
+
+if TYPE_CHECKING:
+    from kafkagroups.kernels.read_group import GroupReader
+
+_REPLACEMENT_CHARACTER = "\ufffd"
+"""Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
+
+
+def load_group_fates(
+    logs: Iterable[Log],
+    dialect: Dialect,
+    group: str,
+    *,
+    engine: str = "auto",
+    path: str = "",
+    partitions: int | None = None,
+    stop: Stop = NO_STOP,
+) -> tuple[Groups, Fates]:
+    """Load logs. Return the result of the load, and the settled fates of the group's records.
+
+    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
+    count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
+    """
+    logs = list(logs)
+    chosen_engine = choose_engine_for(engine, logs)
+    fates = Fates(dialect, group)
+    if chosen_engine is PYTHON or not _has_one_encoding(group):
+        observed = create_observed_engine(fates)
+        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed)
+    else:
+        fates_by_log: dict[int, Fates] = {}
+        observed = _create_compiled_engine(group, fates_by_log)
+        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed)
+        for log in logs:
+            fates.add(fates_by_log[id(log)])
+    fates.settle(groups.groups, groups.orphans, groups.failed)
+    return groups, fates
+
+
+def _has_one_encoding(group: str) -> bool:
+    """Return whether the records of a group id all contain the same bytes for it."""
+    try:
+        group.encode()
+    except UnicodeEncodeError:  # Half of a surrogate pair.
+        return False
+    return _REPLACEMENT_CHARACTER not in group
+
+
+def _create_compiled_engine(group: str, fates_by_log: dict[int, Fates]) -> Engine:
+    """Return a compiled engine that also stores the fates of a group. The keys are Python's `id` of the logs."""
+    from kafkagroups.kernels.fold_log import fold_if_possible
+    from kafkagroups.kernels.read_group import GroupReader
+
+    def fold(
+        log: Log,
+        dialect: Dialect,
+        stop: Stop = NO_STOP,
+        base: Shard | None = None,
+        count_bytes: CountBytes = ignore_bytes,
+    ) -> Shard:
+        fates = Fates(dialect, group)
+        fates_by_log[id(log)] = fates
+        shard = fold_if_possible(log, dialect, stop, base, count_bytes)
+        if shard is None:
+            return readable.fold(log, dialect, stop, base, count_bytes, fates)
+        reader = GroupReader(log, group, shard.loaded.batches)
+        batches = _observe_batches(reader, log.partition, dialect, group, fates)
+        readable.fold_batches(log.partition, batches, dialect, fates)
+        return shard
+
+    return Engine("compiled", fold, fold_if_possible)
+
+
+def _observe_batches(
+    reader: GroupReader, partition: int | None, dialect: Dialect, group: str, fates: Fates
+) -> Iterator[Batch]:
+    """Yield the batches of a group, without the records of other groups. Announce each batch to `fates`."""
+    encoded_id = group.encode()
+    key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
+    for batch in reader.read():
+        if not batch.is_control:
+            batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
+        fates.start_batch(partition, batch)
+        yield batch
+
+
+def _select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
+    """Return a batch with only the records whose key has `key_part` after the record type.
+
+    `keeps_first` also keeps the first record: the classic coordinator compares the offsets of the first records.
+    """
+
+    def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
+        records = original_parse_records(batch)
+        return tuple(
+            record
+            for index, record in enumerate(records)
+            if (keeps_first and index == 0) or (record.key or b"").startswith(key_part, 2)
+        )
+
+    original_parse_records = batch.parse_records
+    return replace(batch, parse_records=parse_records)

@@ -1,0 +1,88 @@
+"""Reads the batches of one group from a log that the compiled engine has loaded without an error."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import numpy as np
+
+from kafkagroups.kernels.group_batches import BATCHES_LEFT, copy_producers, find_group_batches
+from kafkagroups.kernels.layout import COMPRESSED, NEEDS_MORE_BYTES, NO_SPACE, OK
+from kafkagroups.kernels.secret import process_secret
+from kafkagroups.kernels.unpack import as_array, decompress_batches
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.segments import Log
+
+Array = np.ndarray[Any, Any]
+PIECE_BYTES = 4 * 1024 * 1024
+FOUND_ROWS = 4096
+INITIAL_PRODUCER_ROWS = 64
+
+
+class GroupReader:
+    """The reader of the batches of one group.
+
+    `group_id` is the group id. `batch_count` is how many batches the load of the log has read: later batches are not
+    read. Compressed batches are yielded without compression.
+    """
+
+    def __init__(self, log: Log, group_id: str, batch_count: int) -> None:
+        self.log = log
+        encoded_id = group_id.encode()
+        self._id_size = len(encoded_id)
+        # A group id can be empty, but numpy cannot make an array from 0 bytes.
+        self._group_id = as_array(encoded_id or b"\0")
+        self._producer_ids = np.full(INITIAL_PRODUCER_ROWS, NO_PRODUCER_ID, np.int64)
+        self._counts = np.zeros(2, np.int64)
+        self._counts[BATCHES_LEFT] = batch_count
+        self._found = np.empty(FOUND_ROWS, np.int64)
+
+    def read(self) -> Iterator[Batch]:
+        """Yield the batches with records of the group, and the markers of their producers, in the order of the log."""
+        for segment in self.log.segments:
+            with self.log.open(segment) as file:
+                unread = b""
+                while piece := file.read(PIECE_BYTES):
+                    data = as_array(unread + piece)
+                    position = yield from self._read_piece(data, segment)
+                    if position is None:
+                        break
+                    unread = data[position:].tobytes()
+
+    def _read_piece(self, data: Array, segment: str) -> Generator[Batch, None, int | None]:
+        """Yield the group's batches in a piece of a segment.
+
+        Return the position in `data` of the first byte that was not read, or None if no batch follows in the segment.
+        """
+        position = 0
+        while True:
+            status, position, found_count = find_group_batches(
+                data,
+                position,
+                self._group_id,
+                self._id_size,
+                self._producer_ids,
+                self._counts,
+                self._found,
+                process_secret(),
+            )
+            for found_position in self._found[:found_count].tolist():
+                yield parse_batch_at(data, found_position, segment)
+            if status == NO_SPACE:
+                self._grow_producers()
+            elif status == COMPRESSED:
+                uncompressed, position = decompress_batches(data, position, self.log.max_batch_bytes)
+                if uncompressed is None:  # The load stopped before this batch.
+                    return None
+                yield from self._read_piece(uncompressed, segment)
+            elif status == NEEDS_MORE_BYTES:
+                return position
+            elif status == OK:
+                return None
+
+    def _grow_producers(self) -> None:
+        larger = np.full(2 * len(self._producer_ids), NO_PRODUCER_ID, np.int64)
+        copy_producers(self._producer_ids, larger, process_secret())
+        self._producer_ids = larger

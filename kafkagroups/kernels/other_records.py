@@ -47,6 +47,10 @@ hash table.
 """
 
 
+MAX_KEPT_BYTES = 128 * 1024 * 1024
+"""If more bytes would be kept, the readable engine must load the log, because that engine keeps no records."""
+
+
 class OtherRecord(NamedTuple):
     """A record that is not an offset record.
 
@@ -73,6 +77,11 @@ class OtherRecords:
         self._slots = np.full(256, -1, np.int64)
         self._arena = np.empty(1 << 14, np.uint8)
         self._secret = process_secret()
+
+    @property
+    def are_too_large(self) -> bool:
+        """Whether the kept records have more than MAX_KEPT_BYTES bytes."""
+        return bool(self._counts[_BYTE_COUNT] > MAX_KEPT_BYTES)
 
     def add(self, data: Array, positions: Array) -> None:
         """Add records. `data` contains bytes of a segment.

@@ -147,6 +147,8 @@ class FoldState(FoldArrays):
             )
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
+            if self.other_records.are_too_large:
+                return HAND_OVER, position
             if status == NO_SPACE:
                 batch_size = _read_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
                 self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_POSITION))

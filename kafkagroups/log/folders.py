@@ -65,16 +65,13 @@ def open_logs(path: str | Path) -> list[Log]:
     If `path` is a folder that contains partition folders, return their logs. Otherwise, return the log of the segments
     in this folder, or of the segment `path`.
 
-    Raises UsageError if there is no log, a folder cannot be read, or two folders have the same partition number.
+    Raises UsageError if there is no log, a folder cannot be read, a pipe, device or broken link is named like a
+    partition folder, or two folders have the same partition number.
     """
     parent = Path(path)
     with _folder_errors(path):
         if parent.is_dir():
-            folders = [
-                folder
-                for folder in parent.iterdir()
-                if partition_of_folder(folder.name) is not None and folder.is_dir()
-            ]
+            folders = [folder for folder in parent.iterdir() if _is_partition_folder(folder)]
             logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
             if logs:
                 check_one_log_per_partition(logs)
@@ -82,6 +79,15 @@ def open_logs(path: str | Path) -> list[Log]:
             if not has_segments(parent):
                 raise UsageError(f"{path}: {NO_LOG_FOUND}")
     return [open_log(path)]
+
+
+def _is_partition_folder(folder: Path) -> bool:
+    if partition_of_folder(folder.name) is None:
+        return False
+    is_folder = folder.is_dir()
+    if not is_folder and not folder.is_file():
+        raise UsageError(f"{folder}: expected a folder")
+    return is_folder
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
+    MAX_INT32,
     WHOLE_FILE,
     ByteRange,
     base_offset_of,
@@ -108,12 +109,13 @@ class Log:
     def limit_batches(self, max_batch_bytes: int) -> Log:
         """Return a copy of this log with another limit of a decompressed batch, in bytes.
 
-        A batch that needs more memory ends the log, as damage does. Raises UsageError if the limit is below 1.
+        A batch that needs more memory ends the log, as damage does. No batch can have more than MAX_INT32 bytes, so a
+        higher limit means MAX_INT32. Raises UsageError if the limit is below 1.
         """
         if max_batch_bytes < 1:
             raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
         log = copy(self)
-        log.max_batch_bytes = max_batch_bytes
+        log.max_batch_bytes = min(max_batch_bytes, MAX_INT32)
         return log
 
     def __iter__(self) -> Iterator[Batch]:

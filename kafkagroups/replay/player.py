@@ -38,6 +38,8 @@ from kafkagroups.replay.transactions import Transactions
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
 default settings needs almost two years for them."""
+MAX_PARTITIONS = 10_000
+"""The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
 
 
 class Player:
@@ -56,12 +58,14 @@ class Player:
     Raises
     ------
     UsageError
-        The header's config has a wrong value, or the conversation lasts longer than MAX_EXPIRATIONS allows.
+        The header's config has a wrong value, or the conversation is above MAX_EXPIRATIONS or MAX_PARTITIONS.
     """
 
     def __init__(self, header: Json, lines: list[Json], out: str | Path, kafka: str | None = None) -> None:
         self.settings = _read_header_settings(header, kafka or header["broker"])
         self.lines = lines
+        for name, count in {"partitions": header["partitions"], **header["topics"]}.items():
+            _check_partition_count(name, count)
         self._end_ms = max((time for line in lines for time in (line["ms"], line.get("up_ms", 0))), default=0)
         self._check_duration()
         self.start_ms: int = header["start_ms"]
@@ -192,6 +196,7 @@ class Player:
             if name in created:
                 # If the request contains -1, the broker chooses the partition count, and the response contains it.
                 self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
+                _check_partition_count(name, self.topics[name])
 
     def _delete_topics(self, response: Json) -> None:
         deleted_topics = {topic["name"] for topic in response["responses"] if not topic["errorCode"]}
@@ -232,6 +237,11 @@ class Player:
         else:
             ms = self.clock.now_ms - self.start_ms
             self._output.append({"event": "append", "ms": ms, "why": self._append_reason, "appended": [batch]})
+
+
+def _check_partition_count(name: str, count: int) -> None:
+    if count > MAX_PARTITIONS:
+        raise UsageError(f"{name}: expected at most {MAX_PARTITIONS} partitions, found {count}")
 
 
 def _read_header_settings(header: Json, kafka: str) -> Settings:

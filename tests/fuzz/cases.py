@@ -151,9 +151,13 @@ def _has_rising_offsets(log: Path) -> bool:
     """Return whether no batch of a partition directory begins before the batch in front of it ends."""
     next_offset = 0
     for path in sorted(log.glob("*.log")):
-        if not path.is_file():
+        try:
+            data = path.read_bytes() if path.is_file() else None
+        except OSError:  # A link to a file of the system, such as /proc/self/mem.
+            data = None
+        if data is None:
             return False
-        for batch in split_batches(path.read_bytes())[0]:
+        for batch in split_batches(data)[0]:
             base_offset = struct.unpack_from(">q", batch)[0]
             count = struct.unpack_from(">i", batch, 23)[0] + 1 if batch[16] == 2 and len(batch) > 26 else 1
             if base_offset < next_offset or count < 1:

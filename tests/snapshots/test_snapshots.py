@@ -1,6 +1,7 @@
 """A snapshot that is advanced gives what a load of the whole log gives."""
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -289,3 +290,55 @@ def test_load_with_a_snapshot(tmp_path, capsys):
     next(Path(state).glob("*.state")).write_bytes(b"nothing")
     assert main(["load", str(path), "--coordinator", "classic", "--snapshot", state]) == 2
     assert "the state cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["0.2.state", "9.2.state", "snapshot.json.new"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_save_never_writes_through_a_name_that_was_there_before(name, kind, tmp_path):
+    """A hostile snapshot folder can contain links to other files and named pipes, at the names of the next save."""
+    log = "data/harbour/4.3.1/__consumer_offsets-9"
+    folder = tmp_path / "state"
+    snapshots.take_snapshot(log).save(folder)
+    mine = tmp_path / "mine"
+    mine.write_text("kept")
+    if kind == "link":
+        (folder / name).symlink_to(mine)
+    else:
+        os.mkfifo(folder / name)
+    snapshots.Snapshot.read(folder).advance(log).save(folder)
+    assert mine.read_text() == "kept"
+    assert snapshots.Snapshot.read(folder).groups().keys() == kg.load(log).keys()
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 10**15, 10**15 - 1])
+def test_every_number_of_a_save_has_a_next_one(number, tmp_path):
+    """A forged number either is refused, or the next save can be read."""
+    log = "data/harbour/4.3.1/__consumer_offsets-9"
+    folder = tmp_path / "state"
+    snapshots.take_snapshot(log).save(folder)
+    content = json.loads((folder / "snapshot.json").read_text())
+    del content["checksum"]
+    content["number"] = number
+    checksum = crc32c(json.dumps(content, separators=(",", ":")).encode())
+    (folder / "snapshot.json").write_text(json.dumps(content | {"checksum": checksum}))
+    try:
+        snapshot = snapshots.Snapshot.read(folder)
+    except kg.InvalidLog as error:
+        assert number > 10**15 and "number" in str(error)
+        return
+    for _ in range(3):
+        snapshot.save(folder)
+        snapshot = snapshots.Snapshot.read(folder)
+
+
+def test_damage_before_an_oddly_named_segment_is_reported_again(tmp_path):
+    """The second segment's name promises an offset that the damaged first segment also has (found by fuzzing)."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    batches = b"".join(encode_batch([LogRecord(offset, 5, b"\0\x02\0\x01g", None)]) for offset in range(2))
+    (folder / f"{0:020}.log").write_bytes(batches + b"\xff" * 80)
+    (folder / f"{1:020}.log").write_bytes(b"")
+    snapshot = snapshots.take_snapshot(folder)
+    resumed = snapshot.advance(folder)
+    assert resumed.groups().partitions[0].damage == kg.load(folder).partitions[0].damage
+    assert resumed.groups().partitions[0].damage.position == len(batches)

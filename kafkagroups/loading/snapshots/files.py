@@ -33,7 +33,7 @@ from kafkagroups.loading.snapshots.json_checks import (
     read_text,
     write_json,
 )
-from kafkagroups.loading.snapshots.opening import ADVICE, open_file
+from kafkagroups.loading.snapshots.opening import ADVICE, open_file, open_new_file
 from kafkagroups.loading.snapshots.state_files import SavedState
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
@@ -42,6 +42,7 @@ FORMAT = 6
 """The number of the format of a snapshot. Files of format 4 or older contain pickles, so they are never opened. Files
 of format 5 do not contain the zeros at the end of a log (log/zeros.py)."""
 _MANIFEST = "snapshot.json"
+_MAX_SAVE_NUMBER = 10**15
 CHECKPOINT = "checkpoint"
 """The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""
 _STATE_NAME = re.compile(r"(log|[0-9]+)\.[0-9]+(\.[0-9a-f]+)?\.state")
@@ -89,7 +90,8 @@ def prepare_folder(folder: Path) -> int:
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
     if _MANIFEST in names:
-        return read_manifest(folder).save_number + 1
+        # Nobody saves so often, but a forged snapshot can contain any number.
+        return read_manifest(folder).save_number % _MAX_SAVE_NUMBER + 1
     # After a crash in the first save, the folder can contain these files and state files, but no snapshot.json.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
     if any(not name.endswith(".state") and name not in own_names for name in names):
@@ -110,10 +112,8 @@ def commit_save(folder: Path, save_number: int, dialect: Dialect, states: Mappin
         "partitions": {json.dumps(partition): saved._asdict() for partition, saved in states.items()},
     }
     new_manifest = folder / f"{_MANIFEST}.new"
-    with open(new_manifest, "w") as file:
-        json.dump({**content, "checksum": _checksum(content)}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    with open_new_file(new_manifest) as file:
+        file.write(json.dumps({**content, "checksum": _checksum(content)}, indent=1).encode())
     os.replace(new_manifest, folder / _MANIFEST)
     used_files = {saved.file for saved in states.values()}
     for state_file in folder.glob("*.state"):
@@ -184,7 +184,7 @@ _SAVED_STATE_FIELDS: Schema = {
 }
 _MANIFEST_FIELDS: Schema = {
     "format": exactly(FORMAT),
-    "number": read_count,
+    "number": number_from(0, _MAX_SAVE_NUMBER),
     "coordinator": read_text,
     "kafka": read_text,
     "partitions": _read_partitions,

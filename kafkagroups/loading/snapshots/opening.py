@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from stat import S_ISREG
 
@@ -14,6 +14,20 @@ from kafkagroups.errors import InvalidLog, UsageError
 ADVICE = "delete the snapshot and take a new one"
 MAX_REASON_LENGTH = 300
 """In characters. A reason can quote the file's content."""
+
+
+@contextmanager
+def open_new_file(path: Path) -> Iterator[BufferedWriter]:
+    """Create a file of a snapshot to write it, and write it to the disk at the end. Replace an old file of this name.
+
+    The old name is removed first. So a symbolic link in the folder never leads to another file, and a named pipe is
+    never waited for. Raises OSError if the file cannot be created.
+    """
+    path.unlink(missing_ok=True)
+    with open(path, "xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager

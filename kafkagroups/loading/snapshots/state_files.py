@@ -35,7 +35,7 @@ from kafkagroups.loading.snapshots.json_checks import (
     read_object,
     write_json,
 )
-from kafkagroups.loading.snapshots.opening import open_file
+from kafkagroups.loading.snapshots.opening import open_file, open_new_file
 from kafkagroups.loading.snapshots.saved_shards import read_shard, shard_to_json
 from kafkagroups.records.dialects import Dialect
 
@@ -79,13 +79,11 @@ def write_state(folder: Path, file_name: str, shard: Shard) -> SavedState:
     }
     size = 0
     checksum = 0
-    with open(folder / file_name, "wb") as file:
+    with open_new_file(folder / file_name) as file:
         for part in (write_json(content) + b"\n", *map(_bytes_of, arrays.values())):
             file.write(part)
             size += len(part)
             checksum = crc32c(part, checksum)
-        file.flush()
-        os.fsync(file.fileno())
     return SavedState(file_name, shard.loaded.next_offset, size, checksum)
 
 

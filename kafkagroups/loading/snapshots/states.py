@@ -7,7 +7,8 @@ the whole log.
 
 The engine that made a shard also advances this shard. So if the readable engine had to load a partition, the readable
 engine also reads all later batches of this partition. An incomplete batch at the end of the log is read when it is
-complete. If the load of a partition has failed, the partition is read again from its start.
+complete. If the load of a partition has failed, the partition is read again from its start, and also if damage is in an
+earlier segment than the next offset.
 
 Snapshots need the rules of Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
 """
@@ -39,7 +40,7 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
         raise UsageError(
             f"snapshots need Kafka 0.10.1 or newer: Kafka {dialect.kafka} keeps offsets in a separate cache"
         )
-    if shard is None or shard.failure is not None:
+    if shard is None or shard.failure is not None or _is_damaged_earlier(shard, log):
         return _fold_whole(log, dialect, engine)
     new_log, damage_after = _select_complete_batches(log, shard.loaded.next_offset)
     if new_log is None:
@@ -51,6 +52,17 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
     advanced.loaded.damage = new_log.damage or damage_after
     advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage)
     return advanced
+
+
+def _is_damaged_earlier(shard: Shard, log: Log) -> bool:
+    """Return whether the damage of a shard is in a segment before the one that contains the shard's next offset.
+
+    The names of segments in an odd log can promise offsets that an earlier, damaged segment also has.
+    """
+    if shard.loaded.damage is None:
+        return False
+    next_segment = log.segments[log.find_segment(Position(shard.loaded.next_offset))]
+    return base_offset_of(shard.loaded.damage.file) < base_offset_of(next_segment)
 
 
 def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:

@@ -19,6 +19,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.record_fate import RecordFate, history_json
+from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
@@ -56,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"show every record, not only the last {LAST_RECORD_COUNT} and the commits that set an offset back",
     )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
+    )
     options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
 
@@ -69,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         "max_batch_bytes": args.max_batch_bytes,
         "until": args.until,
         "until_time": args.until_time,
+        "engine": args.engine,
     }
     status = 0
     for path in args.paths:

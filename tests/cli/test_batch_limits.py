@@ -213,3 +213,14 @@ def test_many_small_members_take_no_quadratic_time():
     with mock.patch("zlib.decompressobj", Counting):
         assert decompress(CompressionType.GZIP, members + compress(CompressionType.GZIP, b"end")) == b"end"
     assert given < 300 * len(members)
+
+
+def test_a_limit_above_every_batch_is_the_largest_size(tmp_path):
+    """No batch has more than 2^31-1 bytes, so a higher limit changes nothing (found by fuzzing)."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    record = LogRecord(0, 5, b"\0\x02\0\x01g", None)
+    for attributes in range(5):
+        (folder / f"{0:020}.log").write_bytes(encode_batch([record], attributes=attributes))
+        for limit in (2**31, 2**63, 2**70):
+            assert kg.load(folder, max_batch_bytes=limit).partitions[0].damage is None

@@ -223,3 +223,13 @@ def test_a_line_of_stdin_may_not_fill_the_memory(command):
         )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "expected lines of at most 67108864 bytes" in done.stderr
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_broken_link, make_socket])
+def test_a_partition_folder_that_is_no_folder(run, tmp_path, make):
+    """A broker's folder with a pipe in place of a partition is not loaded as if the partition did not exist."""
+    shutil.copytree(LOG, tmp_path / "broker" / LOG.name)
+    odd = tmp_path / "broker" / "__consumer_offsets-3"
+    make(odd)
+    status, _, err = run("load", tmp_path / "broker")
+    assert (status, err) == (2, f"kafkagroups: {odd}: expected a folder\n")

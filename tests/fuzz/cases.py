@@ -180,7 +180,8 @@ def _explain(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) 
     group = rnd.choice((*_group_names(log), "g", odd_text(rnd)))
     topic = rnd.choice(("t", odd_text(rnd))).replace("\0", "")
     key = rnd.choice(((), (), (f"--topic={topic}", "--partition", rnd.choice((0, 2**31)))))
-    case.add("explain", log, *rules, f"--group={group}", *key, *rnd.choice((("--json",), ())))
+    arguments = ("explain", log, *rules, f"--group={group}", *key, *rnd.choice((("--json",), ())), "--engine")
+    case.equal.append((case.add(*arguments, "python"), case.add(*arguments, "compiled")))
 
 
 def _stats(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:

@@ -10,11 +10,12 @@ from tests.captured import captured
 
 
 def compile_kernels() -> None:
-    """Load logs of several codecs and both coordinators, make tables of them, and save and resume a snapshot."""
+    """Load logs of several codecs and both coordinators, with tables, an explanation, and a snapshot that resumes."""
     runs = captured("runs") / "runs"
     for run, coordinator in (("4.3.1-main", "new"), ("1.0.1-gzip", "classic"), ("1.0.1-txn", "classic")):
         groups = kg.load(runs / run / "log", coordinator, engine="compiled")
         groups.offsets_frame()
+        kg.explain(runs / run / "log", "a group", coordinator=coordinator, engine="compiled")
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         for _ in range(2):
             main(["load", str(runs / "4.3.1-main" / "log"), "--snapshot", f"{folder}/state", "--json"])

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import load, load_table, loaded_columns
-from kafkagroups.kernels import arrays, fold_log, state
+from kafkagroups.kernels import arrays, fold_log, other_records, state
 from kafkagroups.kernels.crc32c import can_use_instruction, crc32c_by_instruction, crc32c_by_tables
 from kafkagroups.kernels.unpack import as_array
 from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.folders import open_logs
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.log.stop import Stop
@@ -278,3 +280,42 @@ def _features():
     from llvmlite import binding
 
     return binding.get_host_cpu_features()
+
+
+def test_records_that_no_engine_must_keep_hand_the_log_over(monkeypatch):
+    """The compiled engine keeps the records of group members until the end, but only up to a number of bytes."""
+    folder = captured("runs") / "runs" / "4.3.1-main" / "log"
+    wanted = load(folder, "new", "4.3.1", engine="python")
+    monkeypatch.setattr(other_records, "MAX_KEPT_BYTES", 100)
+    (partition,) = [number for number, each in wanted.partitions.items() if each.records][:1]
+    log = next(each for each in open_logs(folder) if each.partition == partition)
+    assert fold_log.fold_if_possible(log, dialect("new", "4.3.1")) is None
+    assert shape(load(folder, "new", "4.3.1", engine="compiled")) == shape(wanted)
+
+
+def test_a_bad_batch_after_a_cut_hides_no_commit_before_it(tmp_path):
+    """Two megabytes of compressed batches are read again to find the commits that create groups: all before the cut."""
+    metadata = random.Random(1).randbytes(16_000).hex()
+
+    def batch(offset, group, value):
+        key, content = encode(Record(1, OffsetCommitKey(group, "t", 0), value, 3))
+        return encode_batch([LogRecord(offset, 5, key, content)], attributes=1)
+
+    # A tombstone of type 3 removes the group, and the commit at offset 1 creates it again.
+    batches = [encode_batch([LogRecord(0, 5, b"\0\3\0\1g", None)], attributes=1)]
+    batches.append(batch(1, "g", OffsetCommitValue(offset=5, commit_timestamp=5)))
+    size = sum(map(len, batches))
+    offset = 2
+    while size < state.PIECE_BYTES + 100_000:
+        batches.append(
+            batch(offset, "other", OffsetCommitValue(offset=5, metadata=metadata[offset:], commit_timestamp=5))
+        )
+        size += len(batches[-1])
+        offset += 1
+    bad = bytearray(batch(offset, "late", OffsetCommitValue(offset=5, commit_timestamp=5)))
+    bad[-1] ^= 1
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches) + bad)
+    readable, compiled = (load(folder, "new", "4.3.1", until=60, engine=engine) for engine in ("python", "compiled"))
+    assert shape(compiled) == shape(readable) and "g" in compiled

@@ -124,3 +124,9 @@ def changes(value, under=""):
 @pytest.mark.parametrize("event", [{"event": "restart", "ms": 1}, {"event": "append", "ms": 1, "marker": "COMMIT"}, []])
 def test_the_error_for_a_wrong_event_names_its_line(refused, event):
     assert refused(HEADER, event).startswith("kafkagroups: line 2: ")
+
+
+@pytest.mark.parametrize("change", [{"partitions": 2**31}, {"topics": {"orders": 2**40}}])
+def test_a_conversation_cannot_name_millions_of_partitions(refused, change):
+    """The coordinator loads each partition of its own topic, and a deleted topic deletes the offsets of each."""
+    assert "expected at most 10000 partitions" in refused(HEADER | change)

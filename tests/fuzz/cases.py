@@ -163,6 +163,8 @@ def _has_rising_offsets(log: Path) -> bool:
             if base_offset < next_offset or count < 1:
                 return False
             next_offset = base_offset + count
+            if next_offset >= 2**63:  # The next offset of the log is negative, as in Java.
+                return False
     return True
 
 

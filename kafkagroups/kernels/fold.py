@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kafkagroups.int_limits import MAX_INT64
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.intrinsics import prefetch
@@ -43,7 +44,6 @@ from kafkagroups.kernels.layout import (
     LAST_TIME,
     MAX_BATCH_RECORDS,
     MAX_BATCH_SIZE,
-    MAX_INT64,
     MAX_OFFSET_VERSION,
     MAX_TIMESTAMP_POSITION,
     MAX_TYPE0_VERSION,

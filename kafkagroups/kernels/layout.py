@@ -175,8 +175,6 @@ ENTRY_MASK = (1 << 31) - 1
 PARTITION_BITS = 32
 PARTITION_MASK = (1 << PARTITION_BITS) - 1
 """The bits of NAME_AND_PARTITION that are the partition."""
-MIN_INT64 = -(1 << 63)
-MAX_INT64 = (1 << 63) - 1
 
 
 class Tables(NamedTuple):

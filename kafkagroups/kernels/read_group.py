@@ -10,13 +10,13 @@ import numpy as np
 from kafkagroups.kernels.group_batches import BATCHES_LEFT, copy_producers, find_group_batches
 from kafkagroups.kernels.layout import COMPRESSED, NEEDS_MORE_BYTES, NO_SPACE, OK
 from kafkagroups.kernels.secret import process_secret
+from kafkagroups.kernels.state import PIECE_BYTES
 from kafkagroups.kernels.unpack import as_array, decompress_batches
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.segments import Log
 
 Array = np.ndarray[Any, Any]
-PIECE_BYTES = 4 * 1024 * 1024
 FOUND_ROWS = 4096
 INITIAL_PRODUCER_ROWS = 64
 
@@ -42,6 +42,8 @@ class GroupReader:
     def read(self) -> Iterator[Batch]:
         """Yield the batches with records of the group, and the markers of their producers, in the order of the log."""
         for segment in self.log.segments:
+            if not self._counts[BATCHES_LEFT]:
+                return
             with self.log.open(segment) as file:
                 unread = b""
                 while piece := file.read(PIECE_BYTES):

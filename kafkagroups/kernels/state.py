@@ -15,6 +15,7 @@ from io import BufferedIOBase, RawIOBase
 import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.kernels import fold, layout
 from kafkagroups.kernels.arrays import Array, FoldArrays
 from kafkagroups.kernels.folded_offsets import FoldedOffsets
@@ -79,8 +80,8 @@ class FoldState(FoldArrays):
         """Set the limit of a decompressed batch. The readable engine must load a log with a larger batch."""
         self.max_batch_bytes = max_batch_bytes
         max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
-        self.rules[layout.MAX_BATCH_SIZE] = min(max_content_bytes + HEADER_SIZE, layout.MAX_INT64)
-        self.rules[layout.MAX_BATCH_RECORDS] = min(max_content_bytes // MEMORY_BYTES_PER_RECORD, layout.MAX_INT64)
+        self.rules[layout.MAX_BATCH_SIZE] = min(max_content_bytes + HEADER_SIZE, MAX_INT64)
+        self.rules[layout.MAX_BATCH_RECORDS] = min(max_content_bytes // MEMORY_BYTES_PER_RECORD, MAX_INT64)
 
     @classmethod
     def restore(cls, dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldState:
@@ -285,17 +286,17 @@ def _to_signed(number: int, bits: int) -> int:
 
 def _find_last_offset_and_time(stop: Stop) -> tuple[int, int]:
     """Return the highest base offset and the highest timestamp (ms) before the stop, as int64."""
-    last_offset = layout.MAX_INT64
-    last_time = layout.MAX_INT64
+    last_offset = MAX_INT64
+    last_time = MAX_INT64
     if stop.until_offset is not None:
         last_offset = _limit_to_int64(stop.until_offset - 1)
     if stop.until_time is not None:
         last_time = _limit_to_int64(stop.until_time)
-        if stop.until_time < layout.MIN_INT64:  # Every timestamp is after this time.
-            last_offset = layout.MIN_INT64
+        if stop.until_time < MIN_INT64:  # Every timestamp is after this time.
+            last_offset = MIN_INT64
     return last_offset, last_time
 
 
 def _limit_to_int64(number: int) -> int:
     """Return the int64 that is nearest to a number."""
-    return max(layout.MIN_INT64, min(number, layout.MAX_INT64))
+    return max(MIN_INT64, min(number, MAX_INT64))

@@ -41,6 +41,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafkagroups.errors import UsageError
+from kafkagroups.int_limits import MAX_INT64
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.log_to_clean import (
@@ -59,9 +60,6 @@ from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Damage, Log
 from kafkagroups.log.writer import create_folder
-
-MAX_INT64 = 2**63 - 1
-"""Kafka stores offsets and times as int64."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from io import RawIOBase
 from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
+from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.zeros import count_zeros, is_zeros
 
@@ -40,8 +41,6 @@ _MIN_BATCH_BYTES = (LOG_OVERHEAD + _MIN_LENGTH, LOG_OVERHEAD + _MIN_LENGTH + 8, 
 _MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
 _PIECE_BYTES = 2 * 1024 * 1024
 """A file is read in pieces of this number of bytes."""
-MIN_INT64 = -(2**63)
-MAX_INT64 = 2**63 - 1
 _offset_and_length = struct.Struct(">qi")
 _header = struct.Struct(">qi4xB6xi")
 """The offset, the length, the magic and, in magic 2, the difference from the first offset to the last."""

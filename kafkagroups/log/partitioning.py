@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kafkagroups.errors import UsageError
+from kafkagroups.int_limits import MIN_INT32
 from kafkagroups.records.text import java_hash
-
-MIN_INT32 = -(2**31)
 
 
 def partition_for(group: str, partitions: int = 50) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.int_limits import MAX_INT32, MAX_INT64
+from kafkagroups.regular_files import check_regular
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -23,8 +24,6 @@ _SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 _PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default for offsets.topic.segment.bytes."""
-MAX_INT32 = 2**31 - 1
-_MAX_OFFSET = 2**63 - 1
 MAX_RELATIVE_OFFSET = MAX_INT32
 """The largest difference between a Kafka offset in a segment and the segment's base offset."""
 
@@ -63,7 +62,7 @@ def is_segment_name(file_name: str) -> bool:
 
 def _parse_base_offset(file_name: str) -> int | None:
     match = _SEGMENT_NAME.fullmatch(file_name)
-    return int(match[1]) if match and int(match[1]) <= _MAX_OFFSET else None
+    return int(match[1]) if match and int(match[1]) <= MAX_INT64 else None
 
 
 def partition_of_folder(folder_name: str) -> int | None:
@@ -168,22 +167,6 @@ def segment_errors(segment_path: str) -> Iterator[None]:
         raise MissingSegment(f"{segment_path}: {error.strerror}") from None
     except OSError as error:
         raise UsageError(f"{segment_path}: {error.strerror or error}") from None
-
-
-_FILE_TYPES = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
-
-def check_regular(status: os.stat_result, path: str) -> None:
-    """Raise UsageError if a file is not a regular file: reading a pipe or a device might never end."""
-    if not stat.S_ISREG(status.st_mode):
-        found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "a special file")
-        raise UsageError(f"{path}: expected a regular file, found {found}")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO, RawIOBase
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
-    MAX_INT32,
     WHOLE_FILE,
     ByteRange,
     base_offset_of,

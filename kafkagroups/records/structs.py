@@ -18,13 +18,14 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
 from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Reader, Wire, Writer
 
-TAG_LIMIT = 2**31 - 1
+TAG_LIMIT = MAX_INT32
 """Every tag number is below this limit."""
 MAX_TAGS = 10_000
 """The largest number of tagged fields in a struct since Kafka 4.4."""

@@ -17,6 +17,7 @@ import struct
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
 from kafkagroups.records.text import JAVA_ERROR_HANDLER, encode_utf8, uuid_bytes, uuid_text
 from kafkagroups.records.varint import write_uvarint
@@ -35,7 +36,6 @@ from kafkagroups.records.wire_base import (
 
 MAX_STRING_BYTES = 0x7FFF
 """The largest number of bytes in a string: the largest int16."""
-MAX_INT32 = 0x7FFFFFFF
 MAX_SHOWN_BITS = 256
 """An error message shows the digits of a number up to this size. Python refuses to print very large numbers."""
 MAX_ELEMENTS = 1_000_000

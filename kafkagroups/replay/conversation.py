@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from pathlib import Path
+from typing import IO
 
 from kafkagroups.bounded_lines import read_lines
 from kafkagroups.errors import UsageError
+from kafkagroups.regular_files import check_regular
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
 
@@ -19,26 +19,33 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
 
     If the file is not a conversation, raise UsageError with the line number and the field.
     """
-    lines: list[Json] = []
     try:
-        # `open` would wait for the writer of a pipe, and a device may have no end.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError(errno.EINVAL, "expected a regular file")
+        check_regular(os.stat(path), str(path))
         with open(path, "rb") as file:
-            for text in read_lines(file):
-                line = json.loads(text.decode())
-                if lines:
-                    check_line(line)
-                else:
-                    check(line, HEADER_LINE)
-                lines.append(line)
-        if not lines:
-            raise ValueError
+            lines = _parse_lines(file, path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    except ValueError as error:  # The path contains a null character.
+        raise UsageError(f"{path}: {error}") from None
+    return lines[0], lines[1:]
+
+
+def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
+    """Return the lines of a conversation, at least one. Raises UsageError with the line number and the field."""
+    lines: list[Json] = []
+    try:
+        for text in read_lines(file):
+            line = json.loads(text.decode())
+            if lines:
+                check_line(line)
+            else:
+                check(line, HEADER_LINE)
+            lines.append(line)
+        if not lines:
+            raise ValueError
     except (ValueError, RecursionError):
         reason = "expected a conversation: a JSON object on each line; the first line is the header"
         raise UsageError(f"{path}, line {len(lines) + 1}: {reason}") from None
     except UsageError as error:
         raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
-    return lines[0], lines[1:]
+    return lines

@@ -1,8 +1,7 @@
-"""Brokers load segments that we wrote and that we compacted, and answer what our loader says of the same bytes; `pull`
-brings these segments back, byte for byte.
+"""Brokers load segments that this package wrote and compacted. They answer like our loader for the same bytes.
 
-The expectation is the broker's: what it answers, and what it has on its disk. One file, so that each version starts
-once for all tests.
+`pull` copies these segments back, byte for byte. The expectations come from the broker: its answers, and the bytes on
+its disk. The tests are in one file, so that each version starts only once for all tests.
 """
 
 import json

@@ -227,7 +227,7 @@ def test_a_line_of_stdin_may_not_fill_the_memory(command):
 
 @pytest.mark.parametrize("make", [make_pipe, make_broken_link, make_socket])
 def test_a_partition_folder_that_is_no_folder(run, tmp_path, make):
-    """A broker's folder with a pipe in place of a partition is not loaded as if the partition did not exist."""
+    """A broker's folder with a pipe instead of a partition is not loaded as if the partition did not exist."""
     shutil.copytree(LOG, tmp_path / "broker" / LOG.name)
     odd = tmp_path / "broker" / "__consumer_offsets-3"
     make(odd)

@@ -74,7 +74,8 @@ class Coordinator(RuleBasedStateMachine):
         self.generations = {}
         self.transitions = []
         self.answered_twice = []
-        self.commits = self.epoch = 0
+        self.commits = 0
+        self.epoch = 0
         logging.getLogger("kafkagroups.coordinator").disabled = True
         self.watch()
 

@@ -249,7 +249,8 @@ class World:
 
     def _offsets_that_differ(self, group_id, mine, theirs):
         found = []
-        mine, theirs = entries(mine), entries(theirs)
+        mine = entries(mine)
+        theirs = entries(theirs)
         for key in mine.keys() | theirs.keys():
             there = theirs.get(key)
             here = mine.get(key)

@@ -1,6 +1,7 @@
 """Run all commands on random hostile input: `python -m tests.fuzz.commands --seconds 60 --seed 1`.
 
-Each command runs in a process with 3 GB of memory, for at most 60 seconds (worker.py). A finding is one of these:
+Each command runs in a process with 3 GB of memory and ends after at most 60 seconds (worker.py).
+A finding is one of these:
 
 - an exception that leaves the command line, an exit code other than 0, 1 and 2, a signal, or a hang;
 - with --json, a line on stdout that is no JSON;

@@ -20,11 +20,10 @@ from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.record_batch import read_varint, write_varint
 from tests.fuzz.odd_values import EDGES, change_bytes, change_json, odd_number
 
-BATCH_FIELDS = {
-    "base_offset": (0, "q"),
-    "length": (8, "i"),
+COMMON_FIELDS = {"base_offset": (0, "q"), "length": (8, "i"), "magic": (16, "b")}
+"""The position and the type of each header field that batches of all magics have."""
+BATCH_FIELDS = COMMON_FIELDS | {
     "leader_epoch": (12, "i"),
-    "magic": (16, "b"),
     "attributes": (21, "h"),
     "last_offset_delta": (23, "i"),
     "base_timestamp": (27, "q"),
@@ -34,15 +33,8 @@ BATCH_FIELDS = {
     "base_sequence": (53, "i"),
     "count": (57, "i"),
 }
-"""The position and the type of each field in the header of a batch of magic 2."""
-MESSAGE_FIELDS = {
-    "offset": (0, "q"),
-    "size": (8, "i"),
-    "magic": (16, "b"),
-    "attributes": (17, "b"),
-    "timestamp": (18, "q"),
-    "key_length": (26, "i"),
-}
+"""The same for a batch of magic 2."""
+MESSAGE_FIELDS = COMMON_FIELDS | {"attributes": (17, "b"), "timestamp": (18, "q"), "key_length": (26, "i")}
 """The same for a message of magic 0 or 1. Magic 0 has no timestamp."""
 HEADER_BYTES = 61
 MAX_BOMB_BYTES = 600 * 1024 * 1024
@@ -165,7 +157,7 @@ def _change_header(rnd: random.Random, batch: bytes) -> bytes:
     fields = BATCH_FIELDS if batch[16:17] == b"\2" else MESSAGE_FIELDS
     name = rnd.choice(list(fields))
     number = rnd.choice((odd_number(rnd), rnd.getrandbits(6)))
-    if rnd.random() < 0.85 and name not in ("length", "size", "magic"):
+    if rnd.random() < 0.85 and name not in ("length", "magic"):
         _put(out, *fields[name], number)
         return mend(bytes(out))
     _put(out, *fields[name], number)

@@ -25,7 +25,8 @@ def cleaned(folder, scratch, passes, first_time, map_entries=None):
         out = scratch / f"pass-{number}" / folder.name
         time = first_time + number * 2 * DAY
         done = kg.compact(folder, out, now_ms=time, first_dirty=dirty, map_entries=map_entries)
-        dirty, folder = done.next_dirty_offset or dirty if map_entries else None, out
+        dirty = done.next_dirty_offset or dirty if map_entries else None
+        folder = out
     return folder
 
 

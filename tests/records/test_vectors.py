@@ -68,9 +68,11 @@ def verdicts():
         readers["new-4.0.2"] = other.get("4.0.2", row["4.3.1"])
         if "error" in readers["new-4.0.2"] and "0011" <= (row["key_hex"] or "")[:4] <= "0017":
             readers["new-4.0.2"] = {"error": {"class": "UnknownRecordTypeException"}}
-        newer = readers["classic-3.9.2"] = row["classic-3.9.2"]
+        newer = row["classic-3.9.2"]
+        readers["classic-3.9.2"] = newer
         for version in ("2.8.2", "2.3.1", "1.0.1"):
-            newer = readers[f"classic-{version}"] = other.get(f"classic-{version}", newer)
+            newer = other.get(f"classic-{version}", newer)
+            readers[f"classic-{version}"] = newer
         yield row, readers
 
 

@@ -44,7 +44,7 @@ def test_a_conversation_is_a_regular_file(run, tmp_path):
     """A pipe without a writer would be waited for."""
     os.mkfifo(tmp_path / "pipe.jsonl")
     status, _, err = run("replay", tmp_path / "pipe.jsonl", "--out", tmp_path / "log")
-    assert (status, err) == (2, f"kafkagroups: {tmp_path}/pipe.jsonl: expected a regular file\n")
+    assert (status, err) == (2, f"kafkagroups: {tmp_path}/pipe.jsonl: expected a regular file, found a named pipe\n")
 
 
 def test_a_conversation_cannot_last_for_centuries(refused):
@@ -128,5 +128,5 @@ def test_the_error_for_a_wrong_event_names_its_line(refused, event):
 
 @pytest.mark.parametrize("change", [{"partitions": 2**31}, {"topics": {"orders": 2**40}}])
 def test_a_conversation_cannot_name_millions_of_partitions(refused, change):
-    """The coordinator loads each partition of its own topic, and a deleted topic deletes the offsets of each."""
+    """The coordinator loads each partition of its topic, and a deleted topic deletes the offsets of each partition."""
     assert "expected at most 10000 partitions" in refused(HEADER | change)

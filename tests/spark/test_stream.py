@@ -138,7 +138,7 @@ def test_a_segment_that_the_cleaner_replaced_is_found_again(tmp_path):
     os.replace(cleaned, path)
     rows = read(stream, start, asked(stream, start), tmp_path)
     assert [row[1] for row in rows] == [batch.base_offset for batch in batches if batch.base_offset >= half.base_offset]
-    (merged,) = [path.with_name(segment_name(0))]
+    merged = path.with_name(segment_name(0))
     assert merged == path and read(stream, start, start, tmp_path) == []
 
 

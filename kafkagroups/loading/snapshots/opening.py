@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from stat import S_ISREG
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.regular_files import check_regular
 
 ADVICE = "delete the snapshot and take a new one"
 MAX_REASON_LENGTH = 300
@@ -39,8 +39,7 @@ def open_file(path: Path, noun: str) -> Iterator[BufferedReader]:
     """
     try:
         # `open` could wait forever at a FIFO, and a device may have no end.
-        if not S_ISREG(os.stat(path).st_mode):
-            raise UsageError(f"{path}: expected a regular file")
+        check_regular(os.stat(path), str(path))
         with open(path, "rb") as file:
             yield file
     except OSError as error:

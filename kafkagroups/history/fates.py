@@ -23,6 +23,7 @@ from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, ReadOnlyOffsets, TopicPartition
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.holes import Hole
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
@@ -109,6 +110,9 @@ class Fates(Observer):
                 self._keep(entry)
             self._batch_entries.append(entry)
         return entries
+
+    def add_hole(self, partition: int | None, hole: Hole) -> None:
+        """Handle offsets that are missing before the next batch. Only the subclass GroupLog (group_log.py) does so."""
 
     def _keep(self, entry: RecordFate) -> None:
         self.records.setdefault((entry.partition, entry.offset), []).append(entry)

@@ -19,6 +19,7 @@ from kafkagroups.loading.engines import PYTHON, Engine, choose_engine_for, creat
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -45,20 +46,41 @@ def load_group_fates(
     `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
     count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
     """
+    fates = Fates(dialect, group)
+    groups = load_into(fates, logs, engine=engine, path=path, partitions=partitions, stop=stop)
+    return groups, fates
+
+
+def load_into(
+    fates: Fates,
+    logs: Iterable[Log],
+    *,
+    engine: str = "auto",
+    path: str = "",
+    partitions: int | None = None,
+    stop: Stop = NO_STOP,
+) -> Groups:
+    """Load logs, and add the settled fates of one group's records to `fates`, which is still empty.
+
+    `fates` is an object of Fates or of a subclass with the same arguments. The other parameters are those of
+    `load_group_fates`.
+    """
+    dialect = fates.dialect
+    group = fates.wanted_group
+    assert group is not None
     logs = list(logs)
     chosen_engine = choose_engine_for(engine, logs)
-    fates = Fates(dialect, group)
     if chosen_engine is PYTHON or not _has_one_encoding(group):
         observed = create_observed_engine(fates)
         groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed)
     else:
         fates_by_log: dict[int, Fates] = {}
-        observed = _create_compiled_engine(group, fates_by_log)
+        observed = _create_compiled_engine(type(fates), group, fates_by_log)
         groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed)
         for log in logs:
             fates.add(fates_by_log[id(log)])
     fates.settle(groups.groups, groups.orphans, groups.failed)
-    return groups, fates
+    return groups
 
 
 def _has_one_encoding(group: str) -> bool:
@@ -70,8 +92,11 @@ def _has_one_encoding(group: str) -> bool:
     return _REPLACEMENT_CHARACTER not in group
 
 
-def _create_compiled_engine(group: str, fates_by_log: dict[int, Fates]) -> Engine:
-    """Return a compiled engine that also stores the fates of a group. The keys are Python's `id` of the logs."""
+def _create_compiled_engine(fates_class: type[Fates], group: str, fates_by_log: dict[int, Fates]) -> Engine:
+    """Return a compiled engine that also stores the fates of a group. The keys are Python's `id` of the logs.
+
+    `fates_class` is the class of the fates: Fates or a subclass.
+    """
     from kafkagroups.kernels.fold_log import fold_if_possible
     from kafkagroups.kernels.read_group import GroupReader
 
@@ -82,7 +107,7 @@ def _create_compiled_engine(group: str, fates_by_log: dict[int, Fates]) -> Engin
         base: Shard | None = None,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Shard:
-        fates = Fates(dialect, group)
+        fates = fates_class(dialect, group)
         fates_by_log[id(log)] = fates
         shard = fold_if_possible(log, dialect, stop, base, count_bytes)
         if shard is None:
@@ -98,13 +123,16 @@ def _create_compiled_engine(group: str, fates_by_log: dict[int, Fates]) -> Engin
 def _observe_batches(
     reader: GroupReader, partition: int | None, dialect: Dialect, group: str, fates: Fates
 ) -> Iterator[Batch]:
-    """Yield the batches of a group, without the records of other groups. Announce each batch to `fates`."""
+    """Yield the batches of a group, without the records of other groups. Add each batch and each hole to `fates`."""
     encoded_id = group.encode()
     key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
     for batch in reader.read():
+        if isinstance(batch, Hole):
+            fates.add_hole(partition, batch)
+            continue
         if not batch.is_control:
             batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
-        fates.start_batch(partition, batch)
+        fates.add_batch(partition, batch)
         yield batch
 
 

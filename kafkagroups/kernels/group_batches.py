@@ -1,5 +1,8 @@
 """Kernel that finds the batches of one group: those with records of the group, and the markers of its transactions.
 
+The kernel also finds the holes of the log between these batches: offsets whose records the log cleaner has removed
+(log/holes.py).
+
 A marker is the control record that ends a transaction. The kernel returns each control batch of a producer that has
 written records of the group before. So some markers belong to transactions of other groups.
 """
@@ -13,6 +16,7 @@ import numpy as np
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.layout import (
     COMPRESSED,
+    LAST_OFFSET_DELTA_POSITION,
     NEEDS_MORE_BYTES,
     NO_SPACE,
     OK,
@@ -32,15 +36,23 @@ from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
-PRODUCER_COUNT, BATCHES_LEFT = range(2)
-"""The elements of `counts`: how many producers `producer_ids` contains, and how many batches may still be read."""
+COUNTS = range(6)
+PRODUCER_COUNT, BATCHES_LEFT, NEWEST_OFFSET, FIRST_MISSING, LAST_MISSING, MISSING_COUNT = COUNTS
+"""The elements of `counts`.
+
+PRODUCER_COUNT: how many producers `producer_ids` contains. BATCHES_LEFT: how many batches may still be read.
+NEWEST_OFFSET: the largest offset that was read. The other elements are the hole after the last found batch: its first
+and its last offset, and how many records are missing (0: there is no hole).
+"""
+POSITION, HOLE_FIRST, HOLE_LAST, HOLE_MISSING = range(4)
+"""The columns of `found`: the position of the batch, and the hole before or in the batch, as in `counts`."""
 
 
 @kernel
 def find_group_batches(
     data: Any, start: int, group_id: Any, id_size: int, producer_ids: Any, counts: Any, found: Any, secret: Any
 ) -> tuple[int, int, int]:
-    """Fill `found` with the positions of the group's batches in `data`.
+    """Fill `found` with the group's batches in `data`: a row for each batch.
 
     Return a status (layout.py), the position of the next byte to read, and the number of found batches.
 
@@ -76,6 +88,7 @@ def find_group_batches(
             return PAUSED, position, found_count
         if 2 * counts[PRODUCER_COUNT] >= len(producer_ids):
             return NO_SPACE, position, found_count
+        _count_missing(data, position, counts)
         producer_id = load_int64(data, position + PRODUCER_ID_POSITION)
         batch_end = position + batch_size
         if attributes & CONTROL:
@@ -88,11 +101,39 @@ def find_group_batches(
                 counts[PRODUCER_COUNT] += producer_ids[row] == NO_PRODUCER_ID
                 producer_ids[row] = producer_id
         if is_found:
-            found[found_count] = position
+            found[found_count, POSITION] = position
+            found[found_count, HOLE_FIRST] = counts[FIRST_MISSING]
+            found[found_count, HOLE_LAST] = counts[LAST_MISSING]
+            found[found_count, HOLE_MISSING] = counts[MISSING_COUNT]
+            counts[MISSING_COUNT] = 0
             found_count += 1
         counts[BATCHES_LEFT] -= 1
         position = batch_end
     return OK, position, found_count
+
+
+@inlined
+def _count_missing(data: Any, position: int, counts: Any) -> None:
+    """Add the missing offsets before and in the batch at `position` to the hole in `counts` (HoleFinder.find)."""
+    base_offset = load_int64(data, position)
+    last_offset = base_offset + load_int32(data, position + LAST_OFFSET_DELTA_POSITION)
+    newest_offset = counts[NEWEST_OFFSET]
+    if base_offset > newest_offset:
+        missing_before = base_offset - 1 - newest_offset
+        if missing_before > 0:
+            _add_hole(newest_offset + 1, base_offset - 1, missing_before, counts)
+        missing_inside = last_offset - base_offset + 1 - load_int32(data, position + RECORD_COUNT_POSITION)
+        if missing_inside > 0:
+            _add_hole(base_offset, last_offset, missing_inside, counts)
+    counts[NEWEST_OFFSET] = max(newest_offset, last_offset)
+
+
+@inlined
+def _add_hole(first: int, last: int, missing: int, counts: Any) -> None:
+    if counts[MISSING_COUNT] == 0:
+        counts[FIRST_MISSING] = first
+    counts[LAST_MISSING] = last
+    counts[MISSING_COUNT] += missing
 
 
 @inlined

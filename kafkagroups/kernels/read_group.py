@@ -7,13 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from kafkagroups.kernels.group_batches import BATCHES_LEFT, copy_producers, find_group_batches
+from kafkagroups.kernels.group_batches import (
+    BATCHES_LEFT,
+    COUNTS,
+    FIRST_MISSING,
+    HOLE_FIRST,
+    HOLE_LAST,
+    HOLE_MISSING,
+    LAST_MISSING,
+    MISSING_COUNT,
+    NEWEST_OFFSET,
+    POSITION,
+    copy_producers,
+    find_group_batches,
+)
 from kafkagroups.kernels.layout import COMPRESSED, NEEDS_MORE_BYTES, NO_SPACE, OK
 from kafkagroups.kernels.secret import process_secret
 from kafkagroups.kernels.state import PIECE_BYTES
 from kafkagroups.kernels.unpack import as_array, decompress_batches
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
 
 Array = np.ndarray[Any, Any]
@@ -35,12 +49,17 @@ class GroupReader:
         # A group id can be empty, but numpy cannot make an array from 0 bytes.
         self._group_id = as_array(encoded_id or b"\0")
         self._producer_ids = np.full(INITIAL_PRODUCER_ROWS, NO_PRODUCER_ID, np.int64)
-        self._counts = np.zeros(2, np.int64)
+        self._counts = np.zeros(len(COUNTS), np.int64)
         self._counts[BATCHES_LEFT] = batch_count
-        self._found = np.empty(FOUND_ROWS, np.int64)
+        self._counts[NEWEST_OFFSET] = -1
+        self._found = np.empty((FOUND_ROWS, 4), np.int64)
 
-    def read(self) -> Iterator[Batch]:
-        """Yield the batches with records of the group, and the markers of their producers, in the order of the log."""
+    def read(self) -> Iterator[Batch | Hole]:
+        """Yield the batches with records of the group, and the markers of their producers, in the order of the log.
+
+        If offsets are missing before or in a batch, a hole is yielded before the batch. The last hole can be after the
+        last batch.
+        """
         for segment in self.log.segments:
             if not self._counts[BATCHES_LEFT]:
                 return
@@ -52,9 +71,11 @@ class GroupReader:
                     if position is None:
                         break
                     unread = data[position:].tobytes()
+        if self._counts[MISSING_COUNT]:
+            yield Hole(*self._counts[[FIRST_MISSING, LAST_MISSING, MISSING_COUNT]].tolist())
 
-    def _read_piece(self, data: Array, segment: str) -> Generator[Batch, None, int | None]:
-        """Yield the group's batches in a piece of a segment.
+    def _read_piece(self, data: Array, segment: str) -> Generator[Batch | Hole, None, int | None]:
+        """Yield the group's batches and the holes in a piece of a segment.
 
         Return the position in `data` of the first byte that was not read, or None if no batch follows in the segment.
         """
@@ -70,8 +91,10 @@ class GroupReader:
                 self._found,
                 process_secret(),
             )
-            for found_position in self._found[:found_count].tolist():
-                yield parse_batch_at(data, found_position, segment)
+            for row in self._found[:found_count].tolist():
+                if row[HOLE_MISSING]:
+                    yield Hole(row[HOLE_FIRST], row[HOLE_LAST], row[HOLE_MISSING])
+                yield parse_batch_at(data, row[POSITION], segment)
             if status == NO_SPACE:
                 self._grow_producers()
             elif status == COMPRESSED:

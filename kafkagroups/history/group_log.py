@@ -1,0 +1,131 @@
+"""The log of one group: its records, the markers of its transactions, and the holes of the log between them.
+
+A hole is a range of offsets whose records the log cleaner has removed (log/holes.py). The command `timeline` reads the
+history of a group from this log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.log_records import OFFSET_KEYS, read_control_type
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.holes import Hole, HoleFinder, join_holes
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.serde import Record, UnknownContent
+
+
+class GroupRecord(NamedTuple):
+    """A record of the group.
+
+    `offset` is the record's offset in the log. `timestamp` is in ms since 1970; -1: the record has none. `batch_offset`
+    is the base offset of the batch, and `first_offset` is the offset of the first record in the batch. `producer_id` is
+    None if the batch has no producer. `is_pending` says whether the coordinator reads the record as part of a
+    transaction, so that the record takes effect at the marker.
+    """
+
+    offset: int
+    timestamp: int
+    record: Record
+    batch_offset: int
+    first_offset: int
+    producer_id: int | None
+    is_pending: bool
+
+
+class Marker(NamedTuple):
+    """A marker that ends a transaction with offsets of the group. `commits` is False for an aborted transaction."""
+
+    offset: int
+    timestamp: int
+    producer_id: int
+    commits: bool
+
+
+Step = GroupRecord | Marker | Hole
+
+
+class GroupLog(Fates):
+    """The fates of a group's records, and the log of the group.
+
+    `steps` has the log of the group in each partition, in the order of the log. Two holes never follow each other. To
+    use this class, call `load_into` (group_fates.py) with an object of it.
+    """
+
+    def __init__(self, dialect: Dialect, group: str | None = None) -> None:
+        super().__init__(dialect, group)
+        self.steps: dict[int | None, list[Step]] = {}
+        self._hole_finders: dict[int | None, HoleFinder] = {}
+        self._open_producers: set[tuple[int | None, int]] = set()
+        """The open transactions with offsets of the group: partition and producer id."""
+
+    def start_batch(self, partition: int | None, batch: Batch) -> None:
+        for hole in self._hole_finders.setdefault(partition, HoleFinder()).find(batch):
+            self.add_hole(partition, hole)
+        self.add_batch(partition, batch)
+
+    def add_hole(self, partition: int | None, hole: Hole) -> None:
+        steps = self.steps.setdefault(partition, [])
+        previous = steps[-1] if steps else None
+        if isinstance(previous, Hole):
+            steps[-1] = join_holes(previous, hole)
+        else:
+            steps.append(hole)
+
+    def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
+        entries = super().add_batch(partition, batch)
+        steps = self.steps.setdefault(partition, [])
+        if batch.is_control:
+            steps += self._find_markers(partition, batch)
+            return entries
+        has_producer = batch.producer_id != NO_PRODUCER_ID
+        is_transactional = batch.is_transactional if self.dialect.coordinator == "classic" else has_producer
+        for entry, record in entries:
+            if record is None or entry.group != self.wanted_group or isinstance(record.key, UnknownContent):
+                continue
+            is_pending = is_transactional and isinstance(record.key, OFFSET_KEYS)
+            if is_pending:
+                self._open_producers.add((partition, batch.producer_id))
+            steps.append(
+                GroupRecord(
+                    entry.offset,
+                    entry.timestamp,
+                    record,
+                    batch.base_offset,
+                    batch.records[0].offset,
+                    entry.producer_id,
+                    is_pending,
+                )
+            )
+        return entries
+
+    def _find_markers(self, partition: int | None, batch: Batch) -> list[Marker]:
+        """Return the markers in a control batch that end a transaction of the group.
+
+        The classic coordinator reads only the first record of the batch, and each type except COMMIT aborts.
+        """
+        if (partition, batch.producer_id) not in self._open_producers:
+            return []
+        is_classic = self.dialect.coordinator == "classic"
+        markers = []
+        try:
+            for record in batch.records[:1] if is_classic else batch.records:
+                control_type = read_control_type(record)
+                if is_classic or control_type in (ControlType.COMMIT, ControlType.ABORT):
+                    commits = control_type is ControlType.COMMIT
+                    markers.append(Marker(record.offset, record.timestamp, batch.producer_id, commits))
+        except BadBytes:  # The load fails at this batch.
+            return markers
+        if markers:
+            self._open_producers.remove((partition, batch.producer_id))
+        return markers[:1]
+
+    def add(self, other: Fates) -> None:
+        super().add(other)
+        if isinstance(other, GroupLog):
+            for partition, steps in other.steps.items():
+                self.steps.setdefault(partition, []).extend(steps)

@@ -11,11 +11,11 @@ from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
 from kafkagroups.history.stats import Stats, check_row_kind, count_logs
-from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.engines import choose_cleaner, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.loading.progress import ByteProgress
-from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.log_to_clean import Progress
@@ -242,6 +242,7 @@ def compact(
     segment_bytes: int = SEGMENT_BYTES,
     map_entries: int | None = None,
     producer_expiration_ms: int = 86_400_000,
+    engine: str = "auto",
     progress: Progress | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Compaction:
@@ -271,6 +272,8 @@ def compact(
     producer_expiration_ms
         The cleaner keeps the last batch of an active producer. A producer is not active if its last batch is older than
         this number of ms. -1 means that all producers are active.
+    engine
+        As in `load`. Both engines write the same bytes.
     progress
         A function that is called with the name of a step, the number of bytes that the step has read, and the number
         of bytes that the step will read in total.
@@ -306,7 +309,8 @@ def compact(
         DEFAULT_CAPACITY if map_entries is None else map_entries,
         producer_expiration_ms,
     )
-    return clean(logs[0].limit_batches(max_batch_bytes), Path(out), config, progress)
+    log = logs[0].limit_batches(max_batch_bytes)
+    return choose_cleaner(engine, log)(log, Path(out), config, progress)
 
 
 def load_table(

@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from kafkagroups.errors import UsageError
@@ -21,6 +22,9 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.log import cleaner
+from kafkagroups.log.cleaner import CleanerConfig, Compaction
+from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -30,6 +34,8 @@ ENGINES = ("auto", "python", "compiled")
 MIN_COMPILED_SIZE = 16 * 1024 * 1024
 """If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, importing
 numba takes longer than the load."""
+MIN_COMPILED_SIZE_TO_CLEAN = 4 * 1024 * 1024
+"""The same for a pass of the log cleaner. It reads the log three times, so the compiled cleaner is faster earlier."""
 
 
 class FoldLog(Protocol):
@@ -122,14 +128,15 @@ def create_observed_engine(observer: Observer) -> Engine:
     return Engine("python", fold, fold)
 
 
-def choose_engine(name: str, total_size: int) -> Engine:
+def choose_engine(name: str, total_size: int, min_compiled_size: int = MIN_COMPILED_SIZE) -> Engine:
     """Return the engine that has the name `name`. For "auto", `total_size` decides: the size of all logs in bytes.
 
+    From `min_compiled_size` on, "auto" means the compiled engine if numba is installed.
     Raise UsageError if no engine has this name, or if the name is "compiled" and numba is not installed.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
-    if name == "python" or (name == "auto" and total_size < MIN_COMPILED_SIZE):
+    if name == "python" or (name == "auto" and total_size < min_compiled_size):
         return PYTHON
     try:
         return _compiled_engine()
@@ -137,6 +144,25 @@ def choose_engine(name: str, total_size: int) -> Engine:
         if name == "auto":
             return PYTHON
         raise UsageError("the compiled engine needs numba: pip install numba") from None
+
+
+class CleanLog(Protocol):
+    """The interface of both cleaners: a function that runs one pass over a log (log/cleaner.py)."""
+
+    def __call__(self, log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction: ...
+
+
+def choose_cleaner(name: str, log: Log) -> CleanLog:
+    """Return the cleaner of the engine that has the name `name`. For "auto", the size of the log decides.
+
+    Raise UsageError in the same cases as `choose_engine`.
+    """
+    total_size = log.size if name == "auto" else 0
+    if choose_engine(name, total_size, MIN_COMPILED_SIZE_TO_CLEAN).name == "python":
+        return cleaner.clean
+    from kafkagroups.kernels.clean import clean
+
+    return clean
 
 
 def _compiled_engine() -> Engine:

@@ -39,6 +39,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from kafkagroups.errors import UsageError
 from kafkagroups.int_limits import MAX_INT64
@@ -55,7 +56,7 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
-from kafkagroups.log.producer_state import find_active_producers
+from kafkagroups.log.producer_state import ProducerStates, find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Damage, Log
@@ -124,6 +125,9 @@ class Compaction:
     damage: Damage | None
 
 
+Result = TypeVar("Result")
+
+
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
@@ -131,14 +135,33 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     map are in memory. Raises UsageError if a number in `config` is out of range, or if the folder is not empty. Raises
     InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, the files in `out` are deleted.
     """
+    return run_in_folder(run_pass, log, out, config, progress)
+
+
+def run_in_folder(
+    run: Callable[[Log, Path, CleanerConfig, Progress], Result],
+    log: Log,
+    out: Path,
+    config: CleanerConfig,
+    progress: Progress | None,
+) -> Result:
+    """Check the numbers, create the folder, and run one pass with the function `run`.
+
+    The other parameters, the errors and what happens after an error are those of `clean`.
+    """
     _check_numbers(config)
     create_folder(out)
     try:
-        return _clean(log, out, config, progress or (lambda step, done, total: None))
+        return run(log, out, config, progress or (lambda step, done, total: None))
     except BaseException:
-        for file in out.iterdir():
-            file.unlink()
+        delete_files(out)
         raise
+
+
+def delete_files(folder: Path) -> None:
+    """Delete the files in the folder of a pass that has failed."""
+    for file in folder.iterdir():
+        file.unlink()
 
 
 def _check_numbers(config: CleanerConfig) -> None:
@@ -149,31 +172,50 @@ def _check_numbers(config: CleanerConfig) -> None:
             raise UsageError(f"{name}: expected a number from {minimum} to {MAX_INT64}, found {value}")
 
 
-def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
-    source = read_log(log, config.first_dirty, config.first_uncleanable, report)
-    offset_map = _build_offset_map(source, config.map_entries, report)
+def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
+    """Run one pass over a log, and write the cleaned log to the folder `out`. The errors are those of `clean`."""
+    source, states = read_log(log, config.first_dirty, config.first_uncleanable, report)
+    offset_map = _build_offset_map(source, states, config.map_entries, report)
     next_dirty = offset_map.last_offset + 1
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
-    record_filter = _build_record_filter(source, offset_map, config)
+    record_filter = _build_record_filter(source, states, offset_map, config)
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
     read = make_reader("clean", to_clean, report, source.max_batch_bytes)
     written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
-    written += [_copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
+    written += [copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
+    return describe_pass(source, next_dirty, groups, written, log.damage)
+
+
+def describe_pass(
+    source: LogToClean, next_dirty: int, groups: list[list[Segment]], written: list[Segment], damage: Damage | None
+) -> Compaction:
+    """Return the result of a pass. `written` are the segments of the log after the pass."""
     return Compaction(
         next_dirty_offset=next_dirty,
         groups=[[segment.base_offset for segment in group] for group in groups],
         before=_sum_sizes(source.segments),
         after=_sum_sizes(written),
-        damage=log.damage,
+        damage=damage,
     )
 
 
-def _build_offset_map(source: LogToClean, capacity: int, report: Progress) -> OffsetMap:
+def find_pass_time(source: LogToClean, config: CleanerConfig) -> int:
+    """Return the time of a pass, in ms since 1970."""
+    return max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
+
+
+def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
+    """Return the delete horizon that a pass at `now_ms` sets; None if the time does not fit into an int64."""
+    horizon_ms = now_ms + config.delete_retention_ms
+    return horizon_ms if horizon_ms <= MAX_INT64 else None
+
+
+def _build_offset_map(source: LogToClean, states: ProducerStates, capacity: int, report: Progress) -> OffsetMap:
     """Return the offset map of the dirty part. `capacity` is the number of keys that fit into the map."""
     offset_map = OffsetMap(capacity)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
-    aborted = [txn for txn in source.states.aborted if txn.last_offset >= source.first_dirty]
+    aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]
     read = make_reader("map", dirty_segments, report, source.max_batch_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
@@ -181,18 +223,24 @@ def _build_offset_map(source: LogToClean, capacity: int, report: Progress) -> Of
     return offset_map
 
 
-def _build_record_filter(source: LogToClean, offset_map: OffsetMap, config: CleanerConfig) -> RecordFilter:
-    now_ms = max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
-    horizon_ms = now_ms + config.delete_retention_ms
-    expiration_ms = config.producer_expiration_ms
+def _build_record_filter(
+    source: LogToClean, states: ProducerStates, offset_map: OffsetMap, config: CleanerConfig
+) -> RecordFilter:
+    now_ms = find_pass_time(source, config)
     return RecordFilter(
         now_ms=now_ms,
-        new_horizon_ms=horizon_ms if horizon_ms <= MAX_INT64 else None,
+        new_horizon_ms=find_new_horizon(now_ms, config),
         first_uncleanable=source.first_uncleanable,
         offset_map=offset_map,
-        producers=find_active_producers(source.states, None if expiration_ms < 0 else now_ms - expiration_ms),
-        transactions=CleanedTransactions(source.states.aborted),
+        producers=find_active_producers(states, find_oldest_activity(now_ms, config)),
+        transactions=CleanedTransactions(states.aborted),
     )
+
+
+def find_oldest_activity(now_ms: int, config: CleanerConfig) -> int | None:
+    """Return the time from which on the last batch of an active producer is; None if all producers are active."""
+    expiration_ms = config.producer_expiration_ms
+    return None if expiration_ms < 0 else now_ms - expiration_ms
 
 
 def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
@@ -221,9 +269,7 @@ def _clean_group(
     segment. The function `read` returns the batches of a segment. `old_tombstone_limit_ms` is the result of
     `_find_old_tombstone_limit`.
     """
-    base_offset = group[0].base_offset
-    modified_ns = group[-1].modified_ns
-    target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), modified_ns)
+    target = create_target(group, out)
     with open(target.path, "wb") as file:
         for segment in group:
             keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_tombstone_limit_ms
@@ -234,11 +280,17 @@ def _clean_group(
                 target.records += record_count
                 if content:
                     target.batches += 1
-    os.utime(target.path, ns=(modified_ns, modified_ns))
+    os.utime(target.path, ns=(target.modified_ns, target.modified_ns))
     return target
 
 
-def _copy_segment(segment: Segment, out: Path) -> Segment:
+def create_target(group: Sequence[Segment], out: Path) -> Segment:
+    """Return the new segment of a group, which is empty. Its file must be written, and receives `modified_ns`."""
+    base_offset = group[0].base_offset
+    return Segment(base_offset, os.path.join(out, segment_name(base_offset)), group[-1].modified_ns)
+
+
+def copy_segment(segment: Segment, out: Path) -> Segment:
     """Copy a segment to the folder `out`, up to the end of its last valid batch. Return the new segment."""
     path = os.path.join(out, segment_name(segment.base_offset))
     with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as source, open(path, "wb") as target:

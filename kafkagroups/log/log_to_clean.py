@@ -1,4 +1,4 @@
-"""The input of a cleaner pass: a log's segments and producers, and the offsets to clean.
+"""The input of a cleaner pass: a log's segments, and the offsets to clean.
 
 A pass is one run of the cleaner over a log (cleaner.py). The dirty part of a log has not been cleaned by earlier
 passes. The base offset of a segment is the Kafka offset in its file name. All offsets in this module are Kafka offsets.
@@ -42,40 +42,34 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogToClean:
-    """A log's segments and producers, and where cleaning may begin and end.
+    """A log's segments, and where cleaning may begin and end.
 
-    `states` are the states of the producers. `newest_ms` is the newest timestamp in the log, in ms since 1970.
-    `first_dirty` is the offset where the dirty part begins. `first_uncleanable` is the base offset of a segment: this
-    segment and all later segments stay unchanged. The last segment of a log, the active segment, always stays
-    unchanged. `max_batch_bytes` is the log's limit of a decompressed batch.
+    `newest_ms` is the newest timestamp in the log, in ms since 1970. `first_dirty` is the offset where the dirty part
+    begins. `first_uncleanable` is the base offset of a segment: this segment and all later segments stay unchanged. The
+    last segment of a log, the active segment, always stays unchanged. `max_batch_bytes` is the log's limit of a
+    decompressed batch.
     """
 
     segments: list[Segment]
-    states: ProducerStates
     newest_ms: int
     first_dirty: int
     first_uncleanable: int
     max_batch_bytes: int
 
 
-def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
-    """Read the whole log. Return its segments and producers, and the offsets that the pass cleans.
+def read_log(
+    log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress
+) -> tuple[LogToClean, ProducerStates]:
+    """Read the whole log. Return its segments, the offsets that the pass cleans, and the states of the producers.
 
-    If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
-    at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
-    not at all. So in the result, `first_uncleanable` is the base offset of the segment that contains the offset where
-    the pass stops.
+    `first_dirty` and `first_uncleanable` are those of `choose_range`.
 
     Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
     called after each batch. Raises UsageError if a file cannot be read.
     """
-    try:
-        segment_of_path = {
-            path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments
-        }
-        total_bytes = sum(os.path.getsize(path) for path in log.segments)
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from None
+    segments = list_segments(log)
+    segment_of_path = {segment.path: segment for segment in segments}
+    total_bytes = sum_file_sizes(log)
     states = ProducerStates()
     newest_ms = NO_TIMESTAMP
     log_end = log.start_offset
@@ -90,18 +84,53 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
         log_end = batch.next_offset
         bytes_read += batch.size
         report("read", bytes_read, total_bytes)
-    readable_segments = list(segment_of_path.values())
     if log.damage:
-        readable_segments = readable_segments[: log.segments.index(log.damage.file) + 1]
-    active_base = readable_segments[-1].base_offset
-    log_end = max(log_end, active_base)
+        segments = segments[: log.segments.index(log.damage.file) + 1]
+    log_end = max(log_end, segments[-1].base_offset)
+    last_stable_offset = find_last_stable_offset(states, log_end)
+    source = choose_range(log, segments, newest_ms, log_end, last_stable_offset, first_dirty, first_uncleanable)
+    return source, states
+
+
+def list_segments(log: Log) -> list[Segment]:
+    """Return the segments of a log, which are not read yet. Raises UsageError if a file does not exist."""
+    try:
+        return [Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments]
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
+
+
+def sum_file_sizes(log: Log) -> int:
+    """Return the number of bytes of a log's files. Raises UsageError if a file does not exist."""
+    try:
+        return sum(os.path.getsize(path) for path in log.segments)
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
+
+
+def choose_range(
+    log: Log,
+    segments: list[Segment],
+    newest_ms: int,
+    log_end: int,
+    last_stable_offset: int,
+    first_dirty: int | None,
+    first_uncleanable: int | None,
+) -> LogToClean:
+    """Return the log with the offsets that the pass cleans.
+
+    `log_end` is the offset after the last batch; at least the base offset of the last segment. If `first_dirty` is None
+    or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops at the active segment or
+    at the first open transaction, whichever comes first. A segment is cleaned as a whole or not at all. So in the
+    result, `first_uncleanable` is the base offset of the segment that contains the offset where the pass stops.
+    """
     if first_dirty is None or first_dirty < log.start_offset or first_dirty > log_end:
         first_dirty = log.start_offset
     stop_offset = first_uncleanable
     if stop_offset is None:
-        stop_offset = min(active_base, find_last_stable_offset(states, log_end))
-    first_uncleanable_base = _find_containing_base(readable_segments, stop_offset)
-    return LogToClean(readable_segments, states, newest_ms, first_dirty, first_uncleanable_base, log.max_batch_bytes)
+        stop_offset = min(segments[-1].base_offset, last_stable_offset)
+    first_uncleanable_base = _find_containing_base(segments, stop_offset)
+    return LogToClean(segments, newest_ms, first_dirty, first_uncleanable_base, log.max_batch_bytes)
 
 
 def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:

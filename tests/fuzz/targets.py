@@ -1,14 +1,22 @@
 """The functions that the fuzzer calls with any bytes, and captured bytes to start with. An exception is a bug."""
 
 import json
+import os
 import struct
+import tempfile
 import zlib
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from unittest import mock
 
+import numpy as np
 from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.anatomy.batches import list_batch_fields
+from kafkagroups.kernels import clean
+from kafkagroups.kernels.unpack import as_array
 from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batches import read_batches
@@ -17,6 +25,7 @@ from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
 from kafkagroups.tables.group_json import group_json
 from tests.captured import captured, rows
+from tests.kernels.random_clean import RandomLog
 from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape
 from tests.records.judge import judge
@@ -108,6 +117,60 @@ def compiled_seeds():
             yield b"\x80" + data
 
 
+def compacted(data):
+    """The compiled and the readable cleaner write the same, and no byte outside a piece matters to a kernel.
+
+    The first byte chooses the arguments, its highest bit to right all checksums first; then a segment, which an empty
+    active segment follows.
+    """
+    if not data:
+        return
+    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
+    choice = data[0] & 0x7F
+    arguments = {
+        "now_ms": (None, 10**15)[choice & 1],
+        "delete_retention_ms": (0, 86_400_000)[choice >> 1 & 1],
+        "map_entries": (None, 1, 2, 5)[choice >> 2 & 3],
+        "first_dirty": (None, 3)[choice >> 4 & 1],
+        "producer_expiration_ms": (-1, 0)[choice >> 5 & 1],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "__consumer_offsets-0")
+        path.mkdir()
+        for base_offset, content in ((0, segment), (2**63 - 1, b"")):
+            (path / f"{base_offset:020}.log").write_bytes(content)
+            os.utime(path / f"{base_offset:020}.log", (1, 1))
+        wanted = compaction(path, Path(folder, "readable"), "python", arguments)
+        for fill in (0, 0xFF):
+            with mock.patch.object(clean, "as_array", partial(with_neighbours, fill)):
+                assert compaction(path, Path(folder, str(fill)), "compiled", arguments) == wanted
+
+
+def compaction(path, out, engine, arguments):
+    """Return the result of a pass and the written files, or the error."""
+    try:
+        done = kg.compact(path, out, engine=engine, **arguments)
+    except (kg.InvalidLog, kg.InvalidRecord) as error:
+        return str(error)
+    return done, [file.read_bytes() for file in sorted(out.iterdir())]
+
+
+def with_neighbours(fill, data):
+    """Return a copy of an array between bytes of the value `fill`."""
+    around = np.full(len(data) + 200, fill, np.uint8)
+    around[100:-100] = data
+    return as_array(around[100:-100])
+
+
+def compacted_seeds():
+    yield from log_seeds()
+    for seed in range(300):
+        batches = [batch for _, batch in RandomLog(seed, batch_count=12).batches]
+        data = b"".join(batches)
+        if len(data) < MOST:
+            yield bytes([0x80 | seed & 0x7F]) + data
+
+
 def log_seeds():
     """Yield small logs, and the compressed batches of larger logs."""
     logs = [captured("dumplog").glob("dumplog/*/*.log"), captured("crafted").glob("crafted/logs/*/*/*.log")]
@@ -144,4 +207,5 @@ TARGETS = {
     "embedded": (embedded, embedded_seeds),
     "log": (log, log_seeds),
     "compiled": (compiled, compiled_seeds),
+    "compacted": (compacted, compacted_seeds),
 }

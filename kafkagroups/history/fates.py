@@ -14,11 +14,11 @@ remaining records are decided after the load:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, ReadOnlyOffsets, TopicPartition
 from kafkagroups.history.record_fate import RecordFate
@@ -29,26 +29,12 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.serde import Record, UnknownContent, decode
 
-_CLASSIC_GROUP_TYPE = 2
-"""The record type of a classic group."""
-_GROUP_ENDING_TYPES = (2, 3, 11, 17)
-"""The record types of a classic, consumer, share and streams group. A tombstone of these types deletes the group."""
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 """The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
 
 _RecordPosition = tuple[int | None, int]
 """A partition of the offsets topic, and the offset of a record in this partition."""
-
-
-class _GroupKey(NamedTuple):
-    """The key of a group record without the group id.
-
-    `detail` is the other field of the key: a member id or a regular expression. It is "" if there is no other field.
-    """
-
-    record_type: int
-    detail: str
 
 
 class Fates(Observer):
@@ -75,8 +61,8 @@ class Fates(Observer):
         """
         self._ended_transactions: dict[int, set[TopicPartition]] = {}
         """The topic partitions in each ended transaction. The keys are Python's `id` of the entries of the markers."""
-        self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, RecordFate]] = {}
-        """The newest values of group records, as entries. The keys are (partition, group id), then a _GroupKey."""
+        self._newest_values: dict[tuple[int | None, str], NewestValues[RecordFate]] = {}
+        """The entries of the newest group records with a value. The keys are (partition, group id)."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
         """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
         self._pending_by_group: dict[int, dict[int, list[StoredOffset]]] = {}
@@ -189,39 +175,21 @@ class Fates(Observer):
     def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
         if self.wanted_group is not None and group_id != self.wanted_group:
             return
-        newest_values = self._newest_values.setdefault((self.partition, group_id), {})
-        key = _GroupKey(record.type, _key_detail(record))
+        newest_values = self._newest_values.get((self.partition, group_id))
+        if newest_values is None:
+            newest_values = NewestValues(self._decide_group_record)
+            self._newest_values[self.partition, group_id] = newest_values
+        key = GroupKey.of(record)
         if record.value is None:
-            self._end_values(newest_values, [key], Fate.DELETED, offset)
-            if record.type in _GROUP_ENDING_TYPES and was_known and not is_known:
-                self._end_values(newest_values, list(newest_values), Fate.DELETED, offset, has_same_key=False)
+            newest_values.delete(key, offset)
+            if key.record_type in GROUP_ENDING_TYPES and was_known and not is_known:
                 self._tombstone_by_group[self.partition, group_id] = offset
             return
-        # A classic group record replaces a consumer, share or streams group. A record of these three types replaces a
-        # simple classic group. In both cases the earlier records of the group have no effect any longer.
-        is_classic = record.type == _CLASSIC_GROUP_TYPE
-        replaced_keys = [other for other in newest_values if (other.record_type == _CLASSIC_GROUP_TYPE) != is_classic]
-        self._end_values(newest_values, replaced_keys, Fate.SUPERSEDED, offset, has_same_key=False)
-        self._end_values(newest_values, [key], Fate.SUPERSEDED, offset)
         assert self._current is not None
-        newest_values[key] = self._current
+        newest_values.put(key, self._current, offset)
 
-    def _end_values(
-        self,
-        newest_values: dict[_GroupKey, RecordFate],
-        keys: list[_GroupKey],
-        fate: Fate,
-        by: int,
-        *,
-        has_same_key: bool = True,
-    ) -> None:
-        """Remove the values of these keys from `newest_values`, and set their fate.
-
-        `by` and `has_same_key` describe the record that ends the values, as in `decide`.
-        """
-        for key in keys:
-            if key in newest_values:
-                self.decide(newest_values.pop(key), fate, by, has_same_key=has_same_key)
+    def _decide_group_record(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool) -> None:
+        self.decide(entry, fate, by, has_same_key=has_same_key)
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
@@ -261,8 +229,8 @@ class Fates(Observer):
         """Decide the fate of a record of a group that the coordinator has."""
         is_group_record = entry.key is None
         if is_group_record:
-            newest_values = self._newest_values.get((entry.partition, group.group_id), {})
-            if any(newest_entry is entry for newest_entry in newest_values.values()):
+            newest_values = self._newest_values.get((entry.partition, group.group_id))
+            if newest_values and any(newest is entry for newest in newest_values.records.values()):
                 entry.fate = Fate.WINS
             else:
                 _ignore(entry, _NOT_REACHED)
@@ -346,7 +314,3 @@ def _new_entry(partition: int | None, record: LogRecord) -> RecordFate:
 def _ignore(entry: RecordFate, why: str) -> None:
     entry.fate = Fate.IGNORED
     entry.why = why
-
-
-def _key_detail(record: Record) -> str:
-    return str(getattr(record.key, "member_id", getattr(record.key, "regular_expression", "")))

@@ -11,13 +11,16 @@ committed offset or a pending commit. So the memory depends on the number of use
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 from typing import Any
 
 import numpy as np
 
 from kafkagroups.kernels import layout, table, transactions
+from kafkagroups.kernels.fate_arrays import FateArrays
 from kafkagroups.kernels.group_keys import find_groups
-from kafkagroups.kernels.layout import BLOCK_ROWS
+from kafkagroups.kernels.layout import BLOCK_ROWS, PRODUCER_COLUMNS
+from kafkagroups.kernels.producers import rehash_producers
 from kafkagroups.kernels.secret import process_secret
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +46,7 @@ MAX_LIKELY_KEYS = 1 << 22
 MAX_LIKELY_KEYS. Unused space costs nothing, because the operating system provides memory only when it is used."""
 
 
-class FoldArrays:
+class FoldArrays(FateArrays):
     """The arrays of a fold state. layout.py describes their columns.
 
     Two more arrays are working memory for the kernel in fold.py. `record_positions` receives the positions of the
@@ -52,10 +55,15 @@ class FoldArrays:
 
     rules: Array  # The subclass FoldState (state.py) sets this array.
 
-    def __init__(self, log_size: int) -> None:
-        """Make the initial arrays for a log of about `log_size` bytes."""
+    def __init__(
+        self, log_size: int, *, follows_fates: bool = False, keeps_each_fate: bool = False, segment_count: int = 0
+    ) -> None:
+        """Make the initial arrays for a log of about `log_size` bytes. The other parameters are those of FateArrays."""
+        super().__init__(follows_fates=follows_fates, keeps_each_fate=keeps_each_fate, segment_count=segment_count)
         self.counts = np.zeros(len(layout.COUNTS), np.int64)
         self.counts[layout.FREE_NODE] = -1
+        self.counts[layout.FIRST_TIME] = layout.MAX_INT64
+        self.counts[layout.LATEST_TIME] = layout.MIN_INT64
         self._likely_keys = min(log_size // BYTES_PER_KEY, MAX_LIKELY_KEYS)
         initial_keys = min(log_size // BYTES_PER_INITIAL_KEY, MAX_INITIAL_KEYS)
         # The size of a hash table must be a power of two.
@@ -69,9 +77,14 @@ class FoldArrays:
         self.name_slots = _create_slots(2 * INITIAL_NAMES)
         self.nodes = np.zeros((INITIAL_NODES, 8), np.int64)
         self.node_extras = np.zeros((INITIAL_NODES, 4), np.int64)
-        self.producers = np.zeros((INITIAL_PRODUCERS, 3), np.int64)
+        self.producers = np.zeros((INITIAL_PRODUCERS, PRODUCER_COLUMNS), np.int64)
         self.secret = process_secret()
-        self.record_positions = np.empty((INITIAL_RECORD_POSITIONS, 5), np.int64)
+        self.key_records = np.zeros((capacity, self.record_columns), np.int64)
+        self.node_records = np.zeros((INITIAL_NODES, self.record_columns), np.int64)
+        self.name_totals = np.zeros((INITIAL_NAMES, self.total_columns), np.int64)
+        self.totals_of_dropped_names: dict[bytes, Array] = {}
+        """The rows of `name_totals` of names that were dropped, by the bytes of the name (layout.py)."""
+        self.record_positions = np.empty((INITIAL_RECORD_POSITIONS, layout.OTHER_COLUMNS), np.int64)
         self.block = np.empty((BLOCK_ROWS, 8), np.int64)
 
     def as_tables(self) -> layout.Tables:
@@ -95,10 +108,12 @@ class FoldArrays:
             self.entries = entries
             self.extras = lengthen(self.extras, capacity)
             self.tombstones = lengthen(self.tombstones, capacity)
+            self.key_records = lengthen(self.key_records, capacity)
         if 2 * key_count > len(self.slots):
             self._rehash(key_count)
         if self._lacks_names(new_keys):
             self.names = lengthen(self.names, GROWTH_FACTOR * (len(self.names) + new_keys))
+            self.name_totals = lengthen(self.name_totals, len(self.names))
             self._rehash_names()
         if self._lacks_bytes(batch_size):
             capacity = max(GROWTH_FACTOR * len(self.arena), 2 * (int(self.counts[layout.ARENA_BYTES]) + batch_size))
@@ -107,10 +122,12 @@ class FoldArrays:
             capacity = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
             self.nodes = lengthen(self.nodes, capacity)
             self.node_extras = lengthen(self.node_extras, capacity)
+            self.node_records = lengthen(self.node_records, capacity)
         if 2 * (self.counts[layout.PRODUCERS] + 2) > len(self.producers):
             self._drop_producers()
         if record_count > len(self.record_positions):
-            self.record_positions = np.empty((record_count, 5), np.int64)
+            self.record_positions = np.empty((record_count, layout.OTHER_COLUMNS), np.int64)
+        self.grow_fates(record_count)
 
     def _lacks_keys(self, new_keys: int) -> bool:
         """Return whether the arrays of keys are too small for `new_keys` more keys."""
@@ -149,7 +166,7 @@ class FoldArrays:
         # For the old number of each kept entry, its new number.
         new_entry_numbers = np.cumsum(is_kept) - 1
         kept_count = int(is_kept.sum())
-        for array in (self.entries, self.extras, self.tombstones):
+        for array in (self.entries, self.extras, self.tombstones, self.key_records):
             array[:kept_count] = array[:count][is_kept]
         new_arena = np.empty_like(self.arena)
         new_names = np.empty_like(self.names)
@@ -157,6 +174,8 @@ class FoldArrays:
         self.counts[[layout.NAMES, layout.ARENA_BYTES]] = table.copy_key_texts(
             self.entries, kept_count, self.names, new_name_numbers, new_names, self.arena, new_arena
         )
+        if self.follows_fates:
+            self._drop_totals(new_name_numbers)
         transactions.move_pending_commits(self.nodes, producers, new_entry_numbers, self.arena, new_arena, self.counts)
         self.names = new_names
         self.arena = new_arena
@@ -164,6 +183,22 @@ class FoldArrays:
         self.counts[layout.UNUSED_BYTES] = 0
         self._rehash_names()
         self._rehash(kept_count)
+
+    def _drop_totals(self, new_name_numbers: Array) -> None:
+        """Move the totals of each name to its new number. A name that was dropped has the new number -1."""
+        old_totals = self.name_totals[: len(new_name_numbers)]
+        self.name_totals = np.zeros_like(self.name_totals)
+        is_kept = new_name_numbers >= 0
+        self.name_totals[new_name_numbers[is_kept]] = old_totals[is_kept]
+        for name in np.flatnonzero(~is_kept).tolist():
+            name_bytes = self.read_text(int(self.names[name, layout.NAME_TEXT]))
+            earlier_totals = self.totals_of_dropped_names.get(name_bytes, 0)
+            self.totals_of_dropped_names[name_bytes] = old_totals[name] + earlier_totals
+
+    def read_text(self, text_reference: int) -> bytes:
+        """Return the bytes of a text reference."""
+        start = text_reference >> layout.SIZE_BITS
+        return self.arena[start : start + (text_reference & layout.SIZE_MASK)].tobytes()
 
     def _drop_producers(self) -> None:
         """Drop producers that have no pending commits, and make space for several times the remaining producers."""
@@ -178,9 +213,10 @@ class FoldArrays:
 
     def _rehash_producers(self, rows: Array) -> None:
         """Make a new hash table of producers from these rows, with space for several times as many producers."""
-        self.producers = np.zeros((max(INITIAL_PRODUCERS, 1 << (8 * len(rows)).bit_length()), 3), np.int64)
+        row_count = max(INITIAL_PRODUCERS, 1 << (8 * len(rows)).bit_length())
+        self.producers = np.zeros((row_count, PRODUCER_COLUMNS), np.int64)
         self.counts[layout.PRODUCERS] = 0
-        transactions.rehash_producers(rows, self.counts, self.producers, self.secret)
+        rehash_producers(rows, self.counts, self.producers, self.secret)
 
     def make_groups(self) -> tuple[Array, Array]:
         """Return the array `groups` (columns: layout.py), and an array with the number of the group of each name."""
@@ -210,6 +246,9 @@ class FoldArrays:
         """Use arrays that `arrays_to_save` returned, and make the hash tables again."""
         for name, array in saved_arrays.items():
             setattr(self, name, array)
+        self.key_records = np.zeros((len(self.entries), 0), np.int64)
+        self.node_records = np.zeros((len(self.nodes), 0), np.int64)
+        self.name_totals = np.zeros((len(self.names), 0), np.int64)
         self._rehash_names()
         self._rehash(len(self.entries))
         self._rehash_producers(self.producers)

@@ -22,12 +22,27 @@ import numpy as np
 from kafkagroups.int_limits import MAX_INT64
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.crc32c import crc32c
+from kafkagroups.kernels.fates import (
+    delete_offsets,
+    divide_bytes,
+    find_disk_size,
+    keep_node_record,
+    note_batch,
+    note_fate,
+    note_offset_record,
+    note_timestamp,
+    note_value,
+    supersede_committed,
+)
 from kafkagroups.kernels.intrinsics import prefetch
 from kafkagroups.kernels.layout import (
     ABORT,
     ARENA_BYTES,
     BATCH_OFFSET,
     BATCHES,
+    BLOCK_BYTES,
+    BLOCK_IS_TRANSACTIONAL,
+    BLOCK_NUMBER,
     BLOCK_ROWS,
     CHECKS_CRC,
     COMMIT,
@@ -35,13 +50,18 @@ from kafkagroups.kernels.layout import (
     ENTRIES,
     ENTRY,
     ENTRY_MASK,
+    EPOCH_AND_FLAGS,
     FIRST_OFFSET,
+    FOLLOWS_FATES,
     HAND_OVER,
+    IGNORED,
     IS_CLASSIC,
+    KEEPS_EACH_FATE,
     KEY_HASH,
     LAST_OFFSET,
     LAST_OFFSET_DELTA_POSITION,
     LAST_TIME,
+    MARKER,
     MAX_BATCH_RECORDS,
     MAX_BATCH_SIZE,
     MAX_OFFSET_VERSION,
@@ -57,13 +77,16 @@ from kafkagroups.kernels.layout import (
     NEEDS_MORE_BYTES,
     NEWEST_VALUE_OFFSET,
     NEXT_OFFSET,
+    NO_RECORD,
     NO_SPACE,
     NO_TRANSACTION,
     NODES,
     OFFSET,
     OK,
+    OTHER_BYTES,
     OTHER_KEY_SIZE,
     OTHER_KEY_START,
+    OTHER_NUMBER,
     OTHER_OFFSET,
     OTHER_RECORDS,
     OTHER_VALUE_SIZE,
@@ -79,9 +102,11 @@ from kafkagroups.kernels.layout import (
     RECORDS,
     SIZE_BITS,
     STOPPED,
+    TRANSACTIONS,
     VALUE_SIZE,
     VALUE_START,
 )
+from kafkagroups.kernels.open_transactions import close_transaction, open_transaction
 from kafkagroups.kernels.scan import (
     find_record_parts,
     group_and_topic_size,
@@ -101,13 +126,20 @@ from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSI
 
 @kernel
 def fold_batches(
-    data: Any, start: int, max_bytes: int, has_segment_end: bool, tables: Any, other_records: Any, block: Any
+    data: Any,
+    start: int,
+    max_bytes: int,
+    has_segment_end: bool,
+    tables: Any,
+    other_records: Any,
+    block: Any,
+    block_records: Any,
 ) -> tuple[int, int]:
     """Fold about `max_bytes` bytes of a segment. Return a status and the position in `data` of the next byte to read.
 
     `data` contains bytes of the segment, and `start` is the position in `data` where the kernel begins.
     `has_segment_end` is true if `data` contains the last bytes of the segment. `other_records` receives the positions
-    of the records that are not offset records (columns: layout.py). `block` is working memory.
+    of the records that are not offset records (columns: layout.py). `block` and `block_records` are working memory.
 
     After these statuses, the caller must call the kernel again:
 
@@ -124,6 +156,7 @@ def fold_batches(
     slots = tables.slots
     limits = _compute_limits(tables, other_records)
     mask = len(slots) - 1
+    follows_fates = rules[FOLLOWS_FATES] != 0
     position = start
     end = len(data)
     status = OK
@@ -187,7 +220,7 @@ def fold_batches(
         has_space = _has_space(batch_size + block_bytes, record_count, block_producers, counts, limits)
         fits_into_block = block_rows + record_count <= BLOCK_ROWS
         if block_rows and (is_control or not fits_into_block or not has_space):
-            status = _fold_block(data, block, block_rows, tables)
+            status = _fold_block(data, block, block_records, block_rows, tables)
             block_rows = 0
             block_bytes = 0
             block_producers = 0
@@ -198,18 +231,27 @@ def fold_batches(
             return NO_SPACE, position
         batch_end = position + batch_size
         record_start = position + HEADER_SIZE
+        content_start = record_start
+        disk_size = find_disk_size(batch_size, tables) if follows_fates else batch_size
         if is_control:
             if record_count == 0 and rules[NEEDS_MARKER]:
                 return HAND_OVER, position
             for number in range(record_count):
-                record_start, _, key_start, key_size, _, _ = find_record_parts(data, record_start, batch_end)
+                this_start = record_start
+                record_start, offset_delta, key_start, key_size, _, _ = find_record_parts(data, record_start, batch_end)
                 if record_start < 0 or key_size < 4 or load_int16(data, key_start) < 0:
                     return HAND_OVER, position
                 record_type = load_int16(data, key_start + 2)
+                is_marker = record_type in (COMMIT, ABORT)
                 # The classic coordinator reads only the first record of a control batch.
-                is_applied = number == 0 if rules[IS_CLASSIC] else record_type in (COMMIT, ABORT)
+                is_applied = number == 0 if rules[IS_CLASSIC] else is_marker
                 if is_applied:
-                    end_transaction(producer_id, record_type == COMMIT, tables)
+                    end_transaction(producer_id, record_type == COMMIT, base_offset + offset_delta, tables)
+                if follows_fates:
+                    note_timestamp(data, position, attributes, this_start, record_start, counts)
+                    note_fate(counts[RECORDS] + number, MARKER if is_marker else IGNORED, NO_RECORD, tables)
+                    if is_marker:
+                        close_transaction(producer_id, tables)
         else:
             block_bytes += batch_size
             block_producers += 1
@@ -218,6 +260,7 @@ def fold_batches(
             first_offset = np.int64(-1)
             previous_offset = base_offset - 1
             for number in range(record_count):
+                this_start = record_start
                 record_start, offset_delta, key_start, key_size, value_start, value_size = find_record_parts(
                     data, record_start, batch_end
                 )
@@ -226,6 +269,14 @@ def fold_batches(
                     return HAND_OVER, position
                 previous_offset = offset
                 first_offset = offset if number == 0 else first_offset
+                record_bytes = np.int64(0)
+                if follows_fates:
+                    timestamp = note_timestamp(data, position, attributes, this_start, record_start, counts)
+                    if number == 0 and attributes & TRANSACTIONAL:
+                        open_transaction(producer_id, base_offset, timestamp, tables)
+                    record_bytes = divide_bytes(
+                        disk_size, record_start - content_start, batch_end - content_start, this_start - content_start
+                    )
                 record_type = load_int16(data, key_start)
                 if record_type != 0 and record_type != 1:
                     row = counts[OTHER_RECORDS]
@@ -234,13 +285,15 @@ def fold_batches(
                     other_records[row, OTHER_KEY_SIZE] = key_size
                     other_records[row, OTHER_VALUE_START] = value_start
                     other_records[row, OTHER_VALUE_SIZE] = value_size
+                    other_records[row, OTHER_NUMBER] = counts[RECORDS] + number
+                    other_records[row, OTHER_BYTES] = record_bytes
                     counts[OTHER_RECORDS] += 1
                     continue
                 name_size = group_and_topic_size(data, key_start, key_size)
                 if name_size < 0:
                     return HAND_OVER, position
                 if block_rows == BLOCK_ROWS:  # The batch has more records than a block has rows.
-                    status = _fold_block(data, block, block_rows, tables)
+                    status = _fold_block(data, block, block_records, block_rows, tables)
                     block_rows = 0
                     if status != OK:
                         return status, position
@@ -262,15 +315,21 @@ def fold_batches(
                 block[block_rows, OFFSET] = offset
                 block[block_rows, FIRST_OFFSET] = first_offset
                 block[block_rows, PRODUCER_ID] = producer_id if is_transactional else NO_TRANSACTION
+                if follows_fates:
+                    block_records[block_rows, BLOCK_NUMBER] = counts[RECORDS] + number
+                    block_records[block_rows, BLOCK_BYTES] = record_bytes
+                    block_records[block_rows, BLOCK_IS_TRANSACTIONAL] = (attributes & TRANSACTIONAL) != 0
                 block_rows += 1
         if record_start != batch_end:
             return HAND_OVER, position
+        if follows_fates:
+            note_batch(disk_size, record_count, is_control, tables)
         counts[BATCHES] += 1
         counts[RECORDS] += record_count
         counts[NEXT_OFFSET] = last_offset + 1
         position = batch_end
     if block_rows and status != HAND_OVER:
-        block_status = _fold_block(data, block, block_rows, tables)
+        block_status = _fold_block(data, block, block_records, block_rows, tables)
         status = block_status if block_status != OK else status
     return status, position
 
@@ -285,10 +344,11 @@ def _is_zero(data: Any, start: int, end: int) -> bool:
 
 
 @inlined
-def _compute_limits(tables: Any, other_records: Any) -> tuple[int, int, int, int, int, int]:
-    """Return how many entries, arena bytes, nodes, producers, other records and names the arrays can contain.
+def _compute_limits(tables: Any, other_records: Any) -> tuple[int, int, int, int, int, int, int, int]:
+    """Return how many rows or bytes the arrays can contain.
 
-    Half of the rows of a hash table stay free, so that searches stay short.
+    These are entries, arena bytes, nodes, producers, other records, names, fates and open transactions. Half of the
+    rows of a hash table stay free, so that searches stay short.
     """
     return (
         min(len(tables.entries), len(tables.slots) // 2),
@@ -297,6 +357,8 @@ def _compute_limits(tables: Any, other_records: Any) -> tuple[int, int, int, int
         len(tables.producers) // 2,
         len(other_records),
         min(len(tables.names), len(tables.name_slots) // 2),
+        len(tables.fates) if tables.rules[KEEPS_EACH_FATE] else MAX_INT64,
+        len(tables.transactions) // 2 if tables.rules[FOLLOWS_FATES] else MAX_INT64,
     )
 
 
@@ -308,7 +370,7 @@ def _has_space(new_bytes: int, record_count: int, new_producers: int, counts: An
     in the batch. `new_producers` is the largest number of producers that the block can add. `limits` is the result of
     `_compute_limits`.
     """
-    max_entries, max_arena_bytes, max_nodes, max_producers, max_other_records, max_names = limits
+    max_entries, max_arena_bytes, max_nodes, max_producers, max_other_records, max_names, max_fates, max_open = limits
     max_new_rows = record_count + BLOCK_ROWS
     return (
         counts[ENTRIES] + max_new_rows <= max_entries
@@ -317,11 +379,13 @@ def _has_space(new_bytes: int, record_count: int, new_producers: int, counts: An
         and counts[PRODUCERS] + new_producers + 2 <= max_producers
         and counts[OTHER_RECORDS] + record_count <= max_other_records
         and counts[NAMES] + max_new_rows <= max_names
+        and counts[RECORDS] + record_count <= max_fates
+        and counts[TRANSACTIONS] + 1 <= max_open
     )
 
 
 @kernel
-def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
+def _fold_block(data: Any, block: Any, block_records: Any, row_count: int, tables: Any) -> int:
     """Fold the first `row_count` rows of the block, and return a status: OK or HAND_OVER.
 
     Each step of the loop works on three rows, with PREFETCH_DISTANCE rows between them:
@@ -336,6 +400,7 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
     nodes = tables.nodes
     mask = len(slots) - 1
     is_classic = rules[IS_CLASSIC] != 0
+    follows_fates = rules[FOLLOWS_FATES] != 0
     previous_name = np.int64(-1)
     for slot_row in range(row_count + 2 * PREFETCH_DISTANCE):
         if slot_row < row_count:
@@ -363,9 +428,13 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         producer_id = block[row, PRODUCER_ID]
         offset = block[row, OFFSET]
         value_size = block[row, VALUE_SIZE]
+        if follows_fates:
+            note_offset_record(data, block, block_records, row, entry, tables)
         if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
             # This tombstone deletes the committed offset. In the classic coordinator, a tombstone in a transaction
             # deletes only the pending commit of its producer (below).
+            if follows_fates:
+                delete_offsets(entry, offset, tables)
             entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue
@@ -374,12 +443,16 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         status = OK
         if value_size >= 0:
             entries[entry, NEWEST_VALUE_OFFSET] = offset
+        epoch_and_flags = np.int64(0)
         if producer_id == NO_TRANSACTION:
+            if follows_fates:
+                supersede_committed(data, block, block_records, row, entry, offset, tables)
             entries[entry, RECORD_OFFSET] = offset
             entries[entry, BATCH_OFFSET] = block[row, FIRST_OFFSET]
             status = read_offset_value(
                 data, block[row, VALUE_START], value_size, max_version, tables, entries, tables.extras, entry
             )
+            epoch_and_flags = entries[entry, EPOCH_AND_FLAGS]
         else:
             node = add_node(producer_id, value_size < 0, tables)
             if node >= 0:
@@ -387,10 +460,15 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
                 nodes[node, RECORD_OFFSET] = offset
                 nodes[node, BATCH_OFFSET] = block[row, FIRST_OFFSET]
                 nodes[node, METADATA] = 0
+                if follows_fates:
+                    keep_node_record(data, block, block_records, row, entry, node, tables)
             if value_size >= 0:
                 status = read_offset_value(
                     data, block[row, VALUE_START], value_size, max_version, tables, nodes, tables.node_extras, node
                 )
+                epoch_and_flags = nodes[node, EPOCH_AND_FLAGS]
         if status != OK:
             return status
+        if follows_fates and value_size >= 0:
+            note_value(data, block, block_records, row, epoch_and_flags, tables)
     return OK

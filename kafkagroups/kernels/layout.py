@@ -15,10 +15,22 @@ arena       the bytes (uint8) of the names and of the metadata of commits
 nodes       8 int64 for each node. A node is one pending commit, or one tombstone in a transaction. The nodes of a
             producer are a linked list, which begins with the newest node
 node_extras 4 more int64 for each node, with the columns of `extras`
-producers   hash table of the producers with open transactions. A row has 3 int64
+producers   hash table of the producers with open transactions. A row has 6 int64
 counts      how many rows of these arrays are used, and other counts
 rules       how the coordinator reads records, and where reading stops
 secret      2 uint64, which are part of every hash (secret.py)
+
+A load needs only these arrays. If the engine also follows fates (fates.py), it uses these arrays too; in a load, they
+have no columns or no rows:
+
+key_records   8 more int64 for each entry: the record of the key's committed offset
+node_records  8 more int64 for each node: the record of the node
+name_totals   6 int64 for each name: how many records and bytes were read
+segments      2 int64 for each segment of the log: bytes on disk, and bytes of replaced records
+transactions  hash table of the open transactions. A row has 4 int64
+kinds         5 int64 for each kind of offset record: an example of a record of this kind
+disk_sizes    1 int64 for each batch of a decompressed run: the size of the batch on disk
+fates, by     the fate (uint8) of each record, and the offset (int64) of the record that decided the fate
 
 A text reference is an int64 that says where bytes are in the arena: `start << SIZE_BITS | size`. `start` is a position
 in the arena, and `size` is a number of bytes. The text reference of an empty text is 0. The bytes of a name are: the
@@ -58,9 +70,18 @@ For a tombstone in a transaction of the classic coordinator, ENTRY is `~n`, wher
 node of this tombstone cancels the older pending commits of the key in the same list. The other columns of a node are
 those of an entry.
 """
-PRODUCER_OF_ROW, FIRST_NODE, IS_USED = range(3)
+(
+    PRODUCER_OF_ROW,
+    FIRST_NODE,
+    IS_USED,
+    PRODUCER_WALK,
+    PRODUCER_NEWER_OFFSET,
+    PRODUCER_NEWER_SEGMENT,
+) = range(6)
 """The columns of a row of `producers`: the producer id, the number of the first node in the producer's list (-1: the
-producer has no pending commit), and 1 if the row is used."""
+producer has no pending commit), and 1 if the row is used. The other columns are used while the list of a key's nodes is
+walked (`delete_offsets` in fates.py)."""
+PRODUCER_COLUMNS = 6
 HAS_EXPIRE = 1 << 32
 HAS_TOPIC_ID = 1 << 33
 """The flags in EPOCH_AND_FLAGS: whether the commit has an expire timestamp, and whether it has a topic id."""
@@ -72,7 +93,7 @@ LAST_MARKER: the number of the last transaction marker that committed or aborted
 this column.
 """
 
-COUNTS = range(12)
+COUNTS = range(21)
 (
     ENTRIES,
     ARENA_BYTES,
@@ -86,6 +107,15 @@ COUNTS = range(12)
     UNUSED_BYTES,
     MARKERS,
     NAMES,
+    SEGMENT,
+    RUN_START,
+    DISK_BYTES,
+    FIRST_TIME,
+    LATEST_TIME,
+    CONTROL_RECORDS,
+    CONTROL_BYTES,
+    TRANSACTIONS,
+    WALKS,
 ) = COUNTS
 """The elements of the array `counts`.
 
@@ -94,13 +124,29 @@ ARENA_BYTES: the number of used bytes of the arena. FREE_NODE: the number of the
 (-1: the list is empty). BATCHES and RECORDS: how many batches and records were folded. NEXT_OFFSET: the Kafka offset
 after the last batch. OTHER_RECORDS: the number of used rows of `record_positions`. UNUSED_BYTES: the number of bytes in
 the arena that no text reference refers to. MARKERS: how many transaction markers were applied.
+
+Only if the engine follows fates: SEGMENT: the number of the current segment. RUN_START: what BATCHES was before the
+decompressed run. DISK_BYTES: the size of all batches on disk. FIRST_TIME and LATEST_TIME: the smallest and the largest
+timestamp of a record, in ms. CONTROL_RECORDS and CONTROL_BYTES: the number and the bytes of control records; the bytes
+include batches without records. TRANSACTIONS: the number of used rows of `transactions`. WALKS: how many lists of nodes
+were walked (supersede_pending).
 """
-OTHER_OFFSET, OTHER_KEY_START, OTHER_KEY_SIZE, OTHER_VALUE_START, OTHER_VALUE_SIZE = range(5)
+(
+    OTHER_OFFSET,
+    OTHER_KEY_START,
+    OTHER_KEY_SIZE,
+    OTHER_VALUE_START,
+    OTHER_VALUE_SIZE,
+    OTHER_NUMBER,
+    OTHER_BYTES,
+) = range(7)
 """The columns of `record_positions`, which has a row for each record that is not an offset record.
 
-OTHER_OFFSET is the Kafka offset of the record. The other columns are the positions and the sizes in bytes of the
-record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a tombstone.
+OTHER_OFFSET is the Kafka offset of the record. The next four columns are the positions and the sizes in bytes of the
+record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a tombstone. OTHER_NUMBER and OTHER_BYTES
+are the same as RECORD_NUMBER and RECORD_BYTES.
 """
+OTHER_COLUMNS = 7
 (
     IS_CLASSIC,
     MAX_OFFSET_VERSION,
@@ -112,8 +158,10 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
     NEEDS_MARKER,
     MAX_BATCH_SIZE,
     MAX_BATCH_RECORDS,
+    FOLLOWS_FATES,
+    KEEPS_EACH_FATE,
     RULE_COUNT,
-) = range(11)
+) = range(13)
 """The elements of the array `rules`: how the coordinator of a Kafka version reads, and where reading stops.
 
 IS_CLASSIC: 1 for the classic coordinator, 0 for the new coordinator. MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the
@@ -121,7 +169,8 @@ newest value version that the coordinator reads, for offset records of type 1 an
 coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME: the highest base offset and the highest timestamp
 (in ms) before the stop (log/stop.py). Without a stop both are the highest int64, so no batch is above them. CHECKS_CRC:
 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no record. MAX_BATCH_SIZE
-and MAX_BATCH_RECORDS: the largest number of bytes and of records of a batch that this engine reads. RULE_COUNT is the
+and MAX_BATCH_RECORDS: the largest number of bytes and of records of a batch that this engine reads. FOLLOWS_FATES: 1 if
+the engine follows fates (fates.py). KEEPS_EACH_FATE: 1 if it also keeps the fate of each record. RULE_COUNT is the
 number of rules.
 """
 
@@ -150,6 +199,12 @@ the size of the name in bytes; negative if the previous row has the same name. V
 bytes; -1 for a tombstone. OFFSET: the Kafka offset of the record. FIRST_OFFSET: the Kafka offset of the first record in
 the batch. PRODUCER_ID: the producer id of the batch; NO_TRANSACTION if the record is not in a transaction.
 """
+BLOCK_NUMBER, BLOCK_BYTES, BLOCK_IS_TRANSACTIONAL = range(3)
+"""The columns of `block_records`, which has a row for each row of a block. It is used only if the engine follows fates.
+
+BLOCK_NUMBER and BLOCK_BYTES are the same as RECORD_NUMBER and RECORD_BYTES. BLOCK_IS_TRANSACTIONAL: 1 if the batch has
+the transactional bit.
+"""
 NO_TRANSACTION = -(1 << 62)
 BLOCK_ROWS = 512
 """The number of rows in a block. The rows are folded together, so that the CPU can load memory for several rows at the
@@ -157,7 +212,62 @@ same time."""
 PREFETCH_DISTANCE = 12
 """Kernels let the CPU start to load a slot, an entry or a name this many rows before they read it."""
 
+RECORD_NUMBER, RECORD_BYTES, RECORD_SEGMENT, RECORD_TYPE = range(4)
+"""The first columns of `key_records` and `node_records`.
+
+RECORD_NUMBER: how many records of the log come before this record. RECORD_BYTES: how many bytes of the batch on disk
+belong to the record. RECORD_SEGMENT: the number of the segment. RECORD_TYPE: 0 or 1.
+"""
+FIRST_NODE_OF_KEY, WALK, NEWER_OFFSET, NEWER_SEGMENT = range(4, 8)
+"""The other columns of `key_records`.
+
+FIRST_NODE_OF_KEY: 1 plus the number of the newest node of the key in the list of all producers' nodes (0: no node; only
+the new coordinator). WALK, NEWER_OFFSET and NEWER_SEGMENT are used while a list of nodes is walked
+(supersede_pending).
+"""
+PREVIOUS_NODE_OF_KEY, NEXT_NODE_OF_KEY, NODE_PRODUCER, IS_SETTLED = range(4, 8)
+"""The other columns of `node_records`.
+
+PREVIOUS_NODE_OF_KEY and NEXT_NODE_OF_KEY: 1 plus the number of the newer and of the older node of the same key (0: no
+node; only the new coordinator). NODE_PRODUCER: the producer id. IS_SETTLED: 1 if the fate of the record is decided.
+"""
+RECORD_COLUMNS = 8
+TOTAL_RECORDS, TOTAL_BYTES, TOTAL_TOMBSTONES = range(3)
+"""The columns of `name_totals` for offset records of type 0. The next three columns are for type 1."""
+TOTAL_COLUMNS = 3
+SEGMENT_BYTES, REPLACED_BYTES = range(2)
+"""The columns of `segments`.
+
+SEGMENT_BYTES: the size of the segment's batches on disk. REPLACED_BYTES: the size of records that another record of the
+same key, or a marker, has replaced. A record counts for the later one of the two records' segments.
+"""
+OPEN_PRODUCER, OPEN_FIRST_OFFSET, OPEN_TIME, OPEN_STATE = range(4)
+"""The columns of `transactions`: the producer id, the base offset of the transaction's first batch, the timestamp of
+the first record of this batch, and FREE, OPEN or ENDED."""
+FREE, OPEN, ENDED = range(3)
+KIND_IS_SEEN, KIND_KEY_START, KIND_KEY_SIZE, KIND_VALUE_START, KIND_VALUE_SIZE = range(5)
+"""The columns of `kinds`: 1 if the kind was seen, and where the key and the value of its first record are."""
+TOMBSTONE_KIND = 5
+KIND_COUNT = 6 * 32
+"""How many kinds of offset records exist (find_kind in fates.py). TOMBSTONE_KIND stands for the value version."""
+(
+    UNDECIDED,
+    WINS,
+    SUPERSEDED,
+    DELETED,
+    HIDDEN,
+    ABORTED,
+    PENDING,
+    TOMBSTONE,
+    MARKER,
+    IGNORED,
+) = range(10)
+"""The numbers of fates in `fates`. Except for UNDECIDED, they are 1 plus the position in the enum `Fate`."""
+NO_RECORD = -1
+"""The content of `by` if no other record decided the fate."""
+
 LAST_OFFSET_DELTA_POSITION = 23
+BASE_TIMESTAMP_POSITION = 27
 MAX_TIMESTAMP_POSITION = 35
 PRODUCER_ID_POSITION = 43
 RECORD_COUNT_POSITION = 57
@@ -193,3 +303,12 @@ class Tables(NamedTuple):
     node_extras: Any
     producers: Any
     secret: Any
+    key_records: Any
+    node_records: Any
+    name_totals: Any
+    segments: Any
+    transactions: Any
+    kinds: Any
+    disk_sizes: Any
+    fates: Any
+    by: Any

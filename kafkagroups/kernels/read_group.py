@@ -98,7 +98,7 @@ class GroupReader:
             if status == NO_SPACE:
                 self._grow_producers()
             elif status == COMPRESSED:
-                uncompressed, position = decompress_batches(data, position, self.log.max_batch_bytes)
+                uncompressed, position, _ = decompress_batches(data, position, self.log.max_batch_bytes)
                 if uncompressed is None:  # The load stopped before this batch.
                     return None
                 yield from self._read_piece(uncompressed, segment)

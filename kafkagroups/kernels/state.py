@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from io import BufferedIOBase, RawIOBase
+from typing import Protocol
 
 import numpy as np
 
@@ -37,6 +38,17 @@ REPORT_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 2 * 1024 * 1024
 """The size of a piece of a file. If a batch is larger, the piece grows until it contains the batch."""
 
+
+class RecordFollower(Protocol):
+    """What receives the records that the kernels do not follow."""
+
+    def follow(self, state: FoldState, data: Array, other_positions: Array) -> None:
+        """Follow the records that are not offset records, and the new kinds of offset records.
+
+        `data` contains bytes of a segment. `other_positions` has the columns of `record_positions` (layout.py).
+        """
+
+
 ReportPosition = Callable[[int], None]
 """A progress callback. Its argument is the number of bytes of the segment that were read so far."""
 
@@ -54,8 +66,21 @@ class FoldState(FoldArrays):
     end of the last segment that was folded, and `zeros_start` is their position in the bytes that were folded.
     """
 
-    def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, log_size: int = 0) -> None:
-        """Make an empty state for a log of about `log_size` bytes."""
+    def __init__(
+        self,
+        dialect: Dialect,
+        stop: Stop = NO_STOP,
+        log_size: int = 0,
+        *,
+        keeps_each_fate: bool = False,
+        follower: RecordFollower | None = None,
+        segment_count: int = 0,
+    ) -> None:
+        """Make an empty state for a log of about `log_size` bytes.
+
+        If there is a `follower`, the state follows fates (fates.py), and the follower receives the records that the
+        kernels do not follow. `keeps_each_fate` and `segment_count` are those of FateArrays (fate_arrays.py).
+        """
         is_classic = dialect.coordinator == "classic"
         self.rules = np.zeros(layout.RULE_COUNT, np.int64)
         self.rules[layout.IS_CLASSIC] = is_classic
@@ -65,7 +90,15 @@ class FoldState(FoldArrays):
         self.rules[[layout.LAST_OFFSET, layout.LAST_TIME]] = _find_last_offset_and_time(stop)
         self.rules[layout.CHECKS_CRC] = True
         self.rules[layout.NEEDS_MARKER] = is_classic and not dialect.since(2, 0, 1)
-        super().__init__(log_size)
+        self.rules[layout.FOLLOWS_FATES] = follower is not None
+        self.rules[layout.KEEPS_EACH_FATE] = keeps_each_fate
+        super().__init__(
+            log_size,
+            follows_fates=follower is not None,
+            keeps_each_fate=keeps_each_fate,
+            segment_count=segment_count,
+        )
+        self._follower = follower
         self._max_group_version = dialect.max_group_value_version
         self.other_records = OtherRecords(self._max_group_version)
         self.is_stopped = False
@@ -144,9 +177,19 @@ class FoldState(FoldArrays):
         status = PAUSED
         while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
             status, position = fold.fold_batches(
-                data, position, REPORT_BYTES, has_segment_end, self.as_tables(), self.record_positions, self.block
+                data,
+                position,
+                REPORT_BYTES,
+                has_segment_end,
+                self.as_tables(),
+                self.record_positions,
+                self.block,
+                self.block_records,
             )
-            self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
+            other_positions = self.record_positions[: self.counts[layout.OTHER_RECORDS]]
+            self.other_records.add(data, other_positions)
+            if self._follower is not None and status != HAND_OVER:
+                self._follower.follow(self, data, other_positions)
             self.counts[layout.OTHER_RECORDS] = 0
             if self.other_records.are_too_large:
                 return HAND_OVER, position
@@ -154,12 +197,23 @@ class FoldState(FoldArrays):
                 batch_size = _read_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
                 self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_POSITION))
             elif status == COMPRESSED:
-                uncompressed, position = decompress_batches(data, position, self.max_batch_bytes)
-                if uncompressed is None or not self.fold_segment(uncompressed):
+                uncompressed, position, disk_sizes = decompress_batches(data, position, self.max_batch_bytes)
+                if uncompressed is None or not self._fold_run(uncompressed, disk_sizes):
                     return HAND_OVER, position
             report(position)
         self.is_stopped = self.is_stopped or status == STOPPED
         return status, position
+
+    def _fold_run(self, uncompressed: Array, disk_sizes: list[int]) -> bool:
+        """Fold batches that were decompressed. Return False if the readable engine must load the log.
+
+        `disk_sizes` are the sizes of these batches on disk.
+        """
+        self.disk_sizes = np.array(disk_sizes, np.int64)
+        self.counts[layout.RUN_START] = self.counts[layout.BATCHES]
+        can_fold = self.fold_segment(uncompressed)
+        self.disk_sizes = np.empty(0, np.int64)
+        return can_fold
 
     def release_other_records(self) -> None:
         """Release the memory of the records that are not offset records, after they were replayed."""
@@ -200,19 +254,21 @@ class FoldState(FoldArrays):
     def decode_pending(self) -> dict[int, dict[str, PartitionOffsets]]:
         """Return the pending commits, by producer id and then by group."""
         pending: dict[int, dict[str, PartitionOffsets]] = {}
-        for producer_id, node, _ in self.list_producers().tolist():
+        for row in self.list_producers().tolist():
+            producer_id = row[layout.PRODUCER_OF_ROW]
+            node = row[layout.FIRST_NODE]
             # The list begins with the newest commit. Only the newest commit of each key is pending.
             seen_entries = set()
             while node >= 0:
-                row = self.nodes[node].tolist()
-                entry = row[layout.ENTRY] if row[layout.ENTRY] >= 0 else ~row[layout.ENTRY]
+                columns = self.nodes[node].tolist()
+                entry = columns[layout.ENTRY] if columns[layout.ENTRY] >= 0 else ~columns[layout.ENTRY]
                 if entry not in seen_entries:
                     seen_entries.add(entry)
-                    if not self._is_deleted(row, entry):
+                    if not self._is_deleted(columns, entry):
                         group, partition = self._decode_key(int(self.entries[entry, layout.NAME_AND_PARTITION]))
-                        offset = self._decode_offset(row, self.node_extras[node].tolist())
+                        offset = self._decode_offset(columns, self.node_extras[node].tolist())
                         pending.setdefault(producer_id, {}).setdefault(group, {})[partition] = offset
-                node = row[layout.NEXT_NODE]
+                node = columns[layout.NEXT_NODE]
         return pending
 
     def _is_deleted(self, node: list[int], entry: int) -> bool:

@@ -20,6 +20,7 @@ from kafkagroups.kernels.layout import (
     BATCH_OFFSET,
     ENTRIES,
     ENTRY_MASK,
+    FOLLOWS_FATES,
     GROUP_NEWEST_VALUE_OFFSET,
     LIVE_KEYS,
     METADATA,
@@ -31,6 +32,7 @@ from kafkagroups.kernels.layout import (
     PARTITION_BITS,
     PARTITION_MASK,
     PREFETCH_DISTANCE,
+    RECORD_COLUMNS,
     RECORD_OFFSET,
     SIZE_BITS,
     SIZE_MASK,
@@ -158,6 +160,9 @@ def _initialize_entry(name_and_partition: int, entry: int, tables: Any) -> None:
     entries[entry, RECORD_OFFSET] = -1
     entries[entry, BATCH_OFFSET] = -1
     tables.tombstones[entry] = -1
+    if tables.rules[FOLLOWS_FATES]:
+        for column in range(RECORD_COLUMNS):
+            tables.key_records[entry, column] = 0
 
 
 @kernel

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.fates import end_node, supersede_pending
 from kafkagroups.kernels.layout import (
     ARENA_BYTES,
     BATCH_OFFSET,
@@ -21,6 +20,7 @@ from kafkagroups.kernels.layout import (
     EPOCH_AND_FLAGS,
     EXPIRE_TIME,
     FIRST_NODE,
+    FOLLOWS_FATES,
     FREE_NODE,
     IS_CLASSIC,
     IS_USED,
@@ -29,14 +29,12 @@ from kafkagroups.kernels.layout import (
     METADATA,
     NEXT_NODE,
     NODES,
-    PRODUCER_OF_ROW,
-    PRODUCERS,
     RECORD_OFFSET,
     SIZE_MASK,
     TOPIC_ID_LAST_HALF,
     UNUSED_BYTES,
 )
-from kafkagroups.kernels.scan import hash_number
+from kafkagroups.kernels.producers import find_or_add_producer
 from kafkagroups.kernels.table import copy_text
 
 
@@ -64,34 +62,10 @@ def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
 
 
 @kernel
-def find_or_add_producer(producer_id: int, counts: Any, producers: Any, secret: Any) -> int:
-    """Return the number of a producer's row in `producers`; add the row if the producer is new."""
-    mask = len(producers) - 1
-    row = hash_number(np.uint64(producer_id), secret) & mask
-    while producers[row, IS_USED]:
-        if producers[row, PRODUCER_OF_ROW] == producer_id:
-            return row
-        row = row + 1 & mask
-    producers[row, PRODUCER_OF_ROW] = producer_id
-    producers[row, FIRST_NODE] = -1
-    producers[row, IS_USED] = 1
-    counts[PRODUCERS] += 1
-    return row
-
-
-@kernel
-def rehash_producers(rows: Any, counts: Any, producers: Any, secret: Any) -> None:
-    """Add the producers in `rows`, each with its first node, to `producers`, an empty hash table."""
-    for number in range(len(rows)):
-        row = find_or_add_producer(rows[number, PRODUCER_OF_ROW], counts, producers, secret)
-        producers[row, FIRST_NODE] = rows[number, FIRST_NODE]
-
-
-@kernel
-def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
+def end_transaction(producer_id: int, is_commit: bool, marker_offset: int, tables: Any) -> None:
     """Apply a marker: commit or abort the pending commits of a producer, and free their nodes.
 
-    `is_commit` is true for a commit marker, and false for an abort marker.
+    `is_commit` is true for a commit marker, and false for an abort marker. `marker_offset` is the marker's offset.
     """
     counts = tables.counts
     entries = tables.entries
@@ -102,6 +76,8 @@ def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
     node = producers[row, FIRST_NODE]
     producers[row, FIRST_NODE] = -1
     counts[MARKERS] += 1
+    if tables.rules[FOLLOWS_FATES]:
+        supersede_pending(node, tables)
     while node >= 0:
         node_entry = nodes[node, ENTRY]
         is_tombstone = node_entry < 0
@@ -118,6 +94,8 @@ def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
                     nodes[node, RECORD_OFFSET] > tables.tombstones[entry]
                     and nodes[node, RECORD_OFFSET] > committed_record_offset
                 )
+            if tables.rules[FOLLOWS_FATES] and not is_tombstone:
+                end_node(node, entry, is_commit, is_newer, marker_offset, tables)
             if is_commit and is_newer and not is_tombstone:
                 counts[UNUSED_BYTES] += entries[entry, METADATA] & SIZE_MASK
                 for column in range(COMMITTED_OFFSET, EPOCH_AND_FLAGS + 1):

@@ -25,26 +25,28 @@ _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 """The codec is in the second byte of the attributes."""
 
 
-def decompress_batches(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
+def decompress_batches(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int, list[int]]:
     """Decompress a run of compressed batches: the batches from `position` to the next batch without compression.
 
     A run also ends when its batches have RUN_BYTES or more after decompression, and before a bad batch. A bad batch has
     a wrong checksum, cannot be decompressed, or has records of more than `max_batch_bytes` uncompressed bytes.
 
-    Return an array with the uncompressed batches, which have new checksums, and the position in `data` after the run.
-    The array is None if the batch at `position` is bad.
+    Return an array with the uncompressed batches, which have new checksums, the position in `data` after the run, and
+    the sizes of the batches in `data`. The array is None if the batch at `position` is bad.
     """
     batches = bytearray()
+    sizes: list[int] = []
     max_content_bytes = min(max_batch_bytes, _MAX_CONTENT_BYTES)
     for frame in _batch_frames(memoryview(data), position):
         if len(batches) >= RUN_BYTES or not _is_compressed(data, frame):
             break
         uncompressed = _decompress_batch(data, frame, max_content_bytes)
         if uncompressed is None:
-            return as_array(batches) if batches else None, position
+            return as_array(batches) if batches else None, position, sizes
         batches += uncompressed
+        sizes.append(frame.end - frame.position)
         position = frame.end
-    return as_array(batches), position
+    return as_array(batches), position, sizes
 
 
 def _decompress_batch(data: Array, frame: Frame, max_content_bytes: int) -> bytearray | None:
@@ -85,7 +87,7 @@ def decompress_segment(data: Array, max_batch_bytes: int) -> Iterator[Array]:
             continue
         if _is_compressed(data, frame):
             yield data[plain_start : frame.position]
-            uncompressed, next_position = decompress_batches(data, frame.position, max_batch_bytes)
+            uncompressed, next_position, _ = decompress_batches(data, frame.position, max_batch_bytes)
             if uncompressed is None:
                 return
             yield uncompressed

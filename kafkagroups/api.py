@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
+from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
-from kafkagroups.history.stats import Stats, check_row_kind, count_logs
+from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_cleaner, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
@@ -199,13 +200,15 @@ def stats(
     coordinator: str = "new",
     kafka: str | None = None,
     partitions: int | None = None,
+    engine: str = "auto",
+    threads: int = 0,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Stats:
     """Return counts that show what a log contains and what makes it large.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, max_batch_bytes
+    path, coordinator, kafka, partitions, engine, threads, max_batch_bytes
         As in `load`.
     by
         What each row of the result stands for: a "group", "topic", "type" (of record) or "partition".
@@ -228,7 +231,7 @@ def stats(
     """
     check_row_kind(by)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-    return count_logs(logs, dialect, by, path=str(path), partitions=partitions)
+    return count_logs(logs, dialect, by, engine=engine, path=str(path), partitions=partitions, threads=threads)
 
 
 def compact(

@@ -37,14 +37,19 @@ class GroupParts(NamedTuple):
 
 
 class OrphanParts(NamedTuple):
-    """The parts from which an orphan is built. The fields have the same meaning as in GroupParts."""
+    """The parts from which an orphan is built.
+
+    `offsets` and `pending` have the same meaning as in GroupParts. `partition` is the partition of the offsets topic
+    whose log contains them; None if the name of the log's folder has no number.
+    """
 
     offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
+    partition: int | None
 
     def build(self) -> Orphan:
         """Return a copy of the orphan. The caller may change the copy."""
-        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending))
+        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending), self.partition)
 
 
 def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:

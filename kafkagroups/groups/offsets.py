@@ -92,10 +92,15 @@ ReadOnlyOffsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass
 class Orphan:
-    """The offsets of a group that the coordinator does not have. The keys of `pending` are producer ids."""
+    """The offsets of a group that the coordinator does not have.
+
+    The keys of `pending` are producer ids. `partition` is the partition of the offsets topic whose log contains the
+    offsets; None if the name of the log's folder has no number.
+    """
 
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
+    partition: int | None = None
 
 
 class ShardOffsets(Protocol):

@@ -234,7 +234,7 @@ class Fates(Observer):
                 entry.fate = Fate.WINS
             else:
                 _ignore(entry, _NOT_REACHED)
-        elif self._is_stored_in(entry, group.offsets):
+        elif self._is_stored_in(entry, group.offsets, group.partition):
             entry.fate = Fate.WINS
         elif self._is_pending_in(entry, group):
             entry.fate = Fate.PENDING
@@ -247,7 +247,7 @@ class Fates(Observer):
         is_group_record = entry.key is None
         if is_group_record:
             _ignore(entry, _NOT_REACHED)
-        elif self._is_stored_in(entry, orphan.offsets):
+        elif self._is_stored_in(entry, orphan.offsets, orphan.partition):
             entry.fate = Fate.HIDDEN
             entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
         elif self._is_pending_in(entry, orphan):
@@ -256,10 +256,13 @@ class Fates(Observer):
             entry.by = None
             _ignore(entry, _NOT_REACHED)
 
-    def _is_stored_in(self, entry: RecordFate, offsets: ReadOnlyOffsets) -> bool:
-        """Return whether `offsets` contains the offset from the record of this entry."""
+    def _is_stored_in(self, entry: RecordFate, offsets: ReadOnlyOffsets, partition: int | None) -> bool:
+        """Return whether `offsets` contains the offset from the record of this entry.
+
+        `partition` is the partition of the offsets topic whose log contains the records of `offsets`.
+        """
         offset = None if entry.key is None else offsets.get(entry.key)
-        return offset is not None and self._is_entry_of(entry, offset)
+        return offset is not None and self._is_entry_of(entry, offset, partition)
 
     def _is_pending_in(self, entry: RecordFate, group: AnyGroup | Orphan) -> bool:
         """Return whether a pending commit of the group comes from the record of this entry."""
@@ -270,14 +273,14 @@ class Fates(Observer):
             for offsets in group.pending.values():
                 for offset in offsets.values():
                     pending.setdefault(offset.record_offset, []).append(offset)
-        return any(self._is_entry_of(entry, offset) for offset in pending.get(entry.offset, ()))
+        return any(self._is_entry_of(entry, offset, group.partition) for offset in pending.get(entry.offset, ()))
 
-    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset) -> bool:
-        """Return whether an offset comes from the record of this entry."""
+    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset, partition: int | None) -> bool:
+        """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""
         stored_entry = self._find_entry(offset)
         if stored_entry is None:
             # The compiled engine made this offset. In the logs that it loads, each record has its own offset.
-            return offset.record_offset == entry.offset
+            return offset.record_offset == entry.offset and partition == entry.partition
         return stored_entry is entry
 
     def add(self, other: Fates) -> None:

@@ -14,23 +14,10 @@ markers stay until their retention time is over.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.observer import Fate
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.loading.engines import create_observed_engine
-from kafkagroups.loading.load import load_logs
-from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
-from kafkagroups.log.segment_file import base_offset_of
-from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.versions import VersionRange
 
 ROW_KINDS = ("group", "topic", "type", "partition")
 """What one row of the statistics can stand for."""
@@ -90,6 +77,18 @@ class PartitionStats(Count):
     freed_bytes: int = 0
     written_by: str = ""
 
+    def include_timestamp(self, timestamp: int) -> None:
+        """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""
+        first_ms = self.first_timestamp_ms
+        last_ms = self.last_timestamp_ms
+        self.first_timestamp_ms = timestamp if first_ms is None else min(first_ms, timestamp)
+        self.last_timestamp_ms = timestamp if last_ms is None else max(last_ms, timestamp)
+
+    def add_transactions(self, transactions: list[OpenTransaction]) -> None:
+        """Set the open transactions, in the order of their first offsets, and the last stable offset."""
+        self.open_transactions = transactions
+        self.last_stable_offset = transactions[0].first_offset if transactions else self.next_offset
+
 
 def check_row_kind(by: str) -> None:
     """Raise UsageError if `by` is not one of ROW_KINDS."""
@@ -97,182 +96,48 @@ def check_row_kind(by: str) -> None:
         raise UsageError(f"by: expected one of {', '.join(ROW_KINDS)}, found {by!r}")
 
 
-def count_logs(
-    logs: Sequence[Log], dialect: Dialect, by: str = "group", *, path: str = "", partitions: int | None = None
-) -> Stats:
-    """Load logs and return their statistics. `by` is one of ROW_KINDS: what a row stands for.
+@dataclass
+class Stats:
+    """The statistics of logs.
 
-    `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
-    """
-    stats = Stats(dialect, by)
-    groups = load_logs(logs, dialect, path, partitions=partitions, engine=create_observed_engine(stats))
-    stats.settle(groups.groups, groups.orphans, groups.failed)
-    stats.finish(logs, groups.problems)
-    return stats
-
-
-class Stats(Fates):
-    """The statistics of logs. An entry is the RecordFate of one record.
-
-    `by` is one of ROW_KINDS. `rows` has a Count for each group, topic, record type or partition, as `by` says, and for
-    None. `partitions` has a PartitionStats for each partition. `problems` describe the partitions that are damaged or
-    whose load fails. To use this class, load logs with this observer. Then call `settle`, then `finish`. To save
-    memory, the observer keeps only the entries of records that may still be live.
+    `by` is one of ROW_KINDS: what a row stands for. `rows` has a Count for each group, topic, record type or partition,
+    as `by` says, and for None. `partitions` has a PartitionStats for each partition. `problems` describe the partitions
+    that are damaged or whose load fails.
     """
 
-    def __init__(self, dialect: Dialect, by: str = "group") -> None:
-        super().__init__(dialect)
-        self.by = by
-        self.partitions: dict[int | None, PartitionStats] = {}
-        self.rows: dict[object, Count] = {}
-        self.problems: list[str] = []
-        self._open: dict[int | None, dict[int, OpenTransaction]] = {}
-        """The open transactions of each partition by producer id. Their `groups` are filled at the end."""
-        self._open_groups: dict[tuple[int | None, int], set[str]] = {}
-        """The group ids of each open transaction. The keys are (partition, producer id)."""
-        self._writers: dict[int | None, set[VersionRange]] = {}
-        """The Kafka versions that can have written the records of each partition."""
-        self._segment_bytes: dict[int | None, Counter[str]] = {}
-        """The number of bytes in each segment file of each partition, in the order of the log."""
-        self._segment_bases: dict[int | None, list[int]] = {}
-        """The base offsets of each partition's segments, in the order of the log."""
-        self._replaced_bytes: dict[int | None, Counter[tuple[str, int]]] = {}
-        """For each partition, the number of bytes of the records that were replaced by a newer record of the same key.
+    by: str = "group"
+    partitions: dict[int | None, PartitionStats] = field(default_factory=dict)
+    rows: dict[object, Count] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
 
-        The keys of a Counter: (segment file of the replaced record, base offset of the newer record's segment).
-        """
-
-    def start_batch(self, partition: int | None, batch: Batch) -> None:
-        entries = self.add_batch(partition, batch)
-        stats = self.partitions.setdefault(partition, PartitionStats())
-        stats.batches += 1
-        stats.bytes += batch.size
-        stats.records += record_count(batch)
-        stats.next_offset = batch.next_offset
-        self._count_segment(partition, batch)
-        if not entries:
-            # The cleaner removed all records of the batch, or the records cannot be read.
-            self._find_row(None, partition).bytes += batch.size
-            return
-        writers = self._writers.setdefault(partition, set())
-        sizes = divide(batch.size, [entry.size for entry, _ in entries])
-        for (entry, record), size in zip(entries, sizes, strict=True):
-            if record is not None:
-                writers.add(writers_of(record, is_transactional=batch.is_transactional))
-            entry.size = size
-            row = self._find_row(entry, partition)
-            row.records += 1
-            row.bytes += size
-            if entry.fate is Fate.TOMBSTONE:
-                row.tombstones += 1
-                stats.tombstones += 1
-            # The fate of a tombstone, a marker or an ignored record is already decided: the record is not live.
-            if entry.fate is not None:
-                self._drop(entry)
-            if entry.timestamp != NO_TIMESTAMP:
-                _include_timestamp(stats, entry.timestamp)
-        self._follow_transaction(partition, batch, [entry for entry, _ in entries])
-
-    def _count_segment(self, partition: int | None, batch: Batch) -> None:
-        segment_bytes = self._segment_bytes.setdefault(partition, Counter())
-        file = batch.file or ""
-        if file not in segment_bytes:
-            self._segment_bases.setdefault(partition, []).append(base_offset_of(file))
-        segment_bytes[file] += batch.size
-
-    def _drop(self, entry: RecordFate) -> None:
-        """Remove the entry of a record that can no longer be live."""
-        position = (entry.partition, entry.offset)
-        others = [other for other in self.records[position] if other is not entry]
-        if others:
-            self.records[position] = others
-        else:
-            del self.records[position]
-
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
-        if fate is Fate.WINS:
-            super().decide(entry, fate, by)
-            return
-        self._drop(entry)
-        if has_same_key:
-            replaced_bytes = self._replaced_bytes.setdefault(self.partition, Counter())
-            replaced_bytes[entry.file or "", self._find_segment_base(by)] += entry.size
-
-    def _find_segment_base(self, offset: int) -> int:
-        """Return the base offset of the segment that contains `offset` in the current partition."""
-        bases = self._segment_bases[self.partition]
-        return bases[max(bisect_right(bases, offset) - 1, 0)]
-
-    def _find_row(self, entry: RecordFate | None, partition: int | None) -> Count:
-        """Return the row that counts the record of this entry. If `entry` is None, the batch has no readable record."""
-        row = self.rows.setdefault(self._get_row_key(entry, partition), Count())
+    def find_row(self, name: object, partition: int | None) -> Count:
+        """Return the row with a name, for a record in a partition of the offsets topic. Add the row if it is new."""
+        row = self.rows.setdefault(name, Count())
         if partition not in row.in_partitions:
             row.in_partitions.append(partition)
         return row
 
-    def _get_row_key(self, entry: RecordFate | None, partition: int | None) -> object:
-        if self.by == "partition":
-            return partition
-        if entry is None:
-            return None
-        if self.by == "topic":
-            return None if entry.key is None else entry.key.topic
-        return entry.group if self.by == "group" else entry.type
-
-    def _follow_transaction(self, partition: int | None, batch: Batch, entries: list[RecordFate]) -> None:
-        open_transactions = self._open.setdefault(partition, {})
-        if batch.is_control:
-            if any(entry.fate is Fate.MARKER for entry in entries):
-                open_transactions.pop(batch.producer_id, None)
-                self._open_groups.pop((partition, batch.producer_id), None)
-        elif batch.is_transactional:
-            batch_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
-            new_transaction = OpenTransaction(batch.producer_id, batch.base_offset, batch_ms)
-            open_transactions.setdefault(batch.producer_id, new_transaction)
-            groups = self._open_groups.setdefault((partition, batch.producer_id), set())
-            groups.update(entry.group for entry in entries if entry.group is not None)
-
-    def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
-        """Complete the statistics of each partition, and count the live records. Call this method after `settle`."""
-        self.problems = problems
-        for log in logs:
-            stats = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))
-            self._finish_partition(log, stats)
-        for entry in self:
-            if entry.fate in (Fate.WINS, Fate.PENDING):
-                for count in (self.partitions[entry.partition], self._find_row(entry, entry.partition)):
-                    count.live_records += 1
-                    count.live_bytes += entry.size
-
-    def _finish_partition(self, log: Log, stats: PartitionStats) -> None:
-        transactions = self._open.get(log.partition, {}).values()
-        for transaction in transactions:
-            transaction.groups = sorted(self._open_groups[log.partition, transaction.producer_id])
-        stats.open_transactions = sorted(transactions, key=lambda transaction: transaction.first_offset)
-        stats.last_stable_offset = stats.next_offset
-        if stats.open_transactions:
-            stats.last_stable_offset = stats.open_transactions[0].first_offset
-        segment_bases = [base_offset_of(segment) for segment in log.segments]
-        stats.segments = len(segment_bases)
-        # The cleaner stops before the segment that contains the last stable offset, and before the active segment.
-        active_base = segment_bases[-1]
-        stop_offset = min(active_base, stats.last_stable_offset)
-        stop_base = max((base for base in segment_bases if base <= stop_offset), default=segment_bases[0])
-        for file, size in self._segment_bytes.get(log.partition, {}).items():
-            if base_offset_of(file) >= stop_base:
-                stats.uncleanable_bytes += size
-        for (older_file, newer_base), size in self._replaced_bytes.get(log.partition, {}).items():
-            if base_offset_of(older_file) < stop_base and newer_base < stop_base:
-                stats.freed_bytes += size
-        stats.written_by = describe_writers(self._writers.get(log.partition, ()))
+    def add(self, other: Stats) -> None:
+        """Add the statistics of another partition."""
+        self.partitions |= other.partitions
+        for name, count in other.rows.items():
+            for partition in count.in_partitions:
+                row = self.find_row(name, partition)
+            row.records += count.records
+            row.bytes += count.bytes
+            row.live_records += count.live_records
+            row.live_bytes += count.live_bytes
+            row.tombstones += count.tombstones
 
 
-def _include_timestamp(stats: PartitionStats, timestamp: int) -> None:
-    """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""
-    first_ms = stats.first_timestamp_ms
-    last_ms = stats.last_timestamp_ms
-    stats.first_timestamp_ms = timestamp if first_ms is None else min(first_ms, timestamp)
-    stats.last_timestamp_ms = timestamp if last_ms is None else max(last_ms, timestamp)
+def find_stop_base(segment_bases: Sequence[int], last_stable_offset: int) -> int:
+    """Return the base offset of the first segment that the cleaner cannot clean.
+
+    The cleaner stops before the segment that contains the last stable offset, and before the active segment, which is
+    the last one. `segment_bases` are the base offsets of all segments of a partition.
+    """
+    stop_offset = min(segment_bases[-1], last_stable_offset)
+    return max((base for base in segment_bases if base <= stop_offset), default=segment_bases[0])
 
 
 def divide(whole: int, sizes: Iterable[int]) -> list[int]:

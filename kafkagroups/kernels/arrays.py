@@ -11,11 +11,11 @@ committed offset or a pending commit. So the memory depends on the number of use
 from __future__ import annotations
 
 from collections.abc import Mapping
-
 from typing import Any
 
 import numpy as np
 
+from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.kernels import layout, table, transactions
 from kafkagroups.kernels.fate_arrays import FateArrays
 from kafkagroups.kernels.group_keys import find_groups
@@ -62,8 +62,8 @@ class FoldArrays(FateArrays):
         super().__init__(follows_fates=follows_fates, keeps_each_fate=keeps_each_fate, segment_count=segment_count)
         self.counts = np.zeros(len(layout.COUNTS), np.int64)
         self.counts[layout.FREE_NODE] = -1
-        self.counts[layout.FIRST_TIME] = layout.MAX_INT64
-        self.counts[layout.LATEST_TIME] = layout.MIN_INT64
+        self.counts[layout.FIRST_TIME] = MAX_INT64
+        self.counts[layout.LATEST_TIME] = MIN_INT64
         self._likely_keys = min(log_size // BYTES_PER_KEY, MAX_LIKELY_KEYS)
         initial_keys = min(log_size // BYTES_PER_INITIAL_KEY, MAX_INITIAL_KEYS)
         # The size of a hash table must be a power of two.

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kafkagroups.int_limits import MAX_INT64
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.layout import (
     LAST_OFFSET_DELTA_POSITION,
-    MAX_INT64,
     MAX_TIMESTAMP_POSITION,
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,

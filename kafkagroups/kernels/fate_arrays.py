@@ -26,7 +26,9 @@ class FateArrays:
     record. `segment_count` is the number of segments in the log.
     """
 
-    counts: Array  # The subclass FoldArrays (arrays.py) sets this array.
+    counts: Array  # The subclass FoldArrays (arrays.py) sets these three arrays.
+    key_records: Array
+    node_records: Array
 
     def __init__(self, *, follows_fates: bool = False, keeps_each_fate: bool = False, segment_count: int = 0) -> None:
         self.follows_fates = follows_fates
@@ -64,7 +66,9 @@ class FateArrays:
         rows = self.transactions[self.transactions[:, layout.OPEN_STATE] == layout.OPEN]
         return rows[np.argsort(rows[:, layout.OPEN_FIRST_OFFSET], kind="stable")]
 
-    def release_record_arrays(self) -> None:
+    def release_fate_arrays(self) -> None:
         """Release the memory of the arrays that are needed only while a log is read."""
+        self.key_records = np.zeros((0, 0), np.int64)
+        self.node_records = np.zeros((0, 0), np.int64)
         self.fates = np.zeros(0, np.uint8)
         self.by = np.zeros(0, np.int64)

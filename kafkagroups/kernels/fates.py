@@ -330,12 +330,23 @@ def supersede_pending(first_node: int, tables: Any) -> None:
 
 
 @kernel
-def supersede_all_pending(tables: Any) -> None:
-    """Call `supersede_pending` for the producers whose transactions are open at the end of the log."""
+def list_pending_nodes(tables: Any, pending_nodes: Any) -> int:
+    """Fill `pending_nodes` with the numbers of the nodes that are pending at the end of the log. Return their count.
+
+    The fates of all other commits of open transactions are decided.
+    """
     producers = tables.producers
+    nodes = tables.nodes
+    count = 0
     for row in range(len(producers)):
-        if producers[row, IS_USED]:
-            supersede_pending(producers[row, FIRST_NODE], tables)
+        node = producers[row, FIRST_NODE] if producers[row, IS_USED] else -1
+        supersede_pending(node, tables)
+        while node >= 0:
+            if nodes[node, ENTRY] >= 0 and not tables.node_records[node, IS_SETTLED]:
+                pending_nodes[count] = node
+                count += 1
+            node = nodes[node, NEXT_NODE]
+    return count
 
 
 @kernel

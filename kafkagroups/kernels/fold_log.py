@@ -20,6 +20,8 @@ from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
+from kafkagroups.kernels.followed_log import FollowedLog
+from kafkagroups.kernels.follower import RecordFollower
 from kafkagroups.kernels.scan import hash_bytes
 from kafkagroups.kernels.secret import process_secret
 from kafkagroups.kernels.shards import FoldedShardOffsets, fill_shard
@@ -62,6 +64,25 @@ def fold_if_possible(
     state = _start_state(log, dialect, stop, base)
     if state is None:
         return None
+    return _fold_onto(state, log, dialect, base, count_bytes)
+
+
+def follow_if_possible(
+    log: Log, dialect: Dialect, stop: Stop = NO_STOP, count_bytes: CountBytes = ignore_bytes
+) -> tuple[Shard, FollowedLog] | None:
+    """Fold a log and follow its records. Return None if the readable engine must load the log."""
+    if has_separate_offset_cache(dialect):
+        return None
+    follower = RecordFollower(dialect)
+    state = FoldState(dialect, stop, log.size, follower=follower, segment_count=len(log.segments))
+    shard = _fold_onto(state, log, dialect, None, count_bytes)
+    return None if shard is None else (shard, FollowedLog.finish(log, dialect, state, follower))
+
+
+def _fold_onto(
+    state: FoldState, log: Log, dialect: Dialect, base: Shard | None, count_bytes: CountBytes
+) -> Shard | None:
+    """Fold a log onto a state. Return its shard, or None if the readable engine must load the log."""
     state.limit_batches(log.max_batch_bytes)
     content_sizes = _read_segments(log, state, count_bytes)
     if content_sizes is None:
@@ -104,7 +125,8 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> dict[
     """
     content_sizes = {}
     log.zeros = None
-    for segment in log.segments:
+    for segment_number, segment in enumerate(log.segments):
+        state.counts[layout.SEGMENT] = segment_number
         reported_position = 0
 
         def report(position: int) -> None:

@@ -1,197 +1,216 @@
-"""What the compiled engine finds out about the records of one log: counts, bytes, fates, open transactions.
+"""What the compiled engine finds out about the records of one log: counts, bytes, fates, and open transactions.
 
-The kernels follow the fates of offset records (fates.py). This module follows the other records, which are few, in
-plain Python with the rules of groups/newest_values.py. After the last record, `finish` makes a FollowedLog.
+The caller decides, after all logs are loaded, from which partition each group is answered. So the counts of live
+records are kept per group until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from kafkagroups.anatomy.written_by import writers_of
-from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import find_group_id
-from kafkagroups.groups.newest_values import CLASSIC_GROUP_TYPE, GroupKey, NewestValues
-from kafkagroups.groups.observer import Fate
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.arrays import Array
-from kafkagroups.kernels.fates import supersede_all_pending
-from kafkagroups.kernels.live_records import count_live_records, decide_live_records
-from kafkagroups.kernels.open_keys import read_open_keys
+from kafkagroups.kernels.fates import list_pending_nodes
+from kafkagroups.kernels.follower import RecordFollower
+from kafkagroups.kernels.open_keys import OpenKeyReader
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.group_keys import GroupIdKey
-from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.serde import Record, UnknownContent, decode
+from kafkagroups.records.serde import decode
 from kafkagroups.records.text import decode_utf8
 from kafkagroups.records.versions import VersionRange
 
-MAX_CACHED_KEYS = 100_000
-"""How many decoded keys the follower keeps."""
-FATE_NUMBERS = {fate: number for number, fate in enumerate(Fate, start=1)}
-"""The number of each fate in the array `fates` (layout.py)."""
-_OFFSET_TYPES = (0, 1)
+_COMMITTED, _PENDING = range(2)
+_TYPE_COUNT = 2
+"""The number of types of offset records."""
 
 
-class RecordCount(NamedTuple):
-    """How many records were read, their bytes on disk, and how many of them are tombstones."""
+class RowCount(NamedTuple):
+    """How many records belong to a group, a topic and a record type, and their bytes on disk.
 
+    `group`, `topic` and `type` are None if the records have none. `live_records` and `live_bytes` count the records
+    from which a broker answers, and the commits whose transaction is open.
+    """
+
+    group: str | None
+    topic: str | None
+    type: int | None
     records: int
     bytes: int
     tombstones: int
+    live_records: int
+    live_bytes: int
 
 
-class _LiveRecord(NamedTuple):
-    """A group record that is the newest one of its key."""
+class Answer(NamedTuple):
+    """Which records of a group in one partition have an effect: committed offsets, pending commits, group records."""
 
-    number: int
-    bytes: int
-    segment: int
-    type: int
+    committed: bool
+    pending: bool
+    records: bool
 
 
-class _Key(NamedTuple):
-    """A decoded key of a record that is not an offset record.
-
-    `group` is None if the record has no group. `group_key` is None if the coordinator ignores the record type.
-    """
-
-    type: int
-    group: str | None
-    group_key: GroupKey | None
-    is_read: bool
+FindAnswer = Callable[[str], Answer]
+"""A function that returns the answer of a group id, after all logs are loaded."""
 
 
 @dataclass
-class OpenTransactionRow:
-    """An open transaction: its producer, the base offset and the time (ms) of its first batch, and its groups."""
+class FollowedLog:
+    """What was found out about one log.
 
-    producer_id: int
-    first_offset: int
-    since_ms: int
-    groups: list[str] = field(default_factory=list)
+    Attributes
+    ----------
+    disk_bytes
+        The size of all batches on disk.
+    first_timestamp, last_timestamp
+        The smallest and the largest timestamp of a record, in ms; None if no record has a timestamp.
+    segment_bytes, replaced_bytes
+        For each segment: the size of its batches on disk, and the bytes of replaced records (REPLACED_BYTES).
+    open_transactions
+        For each open transaction, in the order of the first offsets: the producer id, the first offset, the timestamp
+        of its first record in ms, and the ids of its groups.
+    writers
+        The Kafka versions that can have written the records.
+    """
 
+    disk_bytes: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+    segment_bytes: list[int]
+    replaced_bytes: list[int]
+    open_transactions: list[tuple[int, int, int, list[str]]]
+    writers: set[VersionRange]
+    _control_records: int
+    _control_bytes: int
+    _state: FoldState
+    _follower: RecordFollower
+    _group_ids: list[str]
+    _group_of_name: Array
+    _live: Array
+    """Shape (names, types, 2, 2): for each name and type, the records and bytes of committed and of pending offsets."""
 
-class RecordFollower:
-    """Follows the records of one log that are not offset records. Give it to a FoldState before the log is read."""
+    @classmethod
+    def finish(cls, log: Log, dialect: Dialect, state: FoldState, follower: RecordFollower) -> FollowedLog:
+        """Return what was found out about a log, after the compiled engine has folded it."""
+        live = _count_live(state)
+        groups, group_of_name = state.make_groups()
+        memory = memoryview(state.arena)
+        group_ids = [
+            decode_utf8(bytes(memory[start : start + size]))
+            for start, size in groups[:, layout.GROUP_START : layout.GROUP_SIZE + 1].tolist()
+        ]
+        counts = state.counts.tolist()
+        has_timestamp = counts[layout.FIRST_TIME] <= counts[layout.LATEST_TIME]
+        followed = cls(
+            counts[layout.DISK_BYTES],
+            counts[layout.FIRST_TIME] if has_timestamp else None,
+            counts[layout.LATEST_TIME] if has_timestamp else None,
+            state.segments[:, layout.SEGMENT_BYTES].tolist(),
+            state.segments[:, layout.REPLACED_BYTES].tolist(),
+            _list_open_transactions(log, dialect, state),
+            follower.writers,
+            counts[layout.CONTROL_RECORDS],
+            counts[layout.CONTROL_BYTES],
+            state,
+            follower,
+            group_ids,
+            group_of_name,
+            live,
+        )
+        state.release_fate_arrays()
+        return followed
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
-        self.writers: set[VersionRange] = set()
-        self.counts: dict[tuple[str | None, int], list[int]] = {}
-        """Records, bytes and tombstones, by group id and record type."""
-        self.newest: dict[str, NewestValues[_LiveRecord]] = {}
-        """The newest group records with a value, by group id."""
-        self._keys: dict[bytes, _Key] = {}
-        self._writers_of_version: dict[int, VersionRange] = {}
-        self._state: FoldState | None = None
+    def count_rows(self, by: str, find_answer: FindAnswer) -> Iterator[RowCount]:
+        """Yield the counts of all records of the log.
 
-    def follow(self, state: FoldState, data: Array, other_positions: Array) -> None:
-        """Follow records, as RecordFollower in state.py says.
-
-        Records that cannot be decoded are skipped: the engine will hand over their log.
+        `by` says which fields of the rows are needed: "group", "topic", "type" or "partition". The other fields can be
+        None, so that there are fewer rows.
         """
-        self._state = state
-        memory = memoryview(data)
-        segment = int(state.counts[layout.SEGMENT])
-        for position in other_positions.tolist():
-            try:
-                self._follow_record(memory, position, segment)
-            except BadBytes:
-                return
-        self._note_kinds(memory, state.kinds)
+        yield RowCount(None, None, None, self._control_records, self._control_bytes, 0, 0, 0)
+        yield from self._count_other_rows(find_answer)
+        yield from self._count_offset_rows(by, find_answer)
+        for name_bytes, totals in self._state.totals_of_dropped_names.items():
+            group, topic = _decode_name(name_bytes)
+            for record_type, row in enumerate(totals.reshape(_TYPE_COUNT, layout.TOTAL_COLUMNS).tolist()):
+                if row[layout.TOTAL_RECORDS]:
+                    yield RowCount(group, topic, record_type, *row, 0, 0)
 
-    def _note_kinds(self, memory: memoryview, kinds: Array) -> None:
-        """Add the writers of the new kinds of offset records. `memory` contains an example of each new kind."""
-        is_new = (kinds[:, layout.KIND_IS_SEEN] == 1) & (kinds[:, layout.KIND_KEY_SIZE] > 0)
-        for number in np.flatnonzero(is_new).tolist():
-            _, key_start, key_size, value_start, value_size = kinds[number].tolist()
-            kinds[number, layout.KIND_KEY_SIZE] = 0
-            key = bytes(memory[key_start : key_start + key_size])
-            value = None if value_size < 0 else bytes(memory[value_start : value_start + value_size])
-            try:
-                record = decode(key, value, self.dialect)
-            except BadBytes:
-                continue
-            self.writers.add(writers_of(record, is_transactional=bool(number & 1)))
+    def _count_other_rows(self, find_answer: FindAnswer) -> Iterator[RowCount]:
+        """Yield the counts of the records that are neither offset records nor control records."""
+        for (group, record_type), count in self._follower.counts.items():
+            yield RowCount(group, None, record_type, *count, 0, 0)
+        for group, newest in self._follower.newest.items():
+            if newest.records and find_answer(group).records:
+                for record in newest.records.values():
+                    yield RowCount(group, None, record.type, 0, 0, 0, 1, record.bytes)
 
-    def _follow_record(self, memory: memoryview, position: list[int], segment: int) -> None:
-        offset, key_start, key_size, value_start, value_size, number, size = position
-        key = self._decode_key(bytes(memory[key_start : key_start + key_size]))
-        is_tombstone = value_size < 0
-        count = self.counts.get((key.group, key.type))
-        if count is None:
-            count = [0, 0, 0]
-            self.counts[key.group, key.type] = count
-        count[0] += 1
-        count[1] += size
-        if not key.is_read:
-            self._note_fate(number, layout.IGNORED)
+    def _count_offset_rows(self, by: str, find_answer: FindAnswer) -> Iterator[RowCount]:
+        """Yield the counts of the offset records. In a row of several topics, the topic is None."""
+        answers = [find_answer(group) for group in self._group_ids]
+        is_live = np.array([(answer.committed, answer.pending) for answer in answers], np.int64).reshape(-1, 2)
+        live = (self._live * is_live[self._group_of_name][:, None, :, None]).sum(axis=2)
+        name_count = len(self._group_of_name)
+        totals = self._state.name_totals[:name_count].reshape(-1, _TYPE_COUNT, layout.TOTAL_COLUMNS)
+        columns = np.concatenate([totals, live], axis=2)
+        if by == "topic":
+            names = self._state.names[:name_count, layout.NAME_TEXT].tolist()
+            for text_reference, rows in zip(names, columns.tolist(), strict=True):
+                group, topic = _decode_name(self._state.read_text(text_reference))
+                for record_type, row in enumerate(rows):
+                    if any(row):
+                        yield RowCount(group, topic, record_type, *row)
             return
-        if is_tombstone:
-            count[2] += 1
-            self._note_fate(number, layout.TOMBSTONE)
-        self._note_writers(memory, position, key, is_tombstone)
-        if key.group is None or key.group_key is None:
-            return
-        newest = self.newest.get(key.group)
-        if newest is None:
-            newest = NewestValues(self._decide)
-            self.newest[key.group] = newest
-        self._current_segment = segment
-        if is_tombstone:
-            newest.delete(key.group_key, offset)
-        else:
-            newest.put(key.group_key, _LiveRecord(number, size, segment, key.type), offset)
+        group_columns = np.zeros((len(self._group_ids), *columns.shape[1:]), np.int64)
+        np.add.at(group_columns, self._group_of_name, columns)
+        for group, rows in zip(self._group_ids, group_columns.tolist(), strict=True):
+            for record_type, row in enumerate(rows):
+                if any(row):
+                    yield RowCount(group, None, record_type, *row)
 
-    def _decode_key(self, key_bytes: bytes) -> _Key:
-        key = self._keys.get(key_bytes)
-        if key is None:
-            record = decode(key_bytes, None, self.dialect)
-            is_group_key = isinstance(record.key, GroupMetadataKey | GroupIdKey)
-            is_read = not isinstance(record.key, UnknownContent)
-            key = _Key(record.type, find_group_id(record), GroupKey.of(record) if is_group_key else None, is_read)
-            if len(self._keys) >= MAX_CACHED_KEYS:
-                self._keys.clear()
-            self._keys[key_bytes] = key
-        return key
 
-    def _note_writers(self, memory: memoryview, position: list[int], key: _Key, is_tombstone: bool) -> None:
-        """Add the Kafka versions that can have written a record.
+def _count_live(state: FoldState) -> Array:
+    """Return the array `_live` of a FollowedLog."""
+    name_count = int(state.counts[layout.NAMES])
+    entry_count = int(state.counts[layout.ENTRIES])
+    live = np.zeros((name_count, _TYPE_COUNT, 2, 2), np.int64)
+    names = state.entries[:entry_count, layout.NAME_AND_PARTITION] >> layout.PARTITION_BITS
+    committed = np.flatnonzero(state.entries[:entry_count, layout.RECORD_OFFSET] >= 0)
+    _add_live(live, _COMMITTED, names[committed], state.key_records[committed])
+    pending_nodes = np.empty(int(state.counts[layout.NODES]), np.int64)
+    pending_count = list_pending_nodes(state.as_tables(), pending_nodes)
+    pending = pending_nodes[:pending_count]
+    _add_live(live, _PENDING, names[state.nodes[pending, layout.ENTRY]], state.node_records[pending])
+    return live
 
-        The fields of a classic group's value were all added together with a value version. So its value version alone
-        says which versions can have written it.
-        """
-        _, key_start, key_size, value_start, value_size, *_ = position
-        if is_tombstone:
-            version = -1 - key.type
-        elif key.type == CLASSIC_GROUP_TYPE:
-            version = int.from_bytes(memory[value_start : value_start + 2], "big")
-        else:
-            version = None
-        writers = None if version is None else self._writers_of_version.get(version)
-        if writers is None:
-            key_bytes = bytes(memory[key_start : key_start + key_size])
-            value = None if is_tombstone else bytes(memory[value_start : value_start + value_size])
-            writers = writers_of(decode(key_bytes, value, self.dialect))
-            if version is not None:
-                self._writers_of_version[version] = writers
-        self.writers.add(writers)
 
-    def _decide(self, record: _LiveRecord, fate: Fate, by: int, has_same_key: bool) -> None:
-        assert self._state is not None
-        if has_same_key:
-            later_segment = max(record.segment, self._current_segment)
-            self._state.segments[later_segment, layout.REPLACED_BYTES] += record.bytes
-        self._note_fate(record.number, FATE_NUMBERS[fate], by)
+def _add_live(live: Array, kind: int, names: Array, records: Array) -> None:
+    """Add records to the committed or pending ones in `live`. `names` are the numbers of the records' names."""
+    types = records[:, layout.RECORD_TYPE]
+    np.add.at(live, (names, types, kind, 0), 1)
+    np.add.at(live, (names, types, kind, 1), records[:, layout.RECORD_BYTES])
 
-    def _note_fate(self, number: int, fate: int, by: int = layout.NO_RECORD) -> None:
-        assert self._state is not None
-        if self._state.keeps_each_fate:
-            self._state.fates[number] = fate
-            self._state.by[number] = by
+
+def _list_open_transactions(log: Log, dialect: Dialect, state: FoldState) -> list[tuple[int, int, int, list[str]]]:
+    rows = state.list_open_transactions()
+    groups: dict[int, set[str]] = {producer_id: set() for producer_id in rows[:, layout.OPEN_PRODUCER].tolist()}
+    if len(rows):
+        batch_count = int(state.counts[layout.BATCHES])
+        for producer_id, key in set(OpenKeyReader(log, state.transactions, batch_count).read()):
+            group = find_group_id(decode(key, None, dialect))
+            if group is not None:
+                groups[producer_id].add(group)
+    return [
+        (producer_id, first_offset, since_ms, sorted(groups[producer_id]))
+        for producer_id, first_offset, since_ms, _ in rows.tolist()
+    ]
+
+
+def _decode_name(name_bytes: bytes) -> tuple[str, str]:
+    """Return the group id and the topic of a name."""
+    group_end = 2 + int.from_bytes(name_bytes[:2], "big")
+    return decode_utf8(name_bytes[2:group_end]), decode_utf8(name_bytes[group_end + 2 :])

@@ -18,6 +18,7 @@ from kafkagroups.kernels.layout import (
     ENDED,
     FREE,
     NEEDS_MORE_BYTES,
+    NO_SPACE,
     OK,
     OPEN,
     OPEN_FIRST_OFFSET,
@@ -90,8 +91,14 @@ def find_open_keys(
 
     `data` contains bytes of a segment that the compiled engine has loaded without an error, and `start` is where the
     kernel begins. `transactions` is the hash table of the transactions. `batches_left[0]` is how many batches may still
-    be read. `secret` is the secret of the process (secret.py). The statuses are those of `find_group_batches`
-    (group_batches.py). PAUSED: `keys` has no space for the records of the next batch.
+    be read. `secret` is the secret of the process (secret.py).
+
+    After these statuses, the caller must call the kernel again:
+
+    - NEEDS_MORE_BYTES: `data` ends before the end of the next batch.
+    - COMPRESSED: the next batch is compressed.
+    - PAUSED: `keys` is almost full.
+    - NO_SPACE: the caller must first make `keys` longer.
     """
     position = start
     end = len(data)
@@ -115,7 +122,7 @@ def find_open_keys(
             if is_open and load_int64(data, position) >= transactions[row, OPEN_FIRST_OFFSET]:
                 record_count = load_int32(data, position + RECORD_COUNT_POSITION)
                 if key_count + record_count > len(keys):
-                    return PAUSED, position, key_count
+                    return PAUSED if key_count else NO_SPACE, position, key_count
                 record_start = position + HEADER_SIZE
                 for _ in range(record_count):
                     record_start, _, key_start, key_size, _, _ = find_record_parts(data, record_start, batch_end)

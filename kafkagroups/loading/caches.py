@@ -107,7 +107,7 @@ class ClassicCache(Cache):
             all_offsets = self._offsets.setdefault(group_id, {})
             all_offsets.update(offsets)
             self._ids_with_new_offsets[group_id] = None
-            self.orphans[group_id] = OrphanParts(all_offsets, {})
+            self.orphans[group_id] = OrphanParts(all_offsets, {}, shard.partition)
             if group_id in self.groups:
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=all_offsets)
         for group_id, _ in shard.removed_offsets:
@@ -142,7 +142,7 @@ class NewCache(Cache):
             offsets = committed.get(group_id, {})
             loaded_group = shard.groups.get(group_id)
             if loaded_group is None:
-                self.orphans.setdefault(group_id, OrphanParts(offsets, pending.get(group_id, {})))
+                self.orphans.setdefault(group_id, OrphanParts(offsets, pending.get(group_id, {}), shard.partition))
                 continue
             if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
                 # A broker returns no offsets of a share group, even if offsets were committed for its id.

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.kernels import fold_log, read_group
+from kafkagroups.kernels import fold_log, read_group, second_reading
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -94,7 +94,7 @@ def commit(offset, group, partition=0):
 @pytest.mark.parametrize("attributes", [0, 1, 4])
 def test_a_log_of_many_pieces_and_producers(attributes, tmp_path, monkeypatch, count_compiled):
     """Batches that cross the pieces of a file, more producers than the hash table has room for, and two codecs."""
-    monkeypatch.setattr(read_group, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(second_reading, "PIECE_BYTES", 1000)
     monkeypatch.setattr(read_group, "FOUND_ROWS", 3)
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()

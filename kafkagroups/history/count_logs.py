@@ -1,0 +1,142 @@
+"""Loads logs and counts their records, with the engine that suits the size of the logs.
+
+The compiled engine counts while it folds a log (kernels/followed_log.py). If it cannot fold a log, the readable engine
+counts with an observer (observed_stats.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkagroups.anatomy.written_by import describe_writers
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.history.observed_stats import StatsObserver
+from kafkagroups.history.stats import OpenTransaction, PartitionStats, Stats, find_stop_base
+from kafkagroups.loading.engines import PYTHON, Engine, choose_engine_for
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import load_logs
+from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.dialects import Dialect
+
+if TYPE_CHECKING:
+    from kafkagroups.kernels.followed_log import Answer, FindAnswer, FollowedLog
+
+
+def count_logs(
+    logs: Sequence[Log],
+    dialect: Dialect,
+    by: str = "group",
+    *,
+    engine: str = "auto",
+    path: str = "",
+    partitions: int | None = None,
+    threads: int = 0,
+) -> Stats:
+    """Load logs and return their statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for.
+
+    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
+    count of the offsets topic, and `threads` the number of threads, as in `kafkagroups.load`.
+    """
+    counting = _Counting(by, is_compiled=choose_engine_for(engine, logs) is not PYTHON)
+    groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads)
+    stats = Stats(by, problems=groups.problems)
+    for log in logs:
+        stats.add(counting.finish(log, groups))
+    return stats
+
+
+class _Counting:
+    """The counting of several logs: an engine that counts while it folds, and what was counted in each log."""
+
+    def __init__(self, by: str, *, is_compiled: bool) -> None:
+        self.by = by
+        self.is_compiled = is_compiled
+        self.engine = Engine("compiled" if is_compiled else "python", self._fold, self._fold)
+        self._observers: dict[int, StatsObserver] = {}
+        self._followed: dict[int, FollowedLog] = {}
+        """What was counted by the readable and by the compiled engine. The keys are Python's `id` of the logs."""
+
+    def _fold(
+        self,
+        log: Log,
+        dialect: Dialect,
+        stop: Stop = NO_STOP,
+        base: Shard | None = None,
+        count_bytes: CountBytes = ignore_bytes,
+    ) -> Shard:
+        if self.is_compiled:
+            from kafkagroups.kernels.fold_log import follow_if_possible
+
+            result = follow_if_possible(log, dialect, stop, count_bytes)
+            if result is not None:
+                shard, self._followed[id(log)] = result
+                return shard
+        observer = StatsObserver(dialect, log, self.by)
+        self._observers[id(log)] = observer
+        return readable.fold(log, dialect, stop, base, count_bytes, observer)
+
+    def finish(self, log: Log, groups: Groups) -> Stats:
+        """Return the statistics of one log, after all logs were loaded."""
+        followed = self._followed.pop(id(log), None)
+        if followed is None:
+            return self._observers.pop(id(log)).finish(groups)
+        return _finish_followed(followed, log, groups, self.by)
+
+
+def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, by: str) -> Stats:
+    """Return the statistics of a log that the compiled engine has folded."""
+    loaded = groups.partitions[log.partition]
+    counts = PartitionStats(
+        batches=loaded.batches,
+        bytes=followed.disk_bytes,
+        records=loaded.records,
+        next_offset=loaded.next_offset,
+        first_timestamp_ms=followed.first_timestamp,
+        last_timestamp_ms=followed.last_timestamp,
+        written_by=describe_writers(followed.writers),
+        segments=len(log.segments),
+    )
+    counts.add_transactions([OpenTransaction(*transaction) for transaction in followed.open_transactions])
+    segment_bases = [base_offset_of(segment) for segment in log.segments]
+    stop_base = find_stop_base(segment_bases, counts.last_stable_offset)
+    for base, size, replaced_bytes in zip(segment_bases, followed.segment_bytes, followed.replaced_bytes, strict=True):
+        if base >= stop_base:
+            counts.uncleanable_bytes += size
+        else:
+            counts.freed_bytes += replaced_bytes
+    stats = Stats(by, {log.partition: counts})
+    for row in followed.count_rows(by, _create_find_answer(groups, log.partition)):
+        if not (row.records or row.bytes or row.live_records):
+            continue
+        name = log.partition if by == "partition" else getattr(row, by)
+        row_count = stats.find_row(name, log.partition)
+        row_count.records += row.records
+        row_count.bytes += row.bytes
+        for count in (counts, row_count):
+            count.live_records += row.live_records
+            count.live_bytes += row.live_bytes
+            count.tombstones += row.tombstones
+    return stats
+
+
+def _create_find_answer(groups: Groups, partition: int | None) -> FindAnswer:
+    """Return a function that says which records of a group in this partition have an effect."""
+    from kafkagroups.kernels.followed_log import Answer
+
+    known_groups = groups.groups.unbuilt()
+    orphans = groups.orphans.unbuilt()
+
+    def find_answer(group_id: str) -> Answer:
+        known = known_groups.get(group_id)
+        if known is not None:
+            is_answered = known.group.partition == partition
+            # A broker returns no offsets of a share group, even if offsets were committed for its id.
+            return Answer(is_answered and bool(known.offsets), is_answered, is_answered)
+        orphan = orphans.get(group_id)
+        return Answer(False, orphan is not None and orphan.partition == partition, False)
+
+    return find_answer

@@ -1,0 +1,152 @@
+"""The statistics of one log with the readable engine: an observer that counts each record (observer.py)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from kafkagroups.groups.observer import Fate
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.stats import Count, OpenTransaction, PartitionStats, Stats, divide, find_stop_base
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.versions import VersionRange
+
+
+class StatsObserver(Fates):
+    """Counts the records of one log. An entry is the RecordFate of one record.
+
+    `by` is one of ROW_KINDS (stats.py). To use this class, load the log with this observer. Then call `finish`. To save
+    memory, the observer keeps only the entries of records that may still be live.
+    """
+
+    def __init__(self, dialect: Dialect, log: Log, by: str) -> None:
+        super().__init__(dialect)
+        self.log = log
+        self.counts = PartitionStats(next_offset=log.start_offset)
+        self.stats = Stats(by, {log.partition: self.counts})
+        self._open: dict[int, OpenTransaction] = {}
+        """The open transactions by producer id. Their `groups` are filled at the end."""
+        self._open_groups: dict[int, set[str]] = {}
+        """The group ids of each open transaction, by producer id."""
+        self._writers: set[VersionRange] = set()
+        """The Kafka versions that can have written the records."""
+        self._segment_bytes: Counter[str] = Counter()
+        """The number of bytes in each segment file, in the order of the log."""
+        self._segment_bases: list[int] = []
+        """The base offsets of the segments, in the order of the log."""
+        self._replaced_bytes: Counter[int] = Counter()
+        """The number of bytes of the records that were replaced by a newer record of the same key.
+
+        The keys are the base offsets of the later one of the two records' segments.
+        """
+
+    def start_batch(self, partition: int | None, batch: Batch) -> None:
+        entries = self.add_batch(partition, batch)
+        self.counts.batches += 1
+        self.counts.bytes += batch.size
+        self.counts.records += record_count(batch)
+        self.counts.next_offset = batch.next_offset
+        self._count_segment(batch)
+        if not entries:
+            # The cleaner removed all records of the batch, or the records cannot be read.
+            self._find_row(None).bytes += batch.size
+            return
+        sizes = divide(batch.size, [entry.size for entry, _ in entries])
+        for (entry, record), size in zip(entries, sizes, strict=True):
+            if record is not None:
+                self._writers.add(writers_of(record, is_transactional=batch.is_transactional))
+            entry.size = size
+            row = self._find_row(entry)
+            row.records += 1
+            row.bytes += size
+            if entry.fate is Fate.TOMBSTONE:
+                row.tombstones += 1
+                self.counts.tombstones += 1
+            # The fate of a tombstone, a marker or an ignored record is already decided: the record is not live.
+            if entry.fate is not None:
+                self._drop(entry)
+            if entry.timestamp != NO_TIMESTAMP:
+                self.counts.include_timestamp(entry.timestamp)
+        self._follow_transaction(batch, [entry for entry, _ in entries])
+
+    def _count_segment(self, batch: Batch) -> None:
+        file = batch.file or ""
+        if file not in self._segment_bytes:
+            self._segment_bases.append(base_offset_of(file))
+        self._segment_bytes[file] += batch.size
+
+    def _drop(self, entry: RecordFate) -> None:
+        """Remove the entry of a record that can no longer be live."""
+        position = (entry.partition, entry.offset)
+        others = [other for other in self.records[position] if other is not entry]
+        if others:
+            self.records[position] = others
+        else:
+            del self.records[position]
+
+    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
+        if fate is Fate.WINS:
+            super().decide(entry, fate, by)
+            return
+        self._drop(entry)
+        if has_same_key:
+            later_base = max(base_offset_of(entry.file or ""), self._find_segment_base(by))
+            self._replaced_bytes[later_base] += entry.size
+
+    def _find_segment_base(self, offset: int) -> int:
+        """Return the base offset of the segment that contains `offset`."""
+        return self._segment_bases[max(bisect_right(self._segment_bases, offset) - 1, 0)]
+
+    def _find_row(self, entry: RecordFate | None) -> Count:
+        """Return the row that counts the record of this entry. If `entry` is None, the batch has no readable record."""
+        return self.stats.find_row(self._get_row_name(entry), self.log.partition)
+
+    def _get_row_name(self, entry: RecordFate | None) -> object:
+        if self.stats.by == "partition":
+            return self.log.partition
+        if entry is None:
+            return None
+        if self.stats.by == "topic":
+            return None if entry.key is None else entry.key.topic
+        return entry.group if self.stats.by == "group" else entry.type
+
+    def _follow_transaction(self, batch: Batch, entries: list[RecordFate]) -> None:
+        if batch.is_control:
+            if any(entry.fate is Fate.MARKER for entry in entries):
+                self._open.pop(batch.producer_id, None)
+                self._open_groups.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            new_transaction = OpenTransaction(batch.producer_id, batch.base_offset, batch.records[0].timestamp)
+            self._open.setdefault(batch.producer_id, new_transaction)
+            groups = self._open_groups.setdefault(batch.producer_id, set())
+            groups.update(entry.group for entry in entries if entry.group is not None)
+
+    def finish(self, groups: Groups) -> Stats:
+        """Return the statistics. `groups` is the result of the load of all logs."""
+        self.settle(groups.groups, groups.orphans, groups.failed)
+        for entry in self:
+            if entry.fate in (Fate.WINS, Fate.PENDING):
+                for count in (self.counts, self._find_row(entry)):
+                    count.live_records += 1
+                    count.live_bytes += entry.size
+        transactions = sorted(self._open.values(), key=lambda transaction: transaction.first_offset)
+        for transaction in transactions:
+            transaction.groups = sorted(self._open_groups[transaction.producer_id])
+        self.counts.add_transactions(transactions)
+        segment_bases = [base_offset_of(segment) for segment in self.log.segments]
+        self.counts.segments = len(segment_bases)
+        stop_base = find_stop_base(segment_bases, self.counts.last_stable_offset)
+        for file, size in self._segment_bytes.items():
+            if base_offset_of(file) >= stop_base:
+                self.counts.uncleanable_bytes += size
+        for base, size in self._replaced_bytes.items():
+            if base < stop_base:
+                self.counts.freed_bytes += size
+        self.counts.written_by = describe_writers(self._writers)
+        return self.stats

@@ -14,6 +14,7 @@ One log:
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
 - `explain` shows which records led to the result of `load`.
+- `timeline` shows the history of a group as events.
 - `diff` compares two results of `load`.
 - `stats` shows what makes a log large.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
@@ -25,7 +26,7 @@ One log:
 from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import compact, diff, explain, load, stats
+from kafkagroups.api import compact, diff, explain, load, stats, timeline
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -63,6 +64,7 @@ __all__ = [
     "open_log",
     "partition_for",
     "stats",
+    "timeline",
     "to_json",
     "value_version",
 ]

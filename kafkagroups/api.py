@@ -1,4 +1,4 @@
-"""The public functions `load`, `explain`, `diff`, `stats` and `compact`, and tables as Arrow record batches."""
+"""The public functions `load`, `explain`, `timeline`, `diff`, `stats` and `compact`, and tables as Arrow data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
 from kafkagroups.history.stats import Stats, check_row_kind
+from kafkagroups.history.timeline import Timeline, build_timeline
 from kafkagroups.loading.engines import choose_cleaner, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
@@ -167,6 +168,54 @@ def explain(
         partitions=partitions,
         stop=Stop(until, until_time),
     )
+
+
+def timeline(
+    path: str | Path,
+    group: str,
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    all: bool = False,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    engine: str = "auto",
+) -> Timeline:
+    """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
+
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, max_batch_bytes, engine
+        As in `load`.
+    group
+        The group's id.
+    all
+        Also return the commits that only move an offset forward, and the steps of members towards a new assignment.
+
+    Returns
+    -------
+    Timeline
+        `Timeline.events` are the events in the order of the log. `Timeline.to_json()` returns them as JSON, and
+        `Timeline.events_frame()` as a pandas DataFrame. If the log has no record of the group, there are no events.
+
+    Raises
+    ------
+    UsageError
+        As in `load`.
+
+    Notes
+    -----
+    The events come from the records of the group. The log cleaner removes records that newer records supersede. An
+    event "gap" says where records are missing, and which records of the group can be among them.
+
+    Examples
+    --------
+    >>> history = timeline("data/harbour/3.9.2", "billing", coordinator="classic")
+    >>> [event.what for event in history.events if event.event == "generation"][:2]
+    ['Generation 1 (range): billing-1 joined, 1 member.', 'Generation 2 (range): billing-2 joined, 2 members.']
+    """
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
+    return build_timeline(logs, dialect, group, engine=engine, path=str(path), partitions=partitions, shows_all=all)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:

@@ -32,6 +32,7 @@ FAMILIES = {
         "runs/*/*answers.json",
         "runs/*/*dump.txt",
         "runs/*/records.jsonl",
+        "runs/*/actions.jsonl",
         "runs/*/console.jsonl",
         "runs/*/formatter-*.txt",
         "runs/*/*/__consumer_offsets-*/*.log",

@@ -33,11 +33,12 @@ from kafkagroups.cli import (
     replay,
     stats,
     synth,
+    timeline,
 )
 from kafkagroups.cli.output import print_error_line
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, pull, synth, replay, doctor)
+COMMANDS = (decode, encode, partition, dump, load, explain, timeline, diff, stats, compact, pull, synth, replay, doctor)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -20,7 +20,6 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.record_fate import RecordFate, history_json
 from kafkagroups.loading.engines import ENGINES
-from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
@@ -32,8 +31,6 @@ examples:
   kafkagroups explain LOG --group billing --topic orders --partition 0
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
-DEFAULT_PARTITIONS = 50
-"""The default partition count of the offsets topic."""
 LAST_RECORD_COUNT = 20
 """How many of the last records the text output shows of a long history (more than twice this number of records).
 
@@ -118,10 +115,7 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
     subject = f"{args.topic}-{args.partition} of {explanation.group}" if args.topic else explanation.group
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
     if not explanation.history:
-        partition = partition_for(explanation.group, args.partitions or DEFAULT_PARTITIONS)
-        location = f"group {explanation.group} is stored in partition {partition}"
-        condition = "" if args.partitions else f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)"
-        print_line(f"No record of {subject} in {path}; {location}{condition}.")
+        print_line(options.describe_unknown_group(subject, explanation.group, path, args.partitions))
         if explanation.error is not None:
             print_line(f"{broker} fails to load {explanation.error}.")
         return

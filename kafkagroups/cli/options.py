@@ -14,11 +14,14 @@ from kafkagroups.bounded_lines import read_lines
 from kafkagroups.cli.output import print_error_line, print_line
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import parse_release
 from kafkagroups.whole_numbers import parse_whole_number
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
+DEFAULT_PARTITIONS = 50
+"""The default partition count of the offsets topic."""
 UNTIL_HELP = "read whole batches, and only those whose base offset is below N; the log must have one partition"
 
 
@@ -143,6 +146,17 @@ def error_lines(error: UsageError | InvalidRecord) -> list[str]:
 def print_error(message: object) -> None:
     """Print a message on stderr in one line."""
     print_error_line(f"kafkagroups: {message}")
+
+
+def describe_unknown_group(subject: str, group: str, path: str, partitions: int | None) -> str:
+    """Return a sentence: the log at `path` has no record of the subject, and which partition stores the group.
+
+    `subject` is the group or one of its offsets. `partitions` is the value of --partitions.
+    """
+    partition = partition_for(group, partitions or DEFAULT_PARTITIONS)
+    location = f"group {group} is stored in partition {partition}"
+    condition = "" if partitions else f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)"
+    return f"No record of {subject} in {path}; {location}{condition}."
 
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:

@@ -1,12 +1,12 @@
-"""Groups as pandas DataFrames: a frame of committed offsets, and a frame of members.
+"""Groups as pandas DataFrames: frames of committed offsets, of members, and of the events in a group's history.
 
 pandas is imported only when one of these functions is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.tables.group_json import description_json, subscribed_and_assigned
@@ -28,6 +28,24 @@ MEMBER_COLUMNS = (
     "subscribed_topics",
     "assigned_partitions",
 )
+
+EVENT_COLUMNS = (
+    "partition",
+    "offset",
+    "timestamp_ms",
+    "event",
+    "generation",
+    "members_joined",
+    "members_left",
+    "leader",
+    "protocol",
+    "topic_partition",
+    "from",
+    "to",
+    "producer_id",
+    "what",
+)
+_NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
 
 
 def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
@@ -65,3 +83,14 @@ def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
             row["assigned_partitions"] = partitions
             rows.append(row)
     return pd.DataFrame(rows, columns=MEMBER_COLUMNS)
+
+
+def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a frame with a row for each event of a timeline (history/event.py), in the same order.
+
+    A missing number is NA. So the numbers stay exact: without NA, pandas would turn them into floats.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(list(events), columns=EVENT_COLUMNS)
+    return frame.astype(dict.fromkeys(_NULLABLE_EVENT_COLUMNS, "Int64"))

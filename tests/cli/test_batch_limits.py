@@ -84,6 +84,7 @@ COMMANDS = [
     ("dump", "--format", "dump-log"),
     ("dump", "--format", "formatter"),
     ("explain", "--group", "g"),
+    ("timeline", "--group", "g"),
     ("stats",),
     ("diff", "--coordinators"),
 ]
@@ -150,6 +151,7 @@ def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     assert "more than 1000 bytes" in loaded.damage.reason and "--max-batch-bytes" in loaded.damage.reason
     assert kg.load(folder, until=1, **limit).problems == [], "the limit does not apply to batches that are not read"
     assert len(kg.explain(folder, "g", **limit).history) == 1
+    assert len(kg.timeline(folder, "g", all=True, **limit).events) == 1
     assert kg.stats(folder, **limit).partitions[0].records == 1
     assert kg.compact(folder, tmp_path / "out", **limit).before.records == 1
     assert take_snapshot(folder, **limit).next_offsets == {0: 1}

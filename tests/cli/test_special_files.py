@@ -27,6 +27,7 @@ READING_COMMANDS = (
     ("dump", "--format", "dump-log"),
     ("dump", "--format", "formatter"),
     ("explain", "--group", "billing"),
+    ("timeline", "--group", "billing"),
     ("stats",),
     ("diff", "--coordinators"),
     ("compact", "--out", "OUT"),

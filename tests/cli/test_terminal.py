@@ -88,6 +88,8 @@ def test_every_control_and_format_character_is_escaped():
         ["explain", "--group", STORED],
         ["explain", "--group", STORED, "--topic", STORED, "--partition", "0"],
         ["explain", "--group", "nobody" + HOSTILE],
+        ["timeline", "--group", STORED, "--all"],
+        ["timeline", "--group", "nobody" + HOSTILE],
         ["stats"],
         ["stats", "--by", "topic"],
         ["diff", "--since", "1"],

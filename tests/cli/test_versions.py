@@ -19,6 +19,7 @@ def test_every_command_refuses_a_version_that_does_not_exist(run):
         ["load", DATA],
         ["stats", DATA],
         ["explain", DATA, "--group", "billing"],
+        ["timeline", DATA, "--group", "billing"],
         ["diff", DATA, DATA],
         ["dump", DATA],
         ["dump", "--format", "dump-log", DATA],
@@ -74,6 +75,7 @@ def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nea
     [
         ("load", LOG),
         ("explain", LOG, "--group", "billing"),
+        ("timeline", LOG, "--group", "billing"),
         ("stats", LOG),
         ("diff", LOG, LOG),
         ("dump", LOG),

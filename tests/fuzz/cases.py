@@ -186,6 +186,12 @@ def _explain(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) 
     case.equal.append((case.add(*arguments, "python"), case.add(*arguments, "compiled")))
 
 
+def _timeline(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
+    group = rnd.choice((*_group_names(log), "g", odd_text(rnd)))
+    arguments = ("timeline", log, *rules, f"--group={group}", *rnd.choice((("--json",), ("--all",), ())), "--engine")
+    case.equal.append((case.add(*arguments, "python"), case.add(*arguments, "compiled")))
+
+
 def _stats(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     by = rnd.choice(("group", "topic", "type", "partition"))
     case.add("stats", log, *rules, "--by", by, *rnd.choice((("--json",), ("--top", "3"), ())))
@@ -223,6 +229,7 @@ READING_COMMANDS = [
     _dump,
     _dump_as_tool,
     _explain,
+    _timeline,
     _stats,
     _diff,
     _compact,
@@ -428,7 +435,12 @@ def arguments_case(rnd: random.Random, case: Case) -> None:
     case.add("decode", odd_text(rnd).replace("\0", ""))
 
 
-NEEDED_OPTIONS = {"compact": ("--out", "out"), "explain": ("--group", "a"), "diff": ("--coordinators",)}
+NEEDED_OPTIONS = {
+    "compact": ("--out", "out"),
+    "explain": ("--group", "a"),
+    "timeline": ("--group", "a"),
+    "diff": ("--coordinators",),
+}
 """Options without which a command does not run."""
 PATHS_OF_COMMAND = {"partition": ("g",), "decode": (), "encode": ()}
 """The arguments before the options, for the commands that read no log."""
@@ -436,6 +448,7 @@ OPTIONS = [
     *(("load", name) for name in ("--kafka", "--partitions", "--until", "--until-time", "--to", "--snapshot")),
     *(("dump", name) for name in ("--kafka", "--from", "--until", "--until-time", "--group", "--type")),
     *(("explain", name) for name in ("--kafka", "--topic", "--partition", "--until", "--until-time", "--partitions")),
+    *(("timeline", name) for name in ("--kafka", "--partitions", "--max-batch-bytes")),
     *(("diff", name) for name in ("--since", "--since-time", "--until", "--kafka", "--max-batch-bytes")),
     *(("stats", name) for name in ("--top", "--kafka", "--partitions", "--max-batch-bytes")),
     *(("compact", name) for name in ("--now-ms", "--delete-retention-ms", "--first-dirty", "--first-uncleanable")),

@@ -67,6 +67,7 @@ def test_a_coordinator_that_the_version_does_not_have_is_refused(coordinator, ka
         lambda: kg.load(DATA, coordinator, kafka),
         lambda: kg.stats(DATA, coordinator=coordinator, kafka=kafka),
         lambda: kg.explain(DATA, "billing", coordinator=coordinator, kafka=kafka),
+        lambda: kg.timeline(DATA, "billing", coordinator=coordinator, kafka=kafka),
     ):
         with pytest.raises(kg.UsageError, match=f"{kafka}"):
             call()

@@ -1,0 +1,128 @@
+"""The command `timeline`: the history of a group as events, one event a line.
+
+The text output is at least TEXT_WIDTH characters wide, and as wide as the terminal. A longer sentence is cut: --json
+has the whole sentence. Of a commit that goes back, the text shows only the rewind. Without --all, the text also leaves
+out transactions that only move an offset forward.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+
+from kafkagroups.api import timeline
+from kafkagroups.cli import options
+from kafkagroups.cli.output import escape, print_line
+from kafkagroups.cli.progress import spinner
+from kafkagroups.errors import UsageError
+from kafkagroups.history.event import Event, count_of
+from kafkagroups.history.timeline import Timeline
+from kafkagroups.loading.engines import ENGINES
+
+NAME = "timeline"
+HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"
+EXAMPLES = """\
+examples:
+  kafkagroups timeline data/harbour/3.9.2 --group billing --coordinator classic
+  kafkagroups timeline data/harbour/cleaning/after-clean --group dashboard
+  kafkagroups timeline LOG --group billing --all --json"""
+
+TEXT_WIDTH = 80
+"""The width of a line in a file, a pipe or a narrow terminal, in characters."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_paths(parser)
+    parser.add_argument("--group", metavar="G", required=True, help="the group id")
+    options.add_coordinator(parser)
+    options.add_partitions(parser)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="also show the commits that only move an offset forward, and each step of a member to a new assignment",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
+    )
+    options.add_max_batch_bytes(parser)
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help='one JSON object for each event; if there are several PATHs, each object also has a "path"',
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    dialect = options.choose_dialect(args.coordinator, args.kafka)
+    status = 0
+    for path in args.paths:
+        try:
+            with spinner(path):
+                history = timeline(
+                    path,
+                    args.group,
+                    coordinator=dialect.coordinator,
+                    kafka=dialect.kafka,
+                    partitions=args.partitions,
+                    all=args.all,
+                    max_batch_bytes=args.max_batch_bytes,
+                    engine=args.engine,
+                )
+        except UsageError as error:
+            options.print_error(error)
+            status = 2
+            continue
+        if args.json:
+            extra = {"path": path} if len(args.paths) > 1 else {}
+            for row in history.to_json():
+                print(json.dumps(extra | row))
+            sys.stdout.flush()
+        else:
+            _print_text(path, history, args)
+        for line in history.problems:
+            options.print_error(line)
+        status = max(status, int(bool(history.problems)))
+    return status
+
+
+def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
+    if not history.events:
+        print_line(options.describe_unknown_group(args.group, args.group, path, args.partitions))
+        return
+    shown = _select_events(history.events, shows_all=args.all)
+    positions = [_format_position(event) for event in shown]
+    position_width = max(len(position) for position in positions)
+    width = max(TEXT_WIDTH, shutil.get_terminal_size((TEXT_WIDTH, 0)).columns if sys.stdout.isatty() else 0)
+    for event, position in zip(shown, positions, strict=True):
+        # A gap has no time.
+        time = "" if event.timestamp_ms is None else f"{options.format_time(event.timestamp_ms):19} "
+        start = "gap: " if event.event == "gap" else f"{time}{position:>{position_width}} "
+        print_line(_cut(start + escape(event.what), width))
+    forward_count = history.left_out + sum(event.is_routine for event in history.events)
+    if not args.all and forward_count:
+        print_line(f"Not shown: {count_of(forward_count, 'event')} that only moved forward. --all shows them.")
+
+
+def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
+    """Return the events that the text shows. A rewind replaces the commit right before it."""
+    selected: list[Event] = []
+    for event in events:
+        if event.event == "rewind" and selected and selected[-1].event == "commit":
+            selected.pop()
+        if shows_all or not event.is_routine:
+            selected.append(event)
+    return selected
+
+
+def _format_position(event: Event) -> str:
+    """Return the partition and the offset of an event, for example 9:43."""
+    return f"{event.offset}" if event.partition is None else f"{event.partition}:{event.offset}"
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -1,0 +1,221 @@
+"""The events of a group's own records: generations, epochs, members, and the deletion of the group.
+
+A classic group has one record (type 2) for each generation. A consumer, share or streams group has many records. One
+request of a member writes several of them, so one event stands for the records of one request (group_requests.py).
+
+A group of one type can become a group of another type. Then the tombstone of the old group and the first record of the
+new group are in one batch, and the tombstone does not delete the group.
+Source: GroupCoordinatorRecordHelpers.java, StreamsCoordinatorRecordHelpers.java and GroupMetadataManager.java (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.history.event import Event, count_of, list_names, time_or_none
+from kafkagroups.history.group_log import GroupRecord
+from kafkagroups.history.group_requests import (
+    CLASSIC_GROUP,
+    EPOCHS,
+    Change,
+    Member,
+    converts,
+    find_replaced_instances,
+    read_member,
+    read_request,
+    split_requests,
+)
+from kafkagroups.records.group_metadata import GroupMetadataValue
+
+
+@dataclass
+class GroupState:
+    """The group after some records of the log.
+
+    `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
+    the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
+    """
+
+    type: str | None = None
+    generation: int | None = None
+    protocol_type: str = ""
+    members: dict[str, Member] = field(default_factory=dict)
+    empty_since_ms: int | None = None
+
+
+class GroupEvents:
+    """The events of the group's own records in one partition. `state` is the group after the newest record."""
+
+    def __init__(self, partition: int | None) -> None:
+        self.partition = partition
+        self.state = GroupState()
+        self._old_type: str | None = None
+        """The type of the group before the conversion in the current batch."""
+
+    def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
+        """Yield the events of consecutive group records in one batch."""
+        requests = list(split_requests(records))
+        for request, following in zip(requests, [*requests[1:], None], strict=True):
+            last = request[-1]
+            if last.record.value is None and last.record.type in (CLASSIC_GROUP, *EPOCHS):
+                if following is not None and converts(last, following):
+                    self._old_type = self.state.type or "classic"
+                else:
+                    yield self._delete(last)
+            elif last.record.type == CLASSIC_GROUP:
+                yield self._apply_generation(last, cast(GroupMetadataValue, last.record.value))
+            else:
+                yield from self._apply_request(request)
+
+    def _delete(self, record: GroupRecord) -> Event:
+        members_left = tuple(self.state.members)
+        generation = self.state.generation
+        self.state = GroupState()
+        return self._event(record, "deleted", "The group was deleted.", generation, members_left=members_left)
+
+    def _apply_generation(self, record: GroupRecord, value: GroupMetadataValue) -> Event:
+        old = self.state
+        members = {member.member_id: read_member(member, value.protocol_type) for member in value.members}
+        joined = tuple(member_id for member_id in members if member_id not in old.members)
+        left = tuple(member_id for member_id in old.members if member_id not in members)
+        empty_since_ms = None
+        if not members:
+            has_time = value.current_state_timestamp != -1
+            empty_since_ms = value.current_state_timestamp if has_time else None
+        self.state = GroupState("classic", value.generation, value.protocol_type, members, empty_since_ms)
+        # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
+        is_empty = not members and value.generation > 0
+        what = self._describe_generation(old, value, joined, left)
+        self._old_type = None
+        name = "empty" if is_empty else "generation"
+        return self._event(record, name, what, value.generation, joined, left, value.leader, value.protocol)
+
+    def _describe_generation(
+        self, old: GroupState, value: GroupMetadataValue, joined: tuple[str, ...], left: tuple[str, ...]
+    ) -> str:
+        generation = value.generation
+        if self._old_type is not None:
+            return f"Generation {generation}: now a classic group, {self._describe_members(old, joined, left)}."
+        if not value.members:
+            if generation == 0:
+                return "Generation 0: the group was created, a member joins."
+            return f"Generation {generation}: no member is left."
+        if old.type == "classic" and old.generation == generation:
+            return self._describe_same_generation(old, generation, joined, left)
+        protocol = f" ({value.protocol})" if value.protocol else ""
+        text = f"Generation {generation}{protocol}: {self._describe_members(old, joined, left)}"
+        if old.type == "classic" and old.generation is not None and generation > old.generation + 1:
+            # The cleaner keeps the newest record of a key. So between two records of the group, none was removed.
+            text += f"; no generation between {old.generation} and {generation} was written"
+        return f"{text}."
+
+    def _describe_same_generation(
+        self, old: GroupState, generation: int, joined: tuple[str, ...], left: tuple[str, ...]
+    ) -> str:
+        replaced = find_replaced_instances([self.state.members[m] for m in joined], [old.members[m] for m in left])
+        if replaced:
+            return f"Generation {generation}: static member {list_names(replaced)} has a new id."
+        return f"Generation {generation} was written again: {self._describe_members(old, joined, left)}."
+
+    def _describe_members(self, old: GroupState, joined: tuple[str, ...], left: tuple[str, ...]) -> str:
+        """Return who joined, who left, and how many members the group has now."""
+        parts = []
+        if joined:
+            parts.append(f"{list_names([self.state.members[member_id].name for member_id in joined])} joined")
+        if left:
+            parts.append(f"{list_names([old.members[member_id].name for member_id in left])} left")
+        parts.append(count_of(len(self.state.members), "member"))
+        return ", ".join(parts)
+
+    def _apply_request(self, request: list[GroupRecord]) -> Iterator[Event]:
+        """Yield the events of the records that one request of a consumer, share or streams group wrote."""
+        group_type = GROUP_TYPE_BY_RECORD_TYPE[request[0].record.type]
+        if self.state.type != group_type:
+            kept_members = self.state.members if self._old_type is not None else {}
+            self.state = GroupState(group_type, None, group_type, dict(kept_members))
+        old_members = dict(self.state.members)
+        change = read_request(request)
+        if change.epoch is not None:
+            self.state.generation = change.epoch
+        for member_id, member in change.members.items():
+            if member is None:
+                self.state.members.pop(member_id, None)
+            else:
+                self.state.members[member_id] = member
+        joined = tuple(m for m, member in change.members.items() if member is not None and m not in old_members)
+        left = tuple(member_id for member_id, member in change.members.items() if member is None)
+        what = self._describe_request(change, old_members, joined, left)
+        is_routine = not (change.members or change.away or change.targets or change.has_group_record)
+        generation = self.state.generation
+        yield self._event(change.first, "epoch", what, generation, joined, left, is_routine=is_routine)
+        if left and not self.state.members:
+            yield self._event(change.first, "empty", "No member is left.", generation)
+
+    def _describe_request(
+        self, change: Change, old_members: dict[str, Member], joined: tuple[str, ...], left: tuple[str, ...]
+    ) -> str:
+        known = old_members | self.state.members
+
+        def names(member_ids: list[str] | tuple[str, ...]) -> str:
+            return list_names([known[member_id].name if member_id in known else member_id for member_id in member_ids])
+
+        changed = [m for m, member in change.members.items() if member is not None and m in old_members]
+        replaced = find_replaced_instances(
+            [self.state.members[m] for m in joined], [known[m] for m in left if m in known]
+        )
+        parts = []
+        if self._old_type is not None:
+            parts.append(f"now a {self.state.type} group")
+            self._old_type = None
+            changed = []
+        if replaced:
+            parts.append(f"static member {list_names(replaced)} has a new id")
+        elif joined:
+            parts.append(f"{names(joined)} joined")
+        if left and not replaced:
+            parts.append(f"{names(left)} left")
+        if changed:
+            parts.append(f"new member data of {names(changed)}")
+        if change.away:
+            parts.append(f"static member {names(change.away)} left for a while")
+        if change.topology_epoch is not None:
+            parts.append(f"topology {change.topology_epoch}")
+        if change.targets:
+            parts.append(f"new targets for {count_of(change.targets, 'member')}")
+        elif change.target_epoch is not None:
+            parts.append(f"assignment epoch {change.target_epoch}")
+        if not parts:
+            parts = [f"{names([member_id])} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
+        epoch = "unknown" if self.state.generation is None else self.state.generation
+        text = f"Epoch {epoch}: {', '.join(parts)}" if parts else f"Epoch {epoch}"
+        return f"{text}."
+
+    def _event(
+        self,
+        record: GroupRecord,
+        name: str,
+        what: str,
+        generation: int | None,
+        members_joined: tuple[str, ...] = (),
+        members_left: tuple[str, ...] = (),
+        leader: str | None = None,
+        protocol: str | None = None,
+        *,
+        is_routine: bool = False,
+    ) -> Event:
+        return Event(
+            self.partition,
+            record.offset,
+            time_or_none(record.timestamp),
+            name,
+            what,
+            generation,
+            members_joined,
+            members_left,
+            leader,
+            protocol,
+            is_routine=is_routine,
+        )

@@ -1,0 +1,299 @@
+"""The events of a group's offsets: commits, rewinds, transactions, and deletions.
+
+The committed and the pending offsets follow the rules of the coordinator (groups/offsets.py). A commit in a transaction
+takes effect at the marker, and only if no later record has committed the topic partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from kafkagroups.groups.log_records import get_topic_partition
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.event import Event, describe_duration, time_or_none
+from kafkagroups.history.group_events import GroupState
+from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.history.offset_expiry import Expiry, find_retention_begin, get_expire_time, judge_expiry
+from kafkagroups.log.batch import NO_TIMESTAMP
+from kafkagroups.records.dialects import Dialect
+
+
+class Commit(NamedTuple):
+    """A committed offset. `hole_count` is how many holes of the log are before the commit took effect."""
+
+    group_record: GroupRecord
+    offset: int
+    hole_count: int
+
+
+@dataclass
+class Pending:
+    """A commit in an open transaction. `deleted_by` is the offset of the tombstone that deleted the pending commit."""
+
+    group_record: GroupRecord
+    offset: int
+    deleted_by: int | None = None
+
+
+class OffsetEvents:
+    """The events of a group's offsets in one partition.
+
+    `committed` are the committed offsets, and `pending` the pending ones by producer id. `hole_count` is how many holes
+    of the log have been passed. The caller counts them.
+    """
+
+    def __init__(self, partition: int | None, dialect: Dialect) -> None:
+        self.partition = partition
+        self.is_classic = dialect.coordinator == "classic"
+        self.committed: dict[TopicPartition, Commit] = {}
+        self.pending: dict[int, dict[TopicPartition, Pending]] = {}
+        self.hole_count = 0
+        self._deleted: set[TopicPartition] = set()
+        """The topic partitions whose newest offset was deleted."""
+
+    def commit(self, record: GroupRecord, group: GroupState) -> Iterator[Event]:
+        """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
+        key = get_topic_partition(record.record)
+        offset: int = cast(Any, record.record.value).offset
+        if record.is_pending:
+            assert record.producer_id is not None
+            self.pending.setdefault(record.producer_id, {})[key] = Pending(record, offset)
+            return
+        old = self.committed.get(key)
+        what = f"{self._describe_commit(key, old, offset)}."
+        is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count
+        self._store(key, record, offset)
+        time_ms = _get_time(record)
+        from_offset = None if old is None else old.offset
+        at = _Position(record.offset, time_ms)
+        yield self._event(at, "commit", what, group, key, from_offset, offset, is_routine=is_routine)
+        yield from self._find_rewind(at, group, key, from_offset, offset)
+
+    def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
+        """Return the beginning of a sentence about an offset that is committed now."""
+        if old is None and key in self._deleted:
+            return f"{key}: {offset}, the first commit after a deletion"
+        if old is None:
+            return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
+        if offset == old.offset:
+            return f"{key}: {offset} again"
+        return f"{key}: {old.offset} -> {offset}"
+
+    def _store(self, key: TopicPartition, record: GroupRecord, offset: int) -> None:
+        self.committed[key] = Commit(record, offset, self.hole_count)
+        self._deleted.discard(key)
+
+    def _find_rewind(
+        self, at: _Position, group: GroupState, key: TopicPartition, from_offset: int | None, to_offset: int
+    ) -> Iterator[Event]:
+        if from_offset is None or to_offset >= from_offset:
+            return
+        origin = "no member is known"
+        if group.type is not None:
+            origin = "set by a member" if group.members else "the group had no member"
+        what = f"{key}: {from_offset} -> {to_offset}, back by {from_offset - to_offset}; {origin}."
+        yield self._event(at, "rewind", what, group, key, from_offset, to_offset)
+
+    def end_transaction(self, marker: Marker, group: GroupState) -> Iterator[Event]:
+        """Yield the events of a marker: one for each topic partition of the transaction, and the rewinds."""
+        for key, pending in self.pending.pop(marker.producer_id, {}).items():
+            old = self.committed.get(key)
+            from_offset = None if old is None else old.offset
+            at = _Position(marker.offset, time_or_none(marker.timestamp))
+            if not marker.commits:
+                what = f"{key}: {pending.offset} of producer {marker.producer_id} was aborted."
+                yield self._transaction_event(at, "aborted", what, group, key, from_offset, pending.offset, marker)
+            elif pending.deleted_by is not None:
+                what = f"{key}: no change, because the pending {pending.offset} was deleted before."
+                yield self._transaction_event(at, "committed", what, group, key, from_offset, from_offset, marker)
+            elif old is not None and not self._is_newer(pending.group_record, old.group_record):
+                what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
+                yield self._transaction_event(at, "committed", what, group, key, from_offset, from_offset, marker)
+            else:
+                what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}."
+                is_routine = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
+                self._store(key, pending.group_record, pending.offset)
+                yield self._transaction_event(
+                    at, "committed", what, group, key, from_offset, pending.offset, marker, is_routine=is_routine
+                )
+                yield from self._find_rewind(at, group, key, from_offset, pending.offset)
+
+    def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
+        if self.is_classic:
+            return record.first_offset > other.first_offset
+        return record.offset > other.offset
+
+    def find_open_transactions(self) -> Iterator[tuple[GroupRecord, Event]]:
+        """Yield an event for each pending commit at the end of the log, with the record of the commit."""
+        for producer_id, commits in self.pending.items():
+            for key, pending in commits.items():
+                record = pending.group_record
+                what = f"{key}: {pending.offset} is pending in producer {producer_id}'s transaction."
+                if pending.deleted_by is not None:
+                    what = f"{key}: {pending.offset} was deleted, but producer {producer_id}'s transaction is open."
+                at = _Position(record.offset, _get_time(record))
+                yield (
+                    record,
+                    Event(
+                        self.partition,
+                        at.offset,
+                        at.timestamp_ms,
+                        "transaction_open",
+                        what,
+                        topic_partition=key,
+                        to_offset=pending.offset,
+                        producer_id=producer_id,
+                    ),
+                )
+
+    def delete(self, tombstones: list[GroupRecord], group: GroupState, *, deletes_group: bool) -> Iterator[Event]:
+        """Yield the events of the offset tombstones in one batch.
+
+        `deletes_group` says whether a tombstone of the group follows in the same batch. Then the deletion of the group
+        is the only event of offsets that did not expire.
+        """
+        deleted_keys = {get_topic_partition(tombstone.record) for tombstone in tombstones}
+        kept = {key: commit.group_record for key, commit in self.committed.items() if key not in deleted_keys}
+        protected = {key for commits in self.pending.values() for key in commits}
+        for tombstone in tombstones:
+            key = get_topic_partition(tombstone.record)
+            pending = self._delete_pending(key, tombstone)
+            deletes_committed = not (self.is_classic and tombstone.is_pending)
+            old = self.committed.pop(key, None) if deletes_committed else None
+            at = _Position(tombstone.offset, time_or_none(tombstone.timestamp))
+            if old is None:
+                if not deletes_group:
+                    what = self._describe_unknown(key, pending, tombstone)
+                    yield self._event(at, "offset_deleted", what, group, key, None, None)
+                continue
+            self._deleted.add(key)
+            expiry = judge_expiry(key, old.group_record, tombstone, group, kept, protected)
+            if expiry is not Expiry.IMPOSSIBLE:
+                what = f"{key}: {old.offset} {_describe_expiry(key, old.group_record, tombstone, group, expiry)}"
+                yield self._event(at, "expired", what, group, key, old.offset, None)
+            elif not deletes_group:
+                what = f"{key}: {old.offset} deleted, {self._describe_deletion(key, group, kept)}."
+                yield self._event(at, "offset_deleted", what, group, key, old.offset, None)
+
+    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Pending | None:
+        """Delete the pending commits that a tombstone deletes. Return the last of them."""
+        deleted = None
+        for producer_id, commits in self.pending.items():
+            is_deleted = tombstone.is_pending and producer_id == tombstone.producer_id if self.is_classic else True
+            if is_deleted and key in commits and commits[key].deleted_by is None:
+                deleted = commits[key]
+                deleted.deleted_by = tombstone.offset
+        return deleted
+
+    def _describe_unknown(self, key: TopicPartition, pending: Pending | None, tombstone: GroupRecord) -> str:
+        if pending is not None:
+            return f"{key}: the pending {pending.offset} was deleted."
+        if tombstone.is_pending:
+            return f"{key}: a tombstone in a transaction, which deletes no committed offset."
+        if self.hole_count:
+            return f"{key}: an offset was deleted, whose commit is not in the log."
+        return f"{key}: a tombstone without a commit in the log."
+
+    def _describe_deletion(
+        self, key: TopicPartition, group: GroupState, kept: dict[TopicPartition, GroupRecord]
+    ) -> str:
+        """Return which requests can have deleted an offset that did not expire."""
+        causes = [] if _subscribes(group, key) else ["by request"]
+        if not any(other.topic == key.topic for other in kept):
+            causes.append("with the topic")
+        if self.is_classic and group.type is None and not kept:
+            causes.append("with the group")
+        return " or ".join(causes) or "for an unknown reason"
+
+    def has_offsets(self) -> bool:
+        """Return whether the group has a committed or a pending offset."""
+        is_pending = any(p.deleted_by is None for commits in self.pending.values() for p in commits.values())
+        return bool(self.committed) or is_pending
+
+    def _transaction_event(
+        self,
+        at: _Position,
+        end: str,
+        what: str,
+        group: GroupState,
+        key: TopicPartition,
+        from_offset: int | None,
+        to_offset: int | None,
+        marker: Marker,
+        *,
+        is_routine: bool = False,
+    ) -> Event:
+        return self._event(
+            at,
+            f"transaction_{end}",
+            what,
+            group,
+            key,
+            from_offset,
+            to_offset,
+            producer_id=marker.producer_id,
+            is_routine=is_routine,
+        )
+
+    def _event(
+        self,
+        at: _Position,
+        name: str,
+        what: str,
+        group: GroupState,
+        key: TopicPartition,
+        from_offset: int | None,
+        to_offset: int | None,
+        *,
+        producer_id: int | None = None,
+        is_routine: bool = False,
+    ) -> Event:
+        return Event(
+            self.partition,
+            at.offset,
+            at.timestamp_ms,
+            name,
+            what,
+            group.generation,
+            topic_partition=key,
+            from_offset=from_offset,
+            to_offset=to_offset,
+            producer_id=producer_id,
+            is_routine=is_routine,
+        )
+
+
+class _Position(NamedTuple):
+    """Where and when an event happened: the offset in the log, and the time in ms since 1970."""
+
+    offset: int
+    timestamp_ms: int | None
+
+
+def _get_time(record: GroupRecord) -> int | None:
+    """Return the time of a commit. Records of magic 0 have no time, but their values have one."""
+    if record.timestamp != NO_TIMESTAMP:
+        return record.timestamp
+    return time_or_none(cast(Any, record.record.value).commit_timestamp)
+
+
+def _subscribes(group: GroupState, key: TopicPartition) -> bool:
+    """Return whether a member subscribes to the topic, or can do so. OffsetDelete is then refused."""
+    return any(member.topics is None or key.topic in member.topics for member in group.members.values())
+
+
+def _describe_expiry(
+    key: TopicPartition, commit: GroupRecord, tombstone: GroupRecord, group: GroupState, expiry: Expiry
+) -> str:
+    if expiry is Expiry.CERTAIN:
+        expire_ms = get_expire_time(commit)
+        assert expire_ms is not None
+        retention = describe_duration(expire_ms - cast(Any, commit.record.value).commit_timestamp)
+        return f"expired, retention time {retention}."
+    begin_ms = find_retention_begin(key, commit, group)
+    if begin_ms is None or tombstone.timestamp == NO_TIMESTAMP:
+        return "expired or was deleted by a request."
+    duration = describe_duration(tombstone.timestamp - begin_ms)
+    return f"expired after {duration}, or was deleted by a request."

@@ -1,0 +1,220 @@
+"""The history of one group as events (`timeline`): generations, commits, transactions, deletions, and gaps.
+
+The events come from the records of the group, and not from a broker. So the timeline contains what the log tells. A
+rebalance that did not end, or a commit that was refused, left no record.
+A gap is a range of offsets in which records are missing (gaps.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
+from kafkagroups.history.event import Event, count_of, event_json, list_names, time_or_none
+from kafkagroups.history.gaps import Gaps
+from kafkagroups.history.group_events import GroupEvents
+from kafkagroups.history.group_fates import load_into
+from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
+from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
+from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.log.holes import Hole
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.tables.frames import events_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class Timeline:
+    """The history of a group.
+
+    Attributes
+    ----------
+    group
+        The group id.
+    coordinator, kafka
+        The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
+    events
+        The events, in the order of the log. Without `all`, commits that only move forward are left out.
+    problems
+        One line for each partition that is damaged or whose load fails. The partition need not contain records of the
+        group.
+    left_out
+        How many events `all` would add.
+    kafka_rules
+        The Kafka version whose rules were applied, if this package was not compared with a broker of the version
+        `kafka`. Otherwise None.
+    """
+
+    group: str
+    coordinator: str
+    kafka: str
+    events: list[Event] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    left_out: int = 0
+    kafka_rules: str | None = None
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the events as JSON: a list of the objects that `timeline --json` prints."""
+        rules = {} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}
+        return [event_json(event) | rules for event in self.events]
+
+    def events_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each event. The columns are the fields of `to_json`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Times are in ms since the epoch. `members_joined` and `members_left` are lists.
+        """
+        return events_frame(self.to_json())
+
+
+def build_timeline(
+    logs: Iterable[Log],
+    dialect: Dialect,
+    group: str,
+    *,
+    engine: str = "auto",
+    path: str = "",
+    partitions: int | None = None,
+    shows_all: bool = False,
+) -> Timeline:
+    """Load logs and return the history of a group.
+
+    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
+    count of the offsets topic, as in `kafkagroups.load`. `shows_all` also adds the commits that only move forward, and
+    the steps of members towards a new assignment.
+    """
+    group_log = GroupLog(dialect, group)
+    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions)
+    all_events = []
+    for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
+        start_offset = groups.partitions[partition].start_offset
+        all_events += list(find_events(group_log.steps[partition], partition, dialect, start_offset))
+    events = [event for event in all_events if shows_all or not _is_left_out(event)]
+    left_out = len(all_events) - len(events)
+    problems = groups.problems
+    return Timeline(group, dialect.coordinator, dialect.kafka, events, problems, left_out, dialect.rules_of)
+
+
+def _is_left_out(event: Event) -> bool:
+    return event.is_routine and event.event in ("commit", "epoch")
+
+
+def find_events(steps: list[Step], partition: int | None, dialect: Dialect, start_offset: int) -> list[Event]:
+    """Return all events of a group in one partition, in the order of the log.
+
+    `start_offset` is the first offset of the log. The result is empty if the partition has no record of the group.
+    """
+    if not any(isinstance(step, GroupRecord) for step in steps):
+        return []
+    history = _PartitionHistory(partition, dialect)
+    gaps = Gaps(partition, steps, start_offset)
+    events: list[tuple[int, Event]] = []
+    number_by_record: dict[int, int] = {}
+    for number, batch in enumerate(_divide(steps)):
+        first = batch[0]
+        if isinstance(first, Hole):
+            events.append((number, gaps.describe(first)))
+            history.offsets.hole_count += 1
+        elif isinstance(first, Marker):
+            events += [(number, event) for event in history.offsets.end_transaction(first, history.group.state)]
+        else:
+            records = [step for step in batch if isinstance(step, GroupRecord)]
+            events += [(number, event) for event in history.apply_batch(records)]
+            number_by_record |= {id(record): number for record in records if record.is_pending}
+    # An open transaction is known only at the end of the log, but its event belongs to its first record.
+    events += [(number_by_record[id(record)], event) for record, event in history.offsets.find_open_transactions()]
+    events.sort(key=lambda pair: pair[0])
+    return [event for _, event in events]
+
+
+def _divide(steps: list[Step]) -> Iterator[list[Step]]:
+    """Yield the group's records of each batch. A hole and a marker are alone."""
+    for batch_offset, batch in groupby(steps, key=_get_batch_offset):
+        if batch_offset is None:
+            yield from ([step] for step in batch)
+        else:
+            yield list(batch)
+
+
+def _get_batch_offset(step: Step) -> int | None:
+    return step.batch_offset if isinstance(step, GroupRecord) else None
+
+
+class _PartitionHistory:
+    """The group and its offsets in one partition, after some records of the log."""
+
+    def __init__(self, partition: int | None, dialect: Dialect) -> None:
+        self.group = GroupEvents(partition)
+        self.offsets = OffsetEvents(partition, dialect)
+
+    def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
+        """Yield the events of the group's records in one batch."""
+        runs = [list(run) for _, run in groupby(records, key=_get_kind)]
+        deletion = ""
+        for run, following in zip(runs, [*runs[1:], []], strict=True):
+            kind = _get_kind(run[0])
+            if kind is _Kind.COMMIT:
+                for record in run:
+                    yield from self.offsets.commit(record, self.group.state)
+            elif kind is _Kind.OFFSET_TOMBSTONE:
+                deletes_group = any(_is_group_tombstone(record) for record in following)
+                events = list(self._delete_offsets(run, deletes_group=deletes_group))
+                yield from events
+                deletion = self._describe_deletion_with(run, can_expire=bool(events))
+            else:
+                had_state = self.group.state.type is not None
+                for event in self.group.apply(run):
+                    if event.event == "deleted":
+                        event = replace(event, what=deletion or self._describe_deletion(had_state=had_state))
+                    yield event
+
+    def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
+        had_offsets = self.offsets.has_offsets()
+        yield from self.offsets.delete(tombstones, self.group.state, deletes_group=deletes_group)
+        has_group = self.group.state.type is not None or self.offsets.has_offsets()
+        if self.offsets.is_classic and had_offsets and not has_group and not deletes_group:
+            last = tombstones[-1]
+            what = "The group has no offset and no group record left."
+            yield Event(self.group.partition, last.offset, time_or_none(last.timestamp), "deleted", what)
+
+    def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
+        keys = [get_topic_partition(record.record) for record in tombstones]
+        what = f"The group was deleted with {count_of(len(keys), 'offset')}: {list_names(keys)}"
+        topics = {key.topic for key in keys}
+        # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
+        can_be_topic = self.offsets.is_classic and len(topics) == 1 and not can_expire
+        return f"{what}, or with the topic." if can_be_topic else f"{what}."
+
+    def _describe_deletion(self, *, had_state: bool) -> str:
+        if self.offsets.has_offsets():
+            return "The group was deleted without its offsets."
+        if not had_state:
+            return "A tombstone of the group, without a group record in the log."
+        return "The group was deleted, and had no offset."
+
+
+class _Kind(Enum):
+    """What a record of a group is about."""
+
+    COMMIT = "commit"
+    OFFSET_TOMBSTONE = "offset tombstone"
+    GROUP = "group"
+
+
+def _get_kind(record: GroupRecord) -> _Kind:
+    if not isinstance(record.record.key, OFFSET_KEYS):
+        return _Kind.GROUP
+    return _Kind.OFFSET_TOMBSTONE if record.record.value is None else _Kind.COMMIT
+
+
+def _is_group_tombstone(record: GroupRecord) -> bool:
+    return record.record.value is None and record.record.type in (CLASSIC_GROUP, *EPOCHS)

@@ -58,3 +58,9 @@ class ToolOutput:
             line = text.removesuffix("\n")
             text = escape(line) + text[len(line) :]
         self._stream.write(text)
+
+    def write_lines(self, text: str, /) -> None:
+        """Write a text of whole lines. Each line break ends a line."""
+        if self._is_terminal:
+            text = "\n".join(escape(line) for line in text.split("\n"))
+        self._stream.write(text)

@@ -26,12 +26,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.kafka_tools import dump_json, dump_text
+from kafkagroups.kafka_tools import dump_commits, dump_json, dump_text
+from kafkagroups.kafka_tools.dump_commits import PlainBatches
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_nullable
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.frames import FrameState, read_frames
+from kafkagroups.log.frames import Frame, FrameState, read_frames
 from kafkagroups.log.segment_file import SegmentFile, open_segment
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
@@ -47,10 +48,13 @@ The tool ignores the last bytes of a file if they are not more than this number.
 
 
 class Output(Protocol):
-    """Where `dump` writes its text: a text file, for example."""
+    """Where `dump` writes its text."""
 
     def write(self, text: str, /) -> object:
         """Write a text. At most one line break is in the text, at its end."""
+
+    def write_lines(self, text: str, /) -> object:
+        """Write a text of whole lines."""
 
 
 def dump(log: Log, out: Output, kafka: Version) -> None:
@@ -63,6 +67,7 @@ def dump(log: Log, out: Output, kafka: Version) -> None:
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
     # Since 3.8, the tool reads records with the rules of the new coordinator.
     dialect = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
+    plain_batches = PlainBatches(dialect) if kafka >= dump_commits.FIRST_VERSION else None
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         file_name = os.path.basename(segment)
@@ -72,16 +77,23 @@ def dump(log: Log, out: Output, kafka: Version) -> None:
         out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(base_offset)}\n")
         end = 0
         with open_segment(segment) as file:
-            for batch in _read_batches(file, segment, log.max_batch_bytes):
-                batch.check_size()
-                _dump_batch(batch, out, kafka, dialect)
-                end = batch.position + batch.size
+            for frame, data in _read_whole_frames(file, segment, log.max_batch_bytes):
+                text = plain_batches.format(data, frame.position) if plain_batches else None
+                if text is None:
+                    batch = parse_batch(frame, data, segment, log.max_batch_bytes)
+                    batch.check_size()
+                    _dump_batch(batch, out, kafka, dialect)
+                else:
+                    out.write_lines(text)
+                end = frame.end
             if end < file.end:
                 out.write(f"Found {file.end - end} invalid bytes at the end of {file_name}\n")
 
 
-def _read_batches(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[Batch]:
-    """Yield the batches that the tool prints. `file` is the file of the segment, and `segment` is its path.
+def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iterator[tuple[Frame, bytes]]:
+    """Yield the frames of the batches that the tool prints, each with its bytes.
+
+    `file` is the file of the segment, and `segment` is its path.
 
     `max_batch_bytes` is the limit of a decompressed batch.
 
@@ -95,7 +107,7 @@ def _read_batches(file: SegmentFile, segment: str, max_batch_bytes: int) -> Iter
             return
         if frame.state is not FrameState.WHOLE:
             raise ToolCrashed(str(frame.make_error(segment)))
-        yield parse_batch(frame, data, segment, max_batch_bytes)
+        yield frame, data
 
 
 def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect) -> None:

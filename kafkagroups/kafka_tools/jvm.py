@@ -23,6 +23,8 @@ def format_json(value: Any) -> str:
     # json.dumps prints the digits in lower case. In JSON, two backslashes are one backslash of the text. So the pattern
     # finds a `u` only after an odd number of backslashes; after an even number, the `u` does not begin an escape.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "\\u" not in text:
+        return text
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 
 

@@ -1,108 +1,102 @@
-"""How numba compiles the functions of this package, and where the machine code is cached.
+"""The decorators of the compiled engine: a function becomes machine code at its first call.
 
-A function with the decorator `kernel` or `inlined` is called a kernel. Kernels run without the GIL (Python's global
-lock), so threads run in parallel. Kernels also run without numba's reference counts (`_nrt`), because counting would
-cost more time than the work itself. So kernels cannot allocate memory: every array that a kernel needs is an argument.
+A function with the decorator `kernel` or `inlined` is called a kernel. Kernels call each other and the intrinsics
+(intrinsics.py). The machine code of a kernel is made by numba (numba_code.py) and stored in a file (stored_code.py).
+Later processes load the machine code from this file (linked_code.py). They do not import numba, because the import
+takes longer than a load of a million records.
 
-The machine code is cached in the first of these folders that is writable:
-
-1. if the environment variable NUMBA_CACHE_DIR is set: a subfolder of the folder that it names, and no other folder,
-2. the folder `__pycache__` of this package,
-3. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.
-
-Numba stores a stamp of the source with the machine code, and compiles again if the stamp has changed. Numba's own stamp
-describes only the file of the kernel, but a kernel calls kernels of other files. So this module uses a hash of all
-source files as the stamp. A cache folder outside the package has this hash in its name.
+Kernels run without the GIL (Python's global lock), so threads run in parallel. Several threads may call the same kernel
+for the first time: one of them prepares the machine code, and the others wait. Kernels cannot allocate memory: every
+array that a kernel needs is an argument.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
+import inspect
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
-from importlib import resources
-from pathlib import Path
+from threading import RLock
 from typing import Any
 
-from numba import njit
-from numba.core import config
-from numba.core.caching import CacheImpl, _CacheLocator
-from numba.misc.appdirs import AppDirs
+from kafkagroups.kernels.arguments import TypeKey, Words, add_argument, describe_type
+from kafkagroups.kernels.definitions import Intrinsic, KernelDefinition
+from kafkagroups.kernels.linked_code import LinkedCode, link
+from kafkagroups.kernels.stored_code import STORE, MachineCode
 
-FOLDER = Path(__file__).parent
-_source_files = sorted(
-    (file.name, file.read_bytes()) for file in resources.files(__package__).iterdir() if file.is_file()
-)
-_source_bytes = b"".join(content for name, content in _source_files if name.endswith(".py"))
-SOURCES_HASH = hashlib.sha256(_source_bytes + os.environ.get("KAFKAGROUPS_CRC32C", "").encode()).hexdigest()
-"""The stamp of the machine code: a hash of the source files and of the setting that chooses a kernel in crc32c.py."""
+if not STORE.functions:
+    # Numba will be needed. If it cannot be imported, the importer of this module must know: engines.py then chooses the
+    # readable engine.
+    import numba  # noqa: F401
 
-
-class MachineCodeLocator(_CacheLocator):
-    """Gives numba the folder of the cached machine code, and the stamp of the source files."""
-
-    def __init__(self, function: Callable[..., Any], folder: str) -> None:
-        self._line = function.__code__.co_firstlineno
-        self._cache_folder = folder
-
-    def get_cache_path(self) -> str:
-        return self._cache_folder
-
-    def get_source_stamp(self) -> str:
-        return SOURCES_HASH
-
-    def get_disambiguator(self) -> str:
-        """Return the function's line number, which distinguishes functions with the same name."""
-        return str(self._line)
-
-    @classmethod
-    def from_function(cls, function: Callable[..., Any], file: str) -> MachineCodeLocator | None:
-        """Return a locator for a kernel. For other functions return None, so that numba uses its own locators."""
-        folder = _cache_folder()
-        return cls(function, folder) if folder is not None and Path(file).parent == FOLDER else None
+_lock = RLock()
+"""A thread holds this lock while it prepares machine code."""
 
 
-# Numba uses the first locator class whose `from_function` does not return None.
-CacheImpl._locator_classes.insert(0, MachineCodeLocator)
+class Kernel(KernelDefinition):
+    """A function that runs as machine code: one function of machine code for each combination of argument types."""
 
+    def __init__(self, function: Callable[..., Any], *, is_inlined: bool) -> None:
+        super().__init__(function, is_inlined=is_inlined)
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.__doc__ = function.__doc__
+        self._argument_count = function.__code__.co_argcount
+        # The key of the store describes only the source files of this package.
+        self._can_be_stored = function.__module__.startswith(f"{__package__}.")
+        self._code_by_types: dict[tuple[type | int, ...], LinkedCode] = {}
+        self._code_by_symbol: dict[str, LinkedCode] = {}
 
-@cache
-def _cache_folder() -> str | None:
-    """Return the folder for the machine code, as the module's docstring explains.
+    def __call__(self, *arguments: Any, **named_arguments: Any) -> Any:
+        """Call the machine code. Raise RuntimeError if the kernel raises an error, which no kernel should do."""
+        if named_arguments or len(arguments) != self._argument_count:
+            bound = inspect.signature(self.function).bind(*arguments, **named_arguments)
+            bound.apply_defaults()
+            arguments = bound.args
+        words: Words = []
+        type_key: TypeKey = []
+        for argument in arguments:
+            add_argument(argument, words, type_key)
+        code = self._code_by_types.get(tuple(type_key))
+        if code is None:
+            code = self._prepare(arguments, len(words))
+            self._code_by_types[tuple(type_key)] = code
+        status, result = code.call(words)
+        if status:
+            raise RuntimeError(f"the kernel {self.name} failed with the status {status}")
+        return result
 
-    None means that no possible folder is writable. The kernels are then compiled at every start.
-    """
-    user_cache = AppDirs("kafkagroups", appauthor=False).user_cache_dir
-    versioned_name = f"kernels-{SOURCES_HASH[:16]}"
-    path_from_environment: str = config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it at run time.
-    folders = [FOLDER / "__pycache__", Path(user_cache, versioned_name)]
-    if path_from_environment:
-        folders = [Path(path_from_environment, versioned_name)]
-    for folder in folders:
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-            return str(folder)
-    return None
+    def _prepare(self, arguments: tuple[Any, ...], word_count: int) -> LinkedCode:
+        """Return the machine code for these types of arguments, from the store or from numba."""
+        symbol = f"{self.name}({', '.join(describe_type(argument) for argument in arguments)})"
+        with _lock:
+            if symbol not in self._code_by_symbol:
+                machine_code = STORE.find(symbol) if self._can_be_stored else None
+                machine_code = machine_code or self._compile(symbol, arguments)
+                self._code_by_symbol[symbol] = link(symbol, machine_code, word_count)
+            return self._code_by_symbol[symbol]
+
+    def _compile(self, symbol: str, arguments: tuple[Any, ...]) -> MachineCode:
+        from kafkagroups.kernels.numba_code import compile_kernel
+
+        machine_code = compile_kernel(self, symbol, arguments)
+        if self._can_be_stored:
+            STORE.add(symbol, machine_code)
+        return machine_code
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Return the function as a kernel, which is compiled to machine code when it is first called."""
-    return _compile(function, "never")
+    return Kernel(function, is_inlined=False)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Return the function as a kernel that is compiled as a part of each kernel that calls it."""
-    return _compile(function, "always")
+    return Kernel(function, is_inlined=True)
 
 
-def _compile(function: Callable[..., Any], inline: str) -> Any:
-    """Return the function as a kernel. `inline` is numba's option of the same name: "never" or "always"."""
-    dispatcher: Any = njit(nogil=True, inline=inline, _nrt=False)(function)
-    # Without a writable folder, enable_caching would raise an error.
-    if _cache_folder() is not None:
-        dispatcher.enable_caching()
-    return dispatcher
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Return the function as an intrinsic."""
+    return Intrinsic(function, prefer_literal=False)
+
+
+def literal_intrinsic(function: Callable[..., Any]) -> Any:
+    """Return the function as an intrinsic that gets the types of its constant arguments with a `literal_value`."""
+    return Intrinsic(function, prefer_literal=True)

@@ -9,15 +9,26 @@ every position.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from kafkagroups.kernels.compiled import intrinsic, literal_intrinsic
 
-_I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
-"""LLVM's integer types."""
+
+class _LazyModule:
+    """A module that is imported when one of its attributes is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+# Only a process that compiles needs these modules.
+ir: Any = _LazyModule("llvmlite.ir")
+types: Any = _LazyModule("numba.types")
+cgutils: Any = _LazyModule("numba.core.cgutils")
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -31,7 +42,7 @@ def load64(typing: Any, data: Any, position: Any) -> Any:
     """Return the 8 bytes at a position of a uint8 array as a little-endian uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature, arguments), _I64.as_pointer())
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), ir.IntType(64).as_pointer())
         return builder.load(pointer, align=1)
 
     return types.uint64(data, types.int64), generate
@@ -42,13 +53,12 @@ def load8(typing: Any, data: Any, position: Any) -> Any:
     """Return the byte at a position of a uint8 array as an int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.zext(builder.load(_address(context, builder, signature, arguments)), _I64)
+        return builder.zext(builder.load(_address(context, builder, signature, arguments)), ir.IntType(64))
 
     return types.int64(data, types.int64), generate
 
 
-# prefer_literal: the argument `bits` has a literal_value.
-@intrinsic(prefer_literal=True)  # type: ignore[call-arg, untyped-decorator, unused-ignore]
+@literal_intrinsic
 def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
     """Return the signed big-endian number at a position of a uint8 array as an int64. `bits` is 16, 32 or 64."""
     integer_type = ir.IntType(bits.literal_value)
@@ -56,7 +66,7 @@ def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), integer_type.as_pointer())
         value = builder.bswap(builder.load(pointer, align=1))
-        return builder.sext(value, _I64) if integer_type.width < 64 else value
+        return builder.sext(value, ir.IntType(64)) if integer_type.width < 64 else value
 
     return types.int64(data, types.int64, bits), generate
 
@@ -66,11 +76,11 @@ def prefetch(typing: Any, data: Any, position: Any) -> Any:
     """Start to load the memory at a position into the CPU's cache. The position may be outside the array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())
-        function_type = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), ir.IntType(8).as_pointer())
+        function_type = ir.FunctionType(ir.VoidType(), [pointer.type, ir.IntType(32), ir.IntType(32), ir.IntType(32)])
         function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
         # 0: the memory will be read. 3: keep it in all caches. 1: it is data, not code.
-        builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
+        builder.call(function, [pointer, ir.IntType(32)(0), ir.IntType(32)(3), ir.IntType(32)(1)])
         return context.get_dummy_value()
 
     return types.void(data, types.int64), generate
@@ -81,9 +91,9 @@ def xor_product_halves(typing: Any, left: Any, right: Any) -> Any:
     """Multiply two uint64, and return the exclusive or (xor) of the two halves of the 128-bit product."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        product = builder.mul(*(builder.zext(argument, _I128) for argument in arguments))
-        upper = builder.trunc(builder.lshr(product, _I128(64)), _I64)
-        return builder.xor(upper, builder.trunc(product, _I64))
+        product = builder.mul(*(builder.zext(argument, ir.IntType(128)) for argument in arguments))
+        upper = builder.trunc(builder.lshr(product, ir.IntType(128)(64)), ir.IntType(64))
+        return builder.xor(upper, builder.trunc(product, ir.IntType(64)))
 
     return types.uint64(types.uint64, types.uint64), generate
 
@@ -96,7 +106,7 @@ def add_to_crc32c(typing: Any, crc: Any, number: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function_type = ir.FunctionType(_I64, [_I64, ir.IntType(number.bitwidth)])
+        function_type = ir.FunctionType(ir.IntType(64), [ir.IntType(64), ir.IntType(number.bitwidth)])
         function = cgutils.get_or_insert_function(
             builder.module, function_type, f"llvm.x86.sse42.crc32.64.{number.bitwidth}"
         )

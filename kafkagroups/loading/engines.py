@@ -32,8 +32,8 @@ from kafkagroups.records.dialects import Dialect
 ENGINES = ("auto", "python", "compiled")
 """The names that `choose_engine` accepts."""
 MIN_COMPILED_SIZE = 16 * 1024 * 1024
-"""If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, importing
-numba takes longer than the load."""
+"""If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, the
+start of the compiled engine takes longer than the load, at least if its machine code is not stored yet."""
 MIN_COMPILED_SIZE_TO_CLEAN = 4 * 1024 * 1024
 """The same for a pass of the log cleaner. It reads the log three times, so the compiled cleaner is faster earlier."""
 

@@ -265,7 +265,7 @@ def test_the_tables_are_used_without_the_instruction():
 
 
 def test_small_logs_never_import_numba():
-    """`load` of a small log does not import numba: the import takes longer than the load."""
+    """`load` of a small log does not import numba, also if no machine code is stored: the import takes longer."""
     program = "import sys, kafkagroups as kg\nkg.load('data/harbour/3.9.2')\nassert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 

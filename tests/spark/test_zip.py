@@ -9,18 +9,18 @@ import zipfile
 
 import pytest
 
-from kafkagroups.kernels import compiled
+from kafkagroups.kernels.stored_code import SOURCES_HASH
 from kafkagroups.spark.session import _zip_package
 
 pytestmark = pytest.mark.slow
 PROGRAM = """
 import json
 import numpy as np
-from kafkagroups.kernels import compiled, crc32c
+from kafkagroups.kernels import crc32c, stored_code
 data = np.frombuffer(b"123456789", np.uint8)
 crc = int(crc32c.crc32c_by_tables(data, 0, len(data)))
-hits = sum(crc32c.crc32c_by_tables.stats.cache_hits.values())
-print(json.dumps([compiled.__file__, compiled.SOURCES_HASH, crc, hits]))
+hits = len(stored_code.STORE.fetched)
+print(json.dumps([stored_code.__file__, stored_code.SOURCES_HASH, crc, hits]))
 """
 
 
@@ -49,16 +49,16 @@ def test_machine_code_of_a_zip_is_kept_until_a_kernel_changes(package, tmp_path)
     elsewhere = tmp_path / "elsewhere"
     home.mkdir()
     elsewhere.mkdir()
-    assert run(package, home) == (compiled.SOURCES_HASH, 0)
+    assert run(package, home) == (SOURCES_HASH, 0)
     moved = shutil.copy(package, elsewhere)
-    assert run(moved, home) == (compiled.SOURCES_HASH, 1)
+    assert run(moved, home) == (SOURCES_HASH, 1)
     with zipfile.ZipFile(package) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(moved, "w") as archive:
         for name, data in content.items():
             archive.writestr(name, data + b"# changed\n" if name.endswith("kernels/intrinsics.py") else data)
     stamp, hits = run(moved, home)
-    assert stamp != compiled.SOURCES_HASH and hits == 0
+    assert stamp != SOURCES_HASH and hits == 0
 
 
 def test_a_home_that_cannot_be_written_only_costs_time(package, tmp_path):

@@ -46,9 +46,10 @@ from kafkagroups.kernels.clean_layout import (
     UNUSUAL,
     check_batch,
     find_producer,
+    read_record,
 )
 from kafkagroups.kernels.clean_transactions import PRODUCER_EPOCH_POSITION, add_batch, check_next_batch
-from kafkagroups.kernels.compiled import inlined, kernel
+from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.intrinsics import copy_bytes
 from kafkagroups.kernels.layout import (
@@ -62,7 +63,7 @@ from kafkagroups.kernels.layout import (
     STOPPED,
 )
 from kafkagroups.kernels.md5 import md5
-from kafkagroups.kernels.scan import find_record_parts, hash_number, load_int16, load_int32, load_int64, read_varint
+from kafkagroups.kernels.scan import hash_number, load_int16, load_int32, load_int64, read_varint
 from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, NO_TIMESTAMP, TRANSACTIONAL
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
@@ -123,7 +124,7 @@ def add_keys(data: Any, start: int, arrays: Any) -> tuple[int, int]:
         position += size
 
 
-@inlined
+@kernel
 def _add_keys_of_batch(data: Any, position: int, size: int, record_count: int, arrays: Any) -> int:
     """Add the keys of a batch to the offset map. Return NEEDS_MORE_BYTES, STOPPED or HAND_OVER."""
     if not has_usual_records(data, position, size, record_count):
@@ -133,7 +134,7 @@ def _add_keys_of_batch(data: Any, position: int, size: int, record_count: int, a
     base_offset = load_int64(data, position)
     record_start = position + HEADER_SIZE
     for _ in range(record_count):
-        record_start, delta, key_start, key_size, _, _ = find_record_parts(data, record_start, position + size)
+        record_start, delta, key_start, key_size, _, _ = read_record(data, record_start, position + size)
         offset = base_offset + delta
         if key_size < 0 or offset < numbers[FIRST_DIRTY]:
             continue
@@ -160,14 +161,14 @@ def has_usual_records(data: Any, position: int, size: int, record_count: int) ->
         return True
     for _ in range(record_count):
         timestamp_delta = read_timestamp_delta(data, record_start, end)
-        record_start, delta, _, _, _, _ = find_record_parts(data, record_start, end)
+        record_start, delta, _, _, _, _ = read_record(data, record_start, end)
         is_usual = record_start >= 0 and base_offset + delta >= 0 and -MAX_TIME <= timestamp_delta <= MAX_TIME
         if not is_usual:
             return False
     return record_start == end
 
 
-@inlined
+@kernel
 def read_timestamp_delta(data: Any, record_start: int, end: int) -> int:
     """Return the timestamp delta of the record at a position. `end` is the position after its batch."""
     _, position = read_varint(data, record_start, end, 5)
@@ -175,7 +176,7 @@ def read_timestamp_delta(data: Any, record_start: int, end: int) -> int:
     return timestamp_delta
 
 
-@inlined
+@kernel
 def find_map_row(hash_start: int, hash_end: int, map_rows: Any, secret: Any) -> int:
     """Return the row of a key in the offset map, or the free row where it belongs. The map must have a free row."""
     mask = len(map_rows) - 1
@@ -267,7 +268,7 @@ def _filter_batch(
     return written_bytes, kept_count
 
 
-@inlined
+@kernel
 def _select_records(
     data: Any,
     position: int,
@@ -288,7 +289,7 @@ def _select_records(
     keeps_tombstone = False
     record_start = position + HEADER_SIZE
     for number in range(record_count):
-        record_start, delta, key_start, key_size, _, value_size = find_record_parts(data, record_start, position + size)
+        record_start, delta, key_start, key_size, _, value_size = read_record(data, record_start, position + size)
         offset = base_offset + delta
         stays = is_control or offset > last_offset
         if not stays and key_size >= 0 and not (value_size < 0 and is_past_horizon):
@@ -302,7 +303,7 @@ def _select_records(
     return kept_count, keeps_tombstone
 
 
-@inlined
+@kernel
 def _is_kept_when_empty(data: Any, position: int, arrays: Any) -> bool:
     """Return whether a batch stays although it loses all its records, like the function in log/record_filter.py."""
     last_offset = load_int64(data, position) + load_int32(data, position + LAST_OFFSET_DELTA_POSITION)
@@ -357,7 +358,7 @@ def _rewrite_batch(
     next_start = position + HEADER_SIZE
     for number in range(record_count):
         time = old_base_time + read_timestamp_delta(data, next_start, end)
-        next_start, delta, key_start, key_size, value_start, value_size = find_record_parts(data, next_start, end)
+        next_start, delta, key_start, key_size, value_start, value_size = read_record(data, next_start, end)
         if not is_kept[number]:
             continue
         if attributes & LOG_APPEND_TIME:
@@ -395,14 +396,14 @@ def _write_header(
     _write_number(out, start + CRC_POSITION, crc32c(out, start + CRC_FROM, start + size), 4)
 
 
-@inlined
+@kernel
 def _write_number(out: Any, start: int, number: int, byte_count: int) -> None:
     """Write a big-endian number of `byte_count` bytes."""
     for step in range(byte_count):
         out[start + step] = number >> 8 * (byte_count - 1 - step) & 0xFF
 
 
-@inlined
+@kernel
 def _write_bytes(data: Any, start: int, size: int, out: Any, out_start: int) -> int:
     """Write a key or a value with its size. A size of -1 means null. Return the position after it."""
     end = _write_varint(out, out_start, size)

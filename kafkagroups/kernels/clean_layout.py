@@ -27,7 +27,7 @@ from kafkagroups.kernels.layout import (
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
-from kafkagroups.kernels.scan import hash_number, load_int16, load_int32, load_int64
+from kafkagroups.kernels.scan import find_record_parts, hash_number, load_int16, load_int32, load_int64
 from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD, MAGIC_POSITION
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
@@ -138,6 +138,15 @@ def check_batch(data: Any, position: int, max_batch_size: int) -> int:
         return UNUSUAL
     crc = load_int32(data, position + CRC_POSITION) & 0xFFFFFFFF
     return size if crc == crc32c(data, position + CRC_FROM, position + size) else UNUSUAL
+
+
+@kernel
+def read_record(data: Any, start: int, end: int) -> tuple[int, int, int, int, int, int]:
+    """Return where the parts of the record at a position are, like `find_record_parts` in scan.py.
+
+    This kernel is compiled once. `find_record_parts` would be compiled again in each kernel that calls it.
+    """
+    return find_record_parts(data, start, end)
 
 
 @inlined

@@ -25,6 +25,7 @@ from kafkagroups.kernels.clean_layout import (
     TXN_FIRST_OFFSET,
     UNUSUAL,
     find_producer,
+    read_record,
 )
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import (
@@ -35,7 +36,7 @@ from kafkagroups.kernels.layout import (
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
-from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64
+from kafkagroups.kernels.scan import load_int16, load_int32, load_int64
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
@@ -59,7 +60,7 @@ def read_marker_type(data: Any, position: int, size: int) -> int:
     marker_type = UNUSUAL
     record_start = position + HEADER_SIZE
     for number in range(record_count):
-        record_start, _, key_start, key_size, _, _ = find_record_parts(data, record_start, end)
+        record_start, _, key_start, key_size, _, _ = read_record(data, record_start, end)
         if record_start < 0:
             return UNUSUAL
         if number == 0:

@@ -26,7 +26,7 @@ One log:
 from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import compact, diff, explain, load, stats, timeline
+from kafkagroups.api import compact, diff, explain, load, record_table, stats, timeline
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -63,6 +63,7 @@ __all__ = [
     "load",
     "open_log",
     "partition_for",
+    "record_table",
     "stats",
     "timeline",
     "to_json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
+from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Timeline, build_timeline
 from kafkagroups.loading.engines import choose_cleaner, choose_engine_for
@@ -26,9 +28,8 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
-from kafkagroups.tables import rows
 from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import arrow_schema, columns_of, record_batches
+from kafkagroups.tables.columns import arrow_schema, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -389,8 +390,8 @@ def load_table(
         - a mapping of file names to bytes, from which one segment is read at a time;
         - a log that `open_log` returned.
     table
-        "records", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains the ids
-        of all groups that have records.
+        "records", "fates", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains
+        the ids of all groups that have records.
     coordinator, kafka, partitions, engine
         As in `load`.
     max_batch_bytes
@@ -426,17 +427,71 @@ def load_table(
     if max_batch_bytes is not None:
         log = log.limit_batches(max_batch_bytes)
     chosen_engine = choose_engine_for(engine, [log])
-    if table != "records":
-        return read_table(
-            load_logs([log], dialect, partitions=partitions, engine=chosen_engine),
-            table,
-            [column.name for column in selected_columns],
-        )
-    with_json = any(column.name == "json" for column in selected_columns)
-    record_rows = rows.record_rows(log, dialect, with_json=with_json)
-    return pa.RecordBatchReader.from_batches(
-        arrow_schema(selected_columns), record_batches(table, selected_columns, record_rows)
-    )
+    if table == "records":
+        batches = read_record_table(log, dialect, selected_columns, chosen_engine)
+    elif table == "fates":
+        batches = read_fate_table([log], dialect, selected_columns, chosen_engine, partitions=partitions)
+    else:
+        groups = load_logs([log], dialect, partitions=partitions, engine=chosen_engine)
+        return read_table(groups, table, [column.name for column in selected_columns])
+    return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
+
+
+def record_table(
+    path: str | Path,
+    table: str = "fates",
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    columns: Iterable[str] | None = None,
+    engine: str = "auto",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> pa.RecordBatchReader:
+    """Return a table with a row for each record of the logs at a path, as Arrow record batches.
+
+    One batch is made at a time. `.read_pandas()` of the result returns a pandas DataFrame, and
+    `pyarrow.dataset.write_dataset` writes it as Parquet.
+
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, engine, max_batch_bytes
+        As in `load`.
+    table
+        "fates": each record and its fate, i.e. what happened to the record when the logs were loaded. "records": each
+        record with the bytes of its key and value, and with Kafka's JSON.
+    columns
+        The columns to return, in this order. None means all columns. The column "json" takes longer than all others
+        together.
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        The rows, in the order of the logs.
+
+    Raises
+    ------
+    UsageError
+        As in `load`, or there is no such table or column.
+
+    Examples
+    --------
+    >>> reader = record_table("data/harbour/3.9.2", coordinator="classic", columns=["offset", "group", "fate", "by"])
+    >>> reader.read_all().to_pylist()[0]["fate"]
+    'superseded'
+    """
+    import pyarrow as pa
+
+    if table not in RECORD_TABLES:
+        raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")
+    selected_columns = columns_of(table, columns)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
+    chosen_engine = choose_engine_for(engine, logs)
+    if table == "fates":
+        batches = read_fate_table(logs, dialect, selected_columns, chosen_engine, path=str(path), partitions=partitions)
+    else:
+        batches = chain.from_iterable(read_record_table(log, dialect, selected_columns, chosen_engine) for log in logs)
+    return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
@@ -447,7 +502,7 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     groups
         The result of `load`.
     table
-        The name of a table as in `load_table`, except "records".
+        The name of a table as in `load_table`, except "records" and "fates".
 
     Returns
     -------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.anatomy.written_by import describe_writers
 from kafkagroups.groups import fold as readable
+from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import OpenTransaction, PartitionStats, Stats, find_stop_base
@@ -23,7 +24,7 @@ from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 
 if TYPE_CHECKING:
-    from kafkagroups.kernels.followed_log import Answer, FindAnswer, FollowedLog
+    from kafkagroups.kernels.followed_log import FollowedLog
 
 
 def count_logs(
@@ -44,8 +45,9 @@ def count_logs(
     counting = _Counting(by, is_compiled=choose_engine_for(engine, logs) is not PYTHON)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads)
     stats = Stats(by, problems=groups.problems)
+    answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
     for log in logs:
-        stats.add(counting.finish(log, groups))
+        stats.add(counting.finish(log, groups, answers))
     return stats
 
 
@@ -79,15 +81,15 @@ class _Counting:
         self._observers[id(log)] = observer
         return readable.fold(log, dialect, stop, base, count_bytes, observer)
 
-    def finish(self, log: Log, groups: Groups) -> Stats:
-        """Return the statistics of one log, after all logs were loaded."""
+    def finish(self, log: Log, groups: Groups, answers: Answers) -> Stats:
+        """Return the statistics of one log, after all logs were loaded. `answers` are those of `groups`."""
         followed = self._followed.pop(id(log), None)
         if followed is None:
             return self._observers.pop(id(log)).finish(groups)
-        return _finish_followed(followed, log, groups, self.by)
+        return _finish_followed(followed, log, groups, answers, self.by)
 
 
-def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, by: str) -> Stats:
+def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: Answers, by: str) -> Stats:
     """Return the statistics of a log that the compiled engine has folded."""
     loaded = groups.partitions[log.partition]
     counts = PartitionStats(
@@ -109,7 +111,7 @@ def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, by: str) -
         else:
             counts.freed_bytes += replaced_bytes
     stats = Stats(by, {log.partition: counts})
-    for row in followed.count_rows(by, _create_find_answer(groups, log.partition)):
+    for row in followed.count_rows(by, answers):
         if not (row.records or row.bytes or row.live_records):
             continue
         name = log.partition if by == "partition" else getattr(row, by)
@@ -121,22 +123,3 @@ def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, by: str) -
             count.live_bytes += row.live_bytes
             count.tombstones += row.tombstones
     return stats
-
-
-def _create_find_answer(groups: Groups, partition: int | None) -> FindAnswer:
-    """Return a function that says which records of a group in this partition have an effect."""
-    from kafkagroups.kernels.followed_log import Answer
-
-    known_groups = groups.groups.unbuilt()
-    orphans = groups.orphans.unbuilt()
-
-    def find_answer(group_id: str) -> Answer:
-        known = known_groups.get(group_id)
-        if known is not None:
-            is_answered = known.group.partition == partition
-            # A broker returns no offsets of a share group, even if offsets were committed for its id.
-            return Answer(is_answered and bool(known.offsets), is_answered, is_answered)
-        orphan = orphans.get(group_id)
-        return Answer(False, orphan is not None and orphan.partition == partition, False)
-
-    return find_answer

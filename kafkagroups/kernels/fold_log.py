@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,12 @@ from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
+from kafkagroups.kernels.followed_fates import FollowedFates
 from kafkagroups.kernels.followed_log import FollowedLog
 from kafkagroups.kernels.follower import RecordFollower
 from kafkagroups.kernels.scan import hash_bytes
 from kafkagroups.kernels.secret import process_secret
-from kafkagroups.kernels.shards import FoldedShardOffsets, fill_shard
+from kafkagroups.kernels.shards import FindCommits, FoldedShardOffsets, fill_shard
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.kernels.unpack import as_array, decompress_segment
 from kafkagroups.log.segments import Log
@@ -64,7 +66,15 @@ def fold_if_possible(
     state = _start_state(log, dialect, stop, base)
     if state is None:
         return None
-    return _fold_onto(state, log, dialect, base, count_bytes)
+    result = _fold_onto(state, log, dialect, base, count_bytes)
+    return None if result is None else result.shard
+
+
+class _Folded(NamedTuple):
+    """The shard of a log, and the function that finds the commits of groups in this log."""
+
+    shard: Shard
+    find_commits: FindCommits
 
 
 def follow_if_possible(
@@ -75,14 +85,27 @@ def follow_if_possible(
         return None
     follower = RecordFollower(dialect)
     state = FoldState(dialect, stop, log.size, follower=follower, segment_count=len(log.segments))
-    shard = _fold_onto(state, log, dialect, None, count_bytes)
-    return None if shard is None else (shard, FollowedLog.finish(log, dialect, state, follower))
+    folded = _fold_onto(state, log, dialect, None, count_bytes)
+    return None if folded is None else (folded.shard, FollowedLog.finish(log, dialect, state, follower))
+
+
+def follow_fates_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP) -> tuple[Shard, FollowedFates] | None:
+    """Fold a log and follow the fate of each record. Return None if the readable engine must load the log."""
+    if has_separate_offset_cache(dialect):
+        return None
+    follower = RecordFollower(dialect)
+    segment_count = len(log.segments)
+    state = FoldState(dialect, stop, log.size, keeps_each_fate=True, follower=follower, segment_count=segment_count)
+    folded = _fold_onto(state, log, dialect, None, ignore_bytes)
+    if folded is None:
+        return None
+    return folded.shard, FollowedFates.finish(log.partition, state, follower, folded.find_commits)
 
 
 def _fold_onto(
     state: FoldState, log: Log, dialect: Dialect, base: Shard | None, count_bytes: CountBytes
-) -> Shard | None:
-    """Fold a log onto a state. Return its shard, or None if the readable engine must load the log."""
+) -> _Folded | None:
+    """Fold a log onto a state. Return None if the readable engine must load the log."""
     state.limit_batches(log.max_batch_bytes)
     content_sizes = _read_segments(log, state, count_bytes)
     if content_sizes is None:
@@ -96,13 +119,14 @@ def _fold_onto(
     if counts[layout.BATCHES]:
         shard.loaded.next_offset = counts[layout.NEXT_OFFSET]
     first_offset = 0 if base is None else base.loaded.next_offset
+    find_commits_of = partial(find_commits, log, content_sizes)
     try:
-        fill_shard(shard, offsets, list(state.other_records), partial(find_commits, log, content_sizes), first_offset)
+        fill_shard(shard, offsets, list(state.other_records), find_commits_of, first_offset)
     except (LoadFailed, BadBytes):
         # The readable engine must load the log again: only its shard has the exact content at the failure.
         return None
     state.release_other_records()
-    return shard
+    return _Folded(shard, find_commits_of)
 
 
 def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:

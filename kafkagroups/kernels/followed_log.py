@@ -6,13 +6,15 @@ records are kept per group until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.log_records import find_group_id
+from kafkagroups.groups.observer import Fate
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.arrays import Array
 from kafkagroups.kernels.fates import list_pending_nodes
@@ -47,24 +49,14 @@ class RowCount(NamedTuple):
     live_bytes: int
 
 
-class Answer(NamedTuple):
-    """Which records of a group in one partition have an effect: committed offsets, pending commits, group records."""
-
-    committed: bool
-    pending: bool
-    records: bool
-
-
-FindAnswer = Callable[[str], Answer]
-"""A function that returns the answer of a group id, after all logs are loaded."""
-
-
 @dataclass
 class FollowedLog:
     """What was found out about one log.
 
     Attributes
     ----------
+    partition
+        The partition of the offsets topic; None if the log's folder has no partition number.
     disk_bytes
         The size of all batches on disk.
     first_timestamp, last_timestamp
@@ -78,6 +70,7 @@ class FollowedLog:
         The Kafka versions that can have written the records.
     """
 
+    partition: int | None
     disk_bytes: int
     first_timestamp: int | None
     last_timestamp: int | None
@@ -98,15 +91,11 @@ class FollowedLog:
     def finish(cls, log: Log, dialect: Dialect, state: FoldState, follower: RecordFollower) -> FollowedLog:
         """Return what was found out about a log, after the compiled engine has folded it."""
         live = _count_live(state)
-        groups, group_of_name = state.make_groups()
-        memory = memoryview(state.arena)
-        group_ids = [
-            decode_utf8(bytes(memory[start : start + size]))
-            for start, size in groups[:, layout.GROUP_START : layout.GROUP_SIZE + 1].tolist()
-        ]
+        group_ids, group_of_name = state.list_group_ids()
         counts = state.counts.tolist()
         has_timestamp = counts[layout.FIRST_TIME] <= counts[layout.LATEST_TIME]
         followed = cls(
+            log.partition,
             counts[layout.DISK_BYTES],
             counts[layout.FIRST_TIME] if has_timestamp else None,
             counts[layout.LATEST_TIME] if has_timestamp else None,
@@ -125,34 +114,36 @@ class FollowedLog:
         state.release_fate_arrays()
         return followed
 
-    def count_rows(self, by: str, find_answer: FindAnswer) -> Iterator[RowCount]:
+    def count_rows(self, by: str, answers: Answers) -> Iterator[RowCount]:
         """Yield the counts of all records of the log.
 
         `by` says which fields of the rows are needed: "group", "topic", "type" or "partition". The other fields can be
         None, so that there are fewer rows.
         """
         yield RowCount(None, None, None, self._control_records, self._control_bytes, 0, 0, 0)
-        yield from self._count_other_rows(find_answer)
-        yield from self._count_offset_rows(by, find_answer)
+        yield from self._count_other_rows(answers)
+        yield from self._count_offset_rows(by, answers)
         for name_bytes, totals in self._state.totals_of_dropped_names.items():
             group, topic = _decode_name(name_bytes)
             for record_type, row in enumerate(totals.reshape(_TYPE_COUNT, layout.TOTAL_COLUMNS).tolist()):
                 if row[layout.TOTAL_RECORDS]:
                     yield RowCount(group, topic, record_type, *row, 0, 0)
 
-    def _count_other_rows(self, find_answer: FindAnswer) -> Iterator[RowCount]:
+    def _count_other_rows(self, answers: Answers) -> Iterator[RowCount]:
         """Yield the counts of the records that are neither offset records nor control records."""
         for (group, record_type), count in self._follower.counts.items():
             yield RowCount(group, None, record_type, *count, 0, 0)
         for group, newest in self._follower.newest.items():
-            if newest.records and find_answer(group).records:
+            if newest.records and answers.find(group, self.partition).records is Fate.WINS:
                 for record in newest.records.values():
                     yield RowCount(group, None, record.type, 0, 0, 0, 1, record.bytes)
 
-    def _count_offset_rows(self, by: str, find_answer: FindAnswer) -> Iterator[RowCount]:
+    def _count_offset_rows(self, by: str, answers: Answers) -> Iterator[RowCount]:
         """Yield the counts of the offset records. In a row of several topics, the topic is None."""
-        answers = [find_answer(group) for group in self._group_ids]
-        is_live = np.array([(answer.committed, answer.pending) for answer in answers], np.int64).reshape(-1, 2)
+        found_answers = [answers.find(group, self.partition) for group in self._group_ids]
+        is_live = np.array(
+            [(answer.committed is Fate.WINS, answer.pending is Fate.PENDING) for answer in found_answers], np.int64
+        ).reshape(-1, 2)
         live = (self._live * is_live[self._group_of_name][:, None, :, None]).sum(axis=2)
         name_count = len(self._group_of_name)
         totals = self._state.name_totals[:name_count].reshape(-1, _TYPE_COUNT, layout.TOTAL_COLUMNS)

@@ -13,7 +13,7 @@ import numpy as np
 from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import find_group_id
-from kafkagroups.groups.newest_values import CLASSIC_GROUP_TYPE, GroupKey, NewestValues
+from kafkagroups.groups.newest_values import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.arrays import Array
@@ -62,6 +62,11 @@ class RecordFollower:
         """Records, bytes and tombstones, by group id and record type."""
         self.newest: dict[str, NewestValues[_LiveRecord]] = {}
         """The newest group records with a value, by group id."""
+        self.group_changes: dict[str, list[tuple[int, bool]]] = {}
+        """By group id: the offset of each group record, and whether the group exists after it.
+
+        It is filled only if each fate is kept. Records that change nothing are left out.
+        """
         self._keys: dict[bytes, _Key] = {}
         self._writers_of_version: dict[int, VersionRange] = {}
         self._state: FoldState | None = None
@@ -76,7 +81,7 @@ class RecordFollower:
         segment = int(state.counts[layout.SEGMENT])
         for position in other_positions.tolist():
             try:
-                self._follow_record(memory, position, segment)
+                self._follow_record(state, memory, position, segment)
             except BadBytes:
                 return
         self._note_kinds(memory, state.kinds)
@@ -95,7 +100,7 @@ class RecordFollower:
                 continue
             self.writers.add(writers_of(record, is_transactional=bool(number & 1)))
 
-    def _follow_record(self, memory: memoryview, position: list[int], segment: int) -> None:
+    def _follow_record(self, state: FoldState, memory: memoryview, position: list[int], segment: int) -> None:
         offset, key_start, key_size, _, value_size, number, size = position
         key = self._decode_key(bytes(memory[key_start : key_start + key_size]))
         is_tombstone = value_size < 0
@@ -120,6 +125,8 @@ class RecordFollower:
             newest = NewestValues(self._decide)
             self.newest[key.group] = newest
         self._current_segment = segment
+        if state.keeps_each_fate and not (is_tombstone and key.type not in GROUP_ENDING_TYPES):
+            self.group_changes.setdefault(key.group, []).append((offset, not is_tombstone))
         if is_tombstone:
             newest.delete(key.group_key, offset)
         else:

@@ -242,6 +242,13 @@ class FoldState(FoldArrays):
                 offsets[group_id] = FoldedOffsets(self, sorted_entries[end - live_keys : end])
         return offsets, newest_value_offsets
 
+    def list_group_ids(self) -> tuple[list[str], Array]:
+        """Return the ids of the groups with offset records, and an array with the index of each name's group."""
+        groups, group_of_name = self.make_groups()
+        arena = memoryview(self.arena)
+        places = groups[:, layout.GROUP_START : layout.GROUP_SIZE + 1].tolist()
+        return [decode_utf8(bytes(arena[start : start + size])) for start, size in places], group_of_name
+
     def decode_offsets(self, entry_numbers: Array) -> PartitionOffsets:
         """Return the committed offsets of the entries (rows of `self.entries`) with these numbers."""
         rows = self.entries[entry_numbers].tolist()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.api import loaded_columns
+from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.loading.engines import choose_engine, choose_engine_for
 from kafkagroups.loading.groups import Groups, join_groups
 from kafkagroups.loading.load import load_logs, open_for_load
@@ -22,9 +23,10 @@ from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session, task_errors
-from kafkagroups.tables.columns import columns_of
+from kafkagroups.tables.columns import arrow_schema, columns_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -95,11 +97,11 @@ def _open_logs(
 
 
 class Tables:
-    """The tables of a topic as DataFrames: offsets, pending, groups, members, partitions and records.
+    """The tables of a topic as DataFrames: offsets, pending, groups, members, partitions, records and fates.
 
     Attributes
     ----------
-    offsets, pending, groups, members, partitions, records : DataFrame
+    offsets, pending, groups, members, partitions, records, fates : DataFrame
         The tables. ``kafkagroups.tables.columns.TABLES`` lists their columns.
 
     Notes
@@ -143,19 +145,32 @@ class Tables:
     def records(self) -> DataFrame:
         return self._read("records", self._logs)
 
+    @cached_property
+    def fates(self) -> DataFrame:
+        return self._table("fates")
+
     def _table(self, table: str) -> DataFrame:
-        """Return a table that is made from loaded groups."""
+        """Return a table that depends on loaded groups."""
         from kafkagroups.spark.options import schema_ddl
 
         shared_logs, shared_groups = self._shared
         other_logs = [log for log in self._logs if log not in shared_logs]
         if shared_groups is None:
             return self._read(table, other_logs)
-        rows = loaded_columns(shared_groups, table).read_all()
+        rows = self._read_fates(shared_logs) if table == "fates" else loaded_columns(shared_groups, table).read_all()
         schema = schema_ddl(columns_of(table))
         # PySpark fails on a table that has list columns and no chunks.
         shared_rows = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
         return self._read(table, other_logs).union(shared_rows) if other_logs else shared_rows
+
+    def _read_fates(self, logs: list[Log]) -> pa.Table:
+        """Return the table `fates` of logs that are loaded together."""
+        import pyarrow as pa
+
+        columns = columns_of("fates")
+        engine = choose_engine_for(self._engine, self._logs)
+        batches = read_fate_table(logs, self._dialect, columns, engine, partitions=self._partitions)
+        return pa.Table.from_batches(batches, schema=arrow_schema(columns))
 
     @cached_property
     def _shared(self) -> tuple[list[Log], Groups | None]:

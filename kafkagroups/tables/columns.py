@@ -59,12 +59,17 @@ def _describe_offset_columns() -> str:
     return ", ".join(columns)
 
 
+_RECORD_COLUMNS = """partition int, offset long, timestamp_ms long?, timestamp timestamp?, batch_offset long,
+    producer_id long?, producer_epoch short?, transactional boolean, control string?, type int?, name string?,
+    group string?, topic string?, topic_partition int?"""
+
 TABLES = {
     "records": _parse_columns(
-        """partition int, offset long, timestamp_ms long?, timestamp timestamp?, batch_offset long, producer_id long?,
-        producer_epoch short?, transactional boolean, control string?, type int?, name string?, group string?,
-        topic string?, topic_partition int?, key binary?, value binary?, value_version int?, json string?,
-        error string?"""
+        f"{_RECORD_COLUMNS}, key binary?, value binary?, value_version int?, json string?, error string?"
+    ),
+    "fates": _parse_columns(
+        f"""{_RECORD_COLUMNS}, value_version int?, error string?, member_id string?, committed_offset long?,
+        key_bytes int, value_bytes int?, fate string, by long?"""
     ),
     "offsets": _parse_columns(_describe_offset_columns()),
     "pending": _parse_columns(f"{_describe_offset_columns()}, producer_id long"),

@@ -7,16 +7,15 @@ is faster than making one Python object per offset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.kernels.folded_offsets import FoldedOffsets, OffsetArrays
 from kafkagroups.records.text import decode_utf8
+from kafkagroups.tables.arrow_values import make_numbers, make_strings, make_timestamps
 from kafkagroups.tables.columns import (
     BATCH_BYTES,
     BATCH_ROWS,
-    MIN_TIMESTAMP_MS,
-    TIMESTAMP_END_MS,
     Column,
     arrow_schema,
     to_arrow_array,
@@ -25,7 +24,7 @@ from kafkagroups.tables.columns import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkagroups.kernels.columns import OffsetColumns, Texts
+    from kafkagroups.kernels.columns import OffsetColumns
 
 OffsetsInArrays = dict[int, list[tuple[int | None, FoldedOffsets]]]
 """The offsets of all groups, by log partition. The key is Python's `id` of the partition's arrays. The value is a list
@@ -89,87 +88,45 @@ class _ArrowColumns:
     def partition(self) -> pa.Array:
         import numpy as np
 
-        return _numbers("int32", np.full(len(self._offsets), self._partition))
+        return make_numbers("int32", np.full(len(self._offsets), self._partition))
 
     def group(self) -> pa.Array:
-        return _strings(self._offsets.group())
+        return make_strings(self._offsets.group())
 
     def topic(self) -> pa.Array:
-        return _strings(self._offsets.topic())
+        return make_strings(self._offsets.topic())
 
     def topic_partition(self) -> pa.Array:
-        return _numbers("int32", self._offsets.topic_partition())
+        return make_numbers("int32", self._offsets.topic_partition())
 
     def committed_offset(self) -> pa.Array:
-        return _numbers("int64", self._offsets.committed_offset())
+        return make_numbers("int64", self._offsets.committed_offset())
 
     def leader_epoch(self) -> pa.Array:
-        return _numbers("int32", self._offsets.leader_epoch())
+        return make_numbers("int32", self._offsets.leader_epoch())
 
     def metadata(self) -> pa.Array:
         import pyarrow as pa
 
         texts = self._offsets.metadata()
         if texts is not None:
-            return _strings(texts)
+            return make_strings(texts)
         return to_arrow_array(pa.string(), [decode_utf8(text) for text in self._offsets.metadata_bytes()])
 
     def commit_timestamp_ms(self) -> pa.Array:
-        return _numbers("int64", self._offsets.commit_timestamp())
+        return make_numbers("int64", self._offsets.commit_timestamp())
 
     def commit_timestamp(self) -> pa.Array:
-        return _timestamps(self._offsets.commit_timestamp())
+        return make_timestamps(self._offsets.commit_timestamp())
 
     def expire_timestamp_ms(self) -> pa.Array:
-        return _numbers("int64", self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
+        return make_numbers("int64", self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
 
     def expire_timestamp(self) -> pa.Array:
-        return _timestamps(self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
+        return make_timestamps(self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
 
     def topic_id(self) -> pa.Array:
-        return _strings(self._offsets.topic_id(), self._offsets.has_topic_id())
+        return make_strings(self._offsets.topic_id(), self._offsets.has_topic_id())
 
     def record_offset(self) -> pa.Array:
-        return _numbers("int64", self._offsets.record_offset())
-
-
-def _strings(texts: Texts, is_present: Any = True) -> pa.Array:
-    """Return texts as an Arrow array.
-
-    `is_present` is a bool array that is False for each null; True means that no text is null.
-    """
-    import pyarrow as pa
-
-    buffers = [_null_buffer(is_present), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
-    return pa.Array.from_buffers(pa.string(), len(texts.ends) - 1, buffers)
-
-
-def _numbers(type_name: str, values: Any, is_present: Any = True) -> pa.Array:
-    """Return numbers as an Arrow array of this type. `is_present` says which numbers are not null (see `_strings`)."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(
-        pa.type_for_alias(type_name), len(values), [_null_buffer(is_present), pa.py_buffer(values.astype(type_name))]
-    )
-
-
-def _timestamps(times_ms: Any, is_present: Any = True) -> pa.Array:
-    """Return times (ms since the epoch) as Arrow timestamps. A timestamp is null if its year is outside pandas' range.
-
-    `is_present` says which times are not null (see `_strings`).
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    is_present = is_present & (times_ms >= MIN_TIMESTAMP_MS) & (times_ms < TIMESTAMP_END_MS)
-    microseconds = np.where(is_present, times_ms, 0) * 1000
-    buffers = [_null_buffer(is_present), pa.py_buffer(microseconds.astype("int64"))]
-    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(times_ms), buffers)
-
-
-def _null_buffer(is_present: Any) -> pa.Buffer | None:
-    """Return the Arrow buffer whose bits say which rows are not null, or None if no row is null."""
-    import numpy as np
-    import pyarrow as pa
-
-    return None if np.all(is_present) else pa.py_buffer(np.packbits(is_present, bitorder="little"))
+        return make_numbers("int64", self._offsets.record_offset())

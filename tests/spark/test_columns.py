@@ -99,7 +99,7 @@ def test_damage_is_a_row(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"table": "offset"}, "no table 'offset': expected one of records, offsets"),
+        ({"table": "offset"}, "no table 'offset': expected one of records, fates, offsets"),
         ({"coordinater": "new"}, "no option 'coordinater'; its options are table, coordinator"),
         ({"coordinator": "old"}, '"classic" or "new"'),
         ({"partitions": "0"}, "option partitions: expected a number above 0, found '0'"),

@@ -1,0 +1,137 @@
+"""The tables `records` and `fates` of logs, with the engine that suits the size of the logs.
+
+The readable engine makes a row for each record. The compiled engine loads a log, and then copies the columns of all
+records into Arrow record batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.answers import Answers
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.loading.engines import Engine
+from kafkagroups.loading.load import load_logs
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.tables.columns import Column, record_batches
+from kafkagroups.tables.record_arrays import read_record_arrays
+from kafkagroups.tables.rows import Row, record_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+RECORD_TABLES = ("fates", "records")
+"""The tables with a row for each record."""
+_OFFSET = 1
+"""The index of the offset in a row of the table `records`."""
+_UNREADABLE = RecordFate(None, 0, None, None, None, None, Fate.IGNORED)
+"""Stands for the records of a batch that cannot be split into records."""
+
+
+def read_record_table(
+    log: Log, dialect: Dialect, columns: Sequence[Column], engine: Engine
+) -> Iterator[pa.RecordBatch]:
+    """Yield the table `records` of a log as Arrow record batches. `columns` are the columns of the result."""
+    if engine.name == "compiled":
+        shard = engine.fold_if_possible(log, dialect)
+        if shard is not None:
+            return read_record_arrays(log, dialect, shard.loaded.batches, columns)
+    with_json = any(column.name == "json" for column in columns)
+    return record_batches("records", columns, record_rows(log, dialect, with_json=with_json))
+
+
+def read_fate_table(
+    logs: Sequence[Log],
+    dialect: Dialect,
+    columns: Sequence[Column],
+    engine: Engine,
+    *,
+    path: str = "",
+    partitions: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Load logs as one coordinator does, and yield the table `fates` as Arrow record batches.
+
+    `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
+    """
+    observed: dict[int, Fates] = {}
+    groups = load_logs(logs, dialect, path, partitions=partitions, engine=_create_engine(engine, observed))
+    answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
+    for log in logs:
+        fates = observed.pop(id(log), None)
+        if fates is None:
+            yield from _read_followed(log, dialect, columns, answers)
+        else:
+            fates.settle(groups.groups, groups.orphans, groups.failed)
+            yield from record_batches("fates", columns, _fate_rows(log, dialect, fates))
+
+
+def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
+    """Return an engine that observes the logs that the readable engine loads.
+
+    The keys of `observed` are Python's `id` of these logs.
+    """
+
+    def fold(
+        log: Log,
+        dialect: Dialect,
+        stop: Stop = NO_STOP,
+        base: Shard | None = None,
+        count_bytes: CountBytes = ignore_bytes,
+    ) -> Shard:
+        shard = engine.fold_if_possible(log, dialect) if engine.name == "compiled" else None
+        if shard is not None:
+            return shard
+        fates = Fates(dialect)
+        observed[id(log)] = fates
+        return readable.fold(log, dialect, stop, base, count_bytes, fates)
+
+    return Engine(engine.name, fold, fold)
+
+
+def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
+    """Yield the table `fates` of a log that the compiled engine can fold."""
+    from kafkagroups.kernels.fold_log import follow_fates_if_possible
+
+    result = follow_fates_if_possible(log, dialect)
+    if result is None:
+        raise InvalidLog(f"{log.path}: the log has changed while it was read")
+    shard, followed = result
+    fates, by = followed.settle(answers)
+    yield from read_record_arrays(log, dialect, shard.loaded.batches, columns, fates, by)
+
+
+def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:
+    """Yield the rows of the table `fates` of a log, whose fates are settled.
+
+    A batch that cannot be split into records has one row, as in the table `records`; its fate is "ignored".
+    """
+    entries = {position: iter(entries) for position, entries in fates.records.items()}
+    for row in record_rows(log, dialect, with_json=False):
+        *columns, key, value, value_version, _, error = row
+        # Several records of an odd log can have the same offset.
+        entry = next(entries.get((log.partition, row[_OFFSET]), iter(())), None)
+        if entry is None or entry.fate is None:
+            entry = _UNREADABLE
+        assert entry.fate is not None
+        key_size = len(key or b"")
+        value_size = None if value is None else len(value)
+        yield (
+            *columns,
+            value_version,
+            error,
+            entry.member_id,
+            entry.committed,
+            key_size,
+            value_size,
+            entry.fate.value,
+            entry.by,
+        )

@@ -15,30 +15,30 @@ import argparse
 import io
 import os
 import sys
-from importlib import metadata
+from importlib import import_module
 
 from kafkagroups import interrupts
-from kafkagroups.cli import (
-    compact,
-    decode,
-    diff,
-    doctor,
-    dump,
-    encode,
-    explain,
-    load,
-    options,
-    partition,
-    pull,
-    replay,
-    stats,
-    synth,
-    timeline,
-)
+from kafkagroups.cli import options
 from kafkagroups.cli.output import print_error_line
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, explain, timeline, diff, stats, compact, pull, synth, replay, doctor)
+COMMANDS = (
+    "decode",
+    "encode",
+    "partition",
+    "dump",
+    "load",
+    "explain",
+    "timeline",
+    "diff",
+    "stats",
+    "compact",
+    "pull",
+    "synth",
+    "replay",
+    "doctor",
+)
+"""The names of the commands and of their modules."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -56,8 +56,9 @@ def main(argv: list[str] | None = None) -> int:
         # Python has decoded the arguments with the locale's encoding. Decode the same bytes as UTF-8.
         argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
     try:
+        parser = _build_parser(argv)
         interrupts.raise_at_ctrl_c()
-        args = _build_parser().parse_args(argv)
+        args = parser.parse_args(argv)
         status: int = args.run(args)
         sys.stdout.flush()
         return status
@@ -89,15 +90,21 @@ def main(argv: list[str] | None = None) -> int:
         interrupts.exit_at_ctrl_c()
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_parser(argv: list[str]) -> argparse.ArgumentParser:
+    """Return the parser of these arguments. If they begin with a command, only its module is imported, to save time."""
     parser = _Parser(
         prog="kafkagroups",
         description="Read and explain Kafka's __consumer_offsets topic.",
         epilog="`kafkagroups COMMAND --help` shows the options and examples of a command.",
     )
-    parser.add_argument("--version", action="version", version=f"kafkagroups {metadata.version('kafkagroups')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    given_commands = [name for name in argv[:1] if name in COMMANDS]
+    if not given_commands:
+        from importlib import metadata
+
+        parser.add_argument("--version", action="version", version=f"kafkagroups {metadata.version('kafkagroups')}")
+    for name in given_commands or COMMANDS:
+        command = import_module(f"kafkagroups.cli.{name}")
         command_parser = commands.add_parser(
             command.NAME,
             help=command.HELP,

@@ -17,7 +17,7 @@ from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.loading.engines import ENGINES
+from kafkagroups.loading.engines import ENGINES, pause_garbage_collector
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.records.dialects import Dialect
@@ -84,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
             status = 2
             continue
         if args.json:
-            print(json.dumps(to_json(groups)))
+            with pause_garbage_collector():
+                print(json.dumps(to_json(groups)))
         else:
             _print_groups(groups)
             if _has_limit(args):

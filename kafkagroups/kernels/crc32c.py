@@ -23,11 +23,9 @@ _POLYNOMIAL = 0x82F63B78
 def _make_tables() -> np.ndarray[Any, Any]:
     """Return 8 tables. Table n has, for each value of a byte, the CRC of this byte and n zero bytes after it."""
     tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-        tables[0, byte] = crc
+    tables[0] = np.arange(256)
+    for _ in range(8):
+        tables[0] = tables[0] >> 1 ^ (tables[0] & 1) * np.uint32(_POLYNOMIAL)
     for step in range(1, 8):
         previous_table = tables[step - 1]
         tables[step] = previous_table >> 8 ^ tables[0, previous_table & 0xFF]

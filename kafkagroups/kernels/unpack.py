@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from crc32c import crc32c
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC
 from kafkagroups.log.batches import parse_batch
+from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD, Frame, FrameState, find_frames
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 

@@ -25,11 +25,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from crc32c import crc32c
-
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
 from kafkagroups.log.frames import LOG_OVERHEAD, to_int64
 from kafkagroups.records.wire import INT16, INT32, INT64

@@ -215,7 +215,7 @@ def test_ctrl_c_while_the_command_starts(tmp_path, module, start):
     command = [str(script)] if start == "script" else ["-m", "kafkagroups"]
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     ended = subprocess.run(
-        [sys.executable, *command, "partition", "g"], env=environment, cwd=ROOT, capture_output=True, text=True
+        [sys.executable, *command, "synth", "--help"], env=environment, cwd=ROOT, capture_output=True, text=True
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crc32c import crc32c
-
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.snapshots.json_checks import (
     Schema,
@@ -35,6 +33,7 @@ from kafkagroups.loading.snapshots.json_checks import (
 )
 from kafkagroups.loading.snapshots.opening import ADVICE, open_file, open_new_file
 from kafkagroups.loading.snapshots.state_files import SavedState
+from kafkagroups.log.checksums import crc32c
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 

@@ -18,8 +18,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crc32c import crc32c
-
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import Shard
@@ -37,6 +35,7 @@ from kafkagroups.loading.snapshots.json_checks import (
 )
 from kafkagroups.loading.snapshots.opening import open_file, open_new_file
 from kafkagroups.loading.snapshots.saved_shards import read_shard, shard_to_json
+from kafkagroups.log.checksums import crc32c
 from kafkagroups.records.dialects import Dialect
 
 if TYPE_CHECKING:

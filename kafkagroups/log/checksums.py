@@ -1,0 +1,16 @@
+"""CRC-32C, the checksum of record batches and of snapshot files.
+
+The package crc32c is imported at the first call, because its import takes longer than all other imports of this folder.
+The compiled engine does not call it for batches without compression.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def crc32c(data: Any, crc: int = 0) -> int:
+    """Return the CRC-32C of the data of `crc` and the bytes of the buffer `data` after it."""
+    from crc32c import crc32c as compute
+
+    return compute(data, crc)

@@ -23,6 +23,7 @@ from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.wire import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.read_group import GroupReader
@@ -84,12 +85,12 @@ def load_into(
 
 
 def _has_one_encoding(group: str) -> bool:
-    """Return whether the records of a group id all contain the same bytes for it."""
+    """Return whether the records of a group id all contain the same bytes for it, and a key has room for them."""
     try:
-        group.encode()
+        encoded_id = group.encode()
     except UnicodeEncodeError:  # Half of a surrogate pair.
         return False
-    return _REPLACEMENT_CHARACTER not in group
+    return _REPLACEMENT_CHARACTER not in group and len(encoded_id) <= MAX_STRING_BYTES
 
 
 def _create_compiled_engine(fates_class: type[Fates], group: str, fates_by_log: dict[int, Fates]) -> Engine:

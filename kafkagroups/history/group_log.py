@@ -24,7 +24,7 @@ class GroupRecord(NamedTuple):
 
     `offset` is the record's offset in the log. `timestamp` is in ms since 1970; -1: the record has none. `batch_offset`
     is the base offset of the batch, and `first_offset` is the offset of the first record in the batch. `producer_id` is
-    None if the batch has no producer. `is_pending` says whether the coordinator reads the record as part of a
+    that of the batch; -1: the batch has none. `is_pending` says whether the coordinator reads the record as part of a
     transaction, so that the record takes effect at the marker.
     """
 
@@ -33,7 +33,7 @@ class GroupRecord(NamedTuple):
     record: Record
     batch_offset: int
     first_offset: int
-    producer_id: int | None
+    producer_id: int
     is_pending: bool
 
 
@@ -97,7 +97,7 @@ class GroupLog(Fates):
                     record,
                     batch.base_offset,
                     batch.records[0].offset,
-                    entry.producer_id,
+                    batch.producer_id,
                     is_pending,
                 )
             )

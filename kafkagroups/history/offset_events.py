@@ -58,7 +58,6 @@ class OffsetEvents:
         key = get_topic_partition(record.record)
         offset: int = cast(Any, record.record.value).offset
         if record.is_pending:
-            assert record.producer_id is not None
             self.pending.setdefault(record.producer_id, {})[key] = Pending(record, offset)
             return
         old = self.committed.get(key)

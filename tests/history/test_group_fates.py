@@ -114,13 +114,13 @@ def test_a_log_of_many_pieces_and_producers(attributes, tmp_path, monkeypatch, c
     assert count_compiled["loaded"] == 2
 
 
-@pytest.mark.parametrize("group", ["\ufffd", "\ud800", ""])
+@pytest.mark.parametrize("group", ["\ufffd", "\ud800", "", "a" * 40_000, "a" * 70_000], ids=lambda group: group[:2])
 def test_a_group_id_that_has_no_single_encoding(group, tmp_path):
-    """Java reads different wrong bytes as U+FFFD, so no bytes can be searched for it."""
+    """Java reads different wrong bytes as U+FFFD, so no bytes can be searched for it. No key has a very long id."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     wrong = commit(0, "ab")
     records = [wrong._replace(key=wrong.key.replace(b"ab", b"\xff\xfe")), commit(1, "\ufffd"), commit(2, "")]
     (folder / f"{0:020}.log").write_bytes(encode_batch(records))
     readable, compiled = explain_both(folder, group, "new", "4.3.1")
-    assert compiled == readable and bool(compiled["history"]) == (group != "\ud800")
+    assert compiled == readable and bool(compiled["history"]) == (group in ("\ufffd", ""))

@@ -1,0 +1,270 @@
+"""`timeline` of any log: both engines agree, it ends at the offsets that `load` answers, and its gaps are true."""
+
+import os
+import random
+import shutil
+
+import pytest
+from hypothesis import given, strategies as st
+
+import kafkagroups as kg
+from kafkagroups.history.event import Event
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from tests.captured import captured
+from tests.cases import case
+from tests.groups.test_load_runs import DATA
+from tests.history.test_group_fates import RULES, commit
+from tests.kernels.random_logs import random_log
+from tests.kernels.test_equal import folders
+from tests.releases.sequences import encode_log, random_sequence
+
+LONG = os.environ.get("KG_PROFILE") == "long"
+COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
+EVENTS = {
+    "generation",
+    "empty",
+    "deleted",
+    "commit",
+    "rewind",
+    "expired",
+    "offset_deleted",
+    "transaction_committed",
+    "transaction_aborted",
+    "transaction_open",
+    "gap",
+    "epoch",
+}
+FIELDS = [
+    "partition",
+    "offset",
+    "timestamp_ms",
+    "event",
+    "generation",
+    "members_joined",
+    "members_left",
+    "leader",
+    "protocol",
+    "topic_partition",
+    "from",
+    "to",
+    "producer_id",
+    "what",
+]
+
+
+def history(path, group, coordinator="new", kafka=None, **options):
+    """Return the events as JSON, and check what holds for every timeline: the fields, and one sentence each."""
+    result = kg.timeline(path, group, coordinator=coordinator, kafka=kafka, **options)
+    events = result.to_json()
+    for event in events:
+        assert list(event) == FIELDS and event["event"] in EVENTS
+        assert event["what"].endswith(".") and "\n" not in event["what"]
+    places = [(-1 if event["partition"] is None else event["partition"]) for event in events]
+    assert places == sorted(places)
+    return events
+
+
+def some_groups(path, coordinator, kafka, count):
+    groups = list(kg.load(path, coordinator, kafka).partitions_of)
+    return random.Random(1).sample(groups, min(count, len(groups)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "releases", "v440"])
+def test_both_engines_give_the_same_timeline(family):
+    """Up to eight groups of every log of a run, two of other captured logs, and a group that no log contains."""
+    for folder in folders(family):
+        for coordinator, kafka in COORDINATORS:
+            with case((folder.relative_to(captured(family)), coordinator)):
+                count = 8 if family == "runs" else 2
+                for group in [*some_groups(folder, coordinator, kafka, count), "no group"]:
+                    options = {"coordinator": coordinator, "kafka": kafka, "all": True}
+                    readable = history(folder, group, engine="python", **options)
+                    assert history(folder, group, engine="compiled", **options) == readable
+                    assert bool(readable) == (group != "no group") or coordinator == "classic"
+
+
+@pytest.mark.slow
+def test_random_groups_have_the_same_timeline(tmp_path):
+    """500 random logs (20,000 in the long profile), half of them with batches that are taken out."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    for seed in range(20_000 if LONG else 500):
+        rnd = random.Random(seed)
+        log = random_log(seed) if seed % 2 else encode_log(random_sequence(seed))
+        (folder / f"{0:020}.log").write_bytes(log)
+        if rnd.random() < 0.5:
+            (folder / f"{0:020}.log").write_bytes(take_out_batches(folder, log, rnd))
+        coordinator, kafka = rnd.choice(RULES)
+        for group in some_groups(folder, coordinator, kafka, 3):
+            with case((seed, group, coordinator, kafka)):
+                options = {"coordinator": coordinator, "kafka": kafka, "all": rnd.random() < 0.5}
+                readable = history(folder, group, engine="python", **options)
+                assert history(folder, group, engine="compiled", **options) == readable
+
+
+def take_out_batches(folder, log, rnd):
+    batches = list(kg.open_log(folder))
+    return b"".join(log[b.position : b.position + b.size] for b in batches if rnd.random() < 0.8) or log
+
+
+def replay(events):
+    """Return the committed offsets after the events."""
+    committed = {}
+    for event in events:
+        key = event["topic_partition"]
+        if event["event"] in ("commit", "transaction_committed") and event["to"] is not None:
+            committed[key] = event["to"]
+        elif event["event"] in ("expired", "offset_deleted"):
+            committed.pop(key, None)
+        elif event["event"] == "deleted" and "with" in event["what"] and "without" not in event["what"]:
+            committed.clear()
+    return committed
+
+
+@pytest.mark.slow
+def test_the_timeline_ends_at_the_offsets_of_a_load():
+    """Every group of every log that real brokers wrote, if its load succeeds."""
+    checked = 0
+    for folder in (*folders("runs"), DATA / "3.9.2", DATA / "4.3.1", DATA / "1.0.1"):
+        for coordinator, kafka in COORDINATORS:
+            groups = kg.load(folder, coordinator, kafka)
+            if groups.failed:
+                continue
+            for name, group in groups.items():
+                with case((folder, name, coordinator)):
+                    committed = replay(history(folder, name, coordinator, kafka, all=True))
+                    loaded = {str(key): offset.offset for key, offset in group.offsets.items()}
+                    if coordinator == "new" or group.type == "classic":
+                        assert committed == loaded
+                        checked += 1
+    assert checked > 500
+
+
+def records_of(folder, group):
+    """Return each record of a group: partition and offset, key bytes, and whether it is a tombstone."""
+    found = {}
+    for log in kg.log.folders.open_logs(folder):
+        for batch in log:
+            for record in () if batch.is_control else batch.records:
+                key = kg.decode(record.key, record.value).key
+                if getattr(key, "group", getattr(key, "group_id", None)) == group:
+                    found[log.partition, record.offset] = (record.key, record.value is None)
+    return found
+
+
+def cleaned_logs():
+    """Yield the folder before Kafka's cleaner ran, and a folder after one of its passes."""
+    for run in ("3.9.2-compaction", "4.3.1-compaction-short"):
+        folder = captured("runs") / "runs" / run
+        for after in ("after-clean", "after-clean-2", "after-clean-3"):
+            yield folder / "before-clean", folder / after
+    for after in ("after-clean", "after-clean-2"):
+        yield DATA / "cleaning" / "before-clean", DATA / "cleaning" / after
+
+
+@pytest.mark.parametrize(("before", "after"), [pytest.param(*pair, id=pair[1].name) for pair in cleaned_logs()])
+def test_a_gap_covers_what_the_cleaner_removed(before, after):
+    """Kafka's own cleaner removed the records. Each removed record of the group is in a gap, and the gap says enough.
+
+    "only deleted or aborted ones" means: the record was aborted, or the log has no record of its key any longer.
+    Without these words, an older commit or generation of a key that is still there can be missing.
+    """
+    for group in kg.load(after).partitions_of:
+        with case(group):
+            gaps = [event for event in history(after, group) if event["event"] == "gap"]
+            kept = records_of(after, group)
+            removed = {place: content for place, content in records_of(before, group).items() if place not in kept}
+            aborted = find_aborted(before, group)
+            for (partition, offset), (key, _) in removed.items():
+                covering = [gap for gap in gaps if gap["partition"] == partition and gap["from"] <= offset <= gap["to"]]
+                assert covering, offset
+                later = [o for (p, o), (k, _) in kept.items() if k == key and p == partition]
+                if later and (partition, offset) not in aborted:
+                    assert min(later) > offset, "the cleaner removed a newer record and kept an older one"
+                    assert not any("only deleted or aborted" in gap["what"] for gap in covering)
+
+
+def find_aborted(folder, group):
+    story = kg.explain(folder, group)
+    return {(entry.partition, entry.offset) for entry in story.history if entry.fate.value == "aborted"}
+
+
+def test_the_cleaner_changes_no_event_that_remains():
+    """Each event of a cleaned log, except gaps, is also an event of the log before the pass."""
+    for before, after in cleaned_logs():
+        for group in kg.load(after).partitions_of:
+            with case((after, group)):
+                old = {identity(event) for event in history(before, group, all=True)}
+                last = max(offset for _, offset, *_ in old) if old else -1
+                for event in history(after, group, all=True):
+                    # An offset whose commit was cleaned away is deleted without its old value.
+                    if event["event"] not in ("gap", "offset_deleted") and event["offset"] <= last:
+                        assert identity(event) in old, event
+
+
+def identity(event):
+    return event["partition"], event["offset"], event["event"], event["topic_partition"], event["to"]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12))
+def test_gaps_are_the_offsets_that_are_missing(tmp_path_factory, kept):
+    """Of a log with one batch for each offset, batches are taken out: the gaps are their offsets, without the last."""
+    folder = tmp_path_factory.mktemp("log") / "__consumer_offsets-0"
+    folder.mkdir()
+    batches = [encode_batch([commit(offset, "g")]) for offset, is_kept in enumerate(kept) if is_kept]
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    expected = set(range(len(kept))) - {offset for offset, is_kept in enumerate(kept) if is_kept}
+    expected -= set(range(max((o for o, is_kept in enumerate(kept) if is_kept), default=0), len(kept)))
+    for engine in ("python", "compiled"):
+        gaps = [event for event in history(folder, "g", engine=engine) if event["event"] == "gap"]
+        found = [offset for gap in gaps for offset in range(gap["from"], gap["to"] + 1)]
+        assert found == (sorted(expected) if any(kept) else [])
+
+
+def test_a_log_that_begins_later_has_a_gap_that_no_cleaner_made(tmp_path):
+    """A copy without its first segments, or a log whose start was deleted: the file's name has the first offset."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{100:020}.log").write_bytes(encode_batch([commit(100, "g")]))
+    gap, _ = history(folder, "g")
+    assert (gap["event"], gap["from"], gap["to"]) == ("gap", 0, 99)
+    assert "The log begins at 100" in gap["what"] and "cleaned" not in gap["what"]
+    (folder / f"{100:020}.log").rename(folder / f"{90:020}.log")
+    gap, _ = history(folder, "g")
+    assert "The log begins at 90" in gap["what"] and "10 records cleaned away in 90 to 99" in gap["what"]
+
+
+def test_a_failed_load_still_has_its_history(tmp_path):
+    """The records after the failure are in the timeline too, and the failure is one of its problems."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    bad = LogRecord(1, 5, b"\0\2\0\1g", b"\0\x63")
+    (folder / f"{0:020}.log").write_bytes(encode_batch([commit(0, "g"), bad, commit(2, "g")]))
+    for engine in ("python", "compiled"):
+        result = kg.timeline(folder, "g", engine=engine, all=True)
+        assert [event.offset for event in result.events] == [0, 2] and len(result.problems) == 1
+
+
+def test_damage_ends_the_timeline(tmp_path):
+    """As in `load`: what is before the damage is read."""
+    shutil.copytree(DATA / "3.9.2" / "__consumer_offsets-9", tmp_path / "__consumer_offsets-9")
+    (file,) = (tmp_path / "__consumer_offsets-9").glob("*.log")
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) - 100])
+    whole = kg.timeline(DATA / "3.9.2", "billing", coordinator="classic", all=True)
+    result = kg.timeline(tmp_path, "billing", coordinator="classic", all=True)
+    assert result.events == whole.events[: len(result.events)] and 0 < len(result.events) < len(whole.events)
+    assert len(result.problems) == 1 and not whole.problems
+
+
+def test_the_frame_has_the_events():
+    """A row for each event, in the same order, with whole numbers."""
+    result = kg.timeline(DATA / "3.9.2", "fraud-check", coordinator="classic")
+    frame = result.events_frame()
+    assert list(frame.columns) == FIELDS and len(frame) == len(result.events)
+    assert frame["event"].tolist() == [event.event for event in result.events]
+    assert frame["to"].tolist() == [event.to_offset for event in result.events]
+    assert isinstance(result.events[0], Event)
+    assert list(kg.timeline(DATA / "3.9.2", "nobody").events_frame().columns) == FIELDS

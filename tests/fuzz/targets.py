@@ -15,6 +15,9 @@ from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.anatomy.batches import list_batch_fields
+from kafkagroups.cli.stats import to_json as stats_json
+from kafkagroups.history.count_logs import count_logs
+from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.kernels import clean
 from kafkagroups.kernels.unpack import as_array
 from kafkagroups.loading.engines import PYTHON, choose_engine
@@ -107,6 +110,33 @@ def compiled(data):
         for engine in (PYTHON, choose_engine("compiled", 0))
     ]
     assert shape(both[0]) == shape(both[1])
+
+
+def followed(data):
+    """As `compiled`: the statistics, and the tables with a row for each record."""
+    if not data:
+        return
+    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
+    rules = READERS[(data[0] & 0x7F) % len(READERS)]
+    both = [
+        (count_one(segment, rules, engine), list_rows(segment, rules, engine, "fates"))
+        for engine in ("python", "compiled")
+    ]
+    assert both[0] == both[1]
+    list_rows(segment, rules, "compiled", "records")
+
+
+def count_one(segment, rules, engine):
+    """Return what `stats --json` prints for a segment."""
+    found = log_of_buffers([("00000000000000000000.log", segment)], 0)
+    return stats_json(count_logs([found], rules, ROW_KINDS[len(segment) % len(ROW_KINDS)], engine=engine), None)
+
+
+def list_rows(segment, rules, engine, table):
+    """Return the rows of a table of a segment."""
+    found = log_of_buffers([("00000000000000000000.log", segment)], 0)
+    options = {"coordinator": rules.coordinator, "kafka": rules.kafka, "engine": engine}
+    return kg.api.load_table(found, table=table, **options).read_all().to_pylist()
 
 
 def compiled_seeds():
@@ -207,5 +237,6 @@ TARGETS = {
     "embedded": (embedded, embedded_seeds),
     "log": (log, log_seeds),
     "compiled": (compiled, compiled_seeds),
+    "followed": (followed, compiled_seeds),
     "compacted": (compacted, compacted_seeds),
 }

@@ -6,12 +6,12 @@ from datetime import UTC
 from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkagroups.api import loaded_columns
+from kafkagroups.api import loaded_columns, record_table
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
-"""Every table but `records`."""
+"""Every table but `records` and `fates`."""
 
 
 def make_reader(path, columns=None, **options):
@@ -32,6 +32,12 @@ def read(path, filters=(), columns=None, **options):
 def loaded_rows(groups, table):
     """Return the rows of a table as the package itself gives them; test_answers.py compares these with brokers."""
     return in_order(loaded_columns(groups, table).read_all().to_pylist())
+
+
+def fate_rows(path, coordinator, partitions=None):
+    """Return the rows of the table `fates` as the readable engine gives them; tests/history compares both engines."""
+    reader = record_table(path, "fates", coordinator=coordinator, partitions=partitions, engine="python")
+    return in_order(reader.read_all().to_pylist())
 
 
 def collected(frame):

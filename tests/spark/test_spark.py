@@ -17,7 +17,7 @@ from kafkagroups.cli import main
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows
-from tests.spark.tables import LOADED, collected, loaded_rows
+from tests.spark.tables import LOADED, collected, fate_rows, loaded_rows
 
 pytestmark = pytest.mark.java
 
@@ -68,6 +68,7 @@ def test_the_tables_are_the_loaders(session, path, coordinator):
     groups = kg.load(path, coordinator)
     for table in LOADED:
         assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
+    assert collected(tables.fates) == fate_rows(path, coordinator)
     assert tables.records.count() == sum(partition.records for partition in groups.partitions.values())
 
 
@@ -81,6 +82,7 @@ def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign
     assert groups.elsewhere
     for table in LOADED:
         assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
+    assert collected(tables.fates) == fate_rows(foreign, coordinator, partitions)
 
 
 STORY = [DATA / version for version in ("1.0.1", "3.9.2", "4.3.1")]
@@ -176,10 +178,12 @@ def test_every_table_survives_the_vectors(session, vectors):
     """toPandas() and collect() work with times outside the calendar: the timestamp is null, the number stays."""
     tables = kgs.load(vectors, "new", session=session)
     groups = kg.load(vectors, "new")
-    for table in (*LOADED, "records"):
+    for table in (*LOADED, "records", "fates"):
         frame = getattr(tables, table)
         assert len(frame.toPandas()) == len(frame.collect()) > 0, table
-        if table != "records":
+        if table == "fates":
+            assert collected(frame) == fate_rows(vectors, "new")
+        elif table != "records":
             assert collected(frame) == loaded_rows(groups, table), table
     for frame in (tables.offsets, tables.pending):
         assert frame.where("commit_timestamp is null").count() > 0

@@ -315,4 +315,4 @@ def test_executors_without_the_package_one_of_them_killed(tmp_path):
         for tp, offset in group.offsets.items()
     )
     assert len(said["rows"]) == summary["live_offsets"]
-    assert list(cache.glob("kafkagroups/kernels-*/fold.*.nbc"))
+    assert list(cache.glob("kafkagroups/kernels-*/kernels.*.code"))

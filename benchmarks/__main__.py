@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from benchmarks import machine, once, report, runs
+from benchmarks import commands, machine, once, report, runs
 from benchmarks.ways import WAYS
 from kafkagroups.cli.synth import parse_count
 
@@ -49,6 +49,7 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb")
     report_parser = verbs.add_parser("report", help="write docs/performance.md and its plot from results")
     report_parser.add_argument("files", type=Path, nargs="*", default=[report.MEASURED], metavar="FILE")
+    verbs.add_parser("commands", help="only compare the package's commands with Kafka's tools")
     args = parser.parse_args()
     if args.verb == "report":
         measured = merge([json.loads(file.read_text()) for file in args.files])
@@ -60,7 +61,11 @@ def main() -> None:
     measured = {"machine": machine.describe(), "runs": []}
     try:
         for records in args.records:
-            measured["runs"].append(measure(place, records, args))
+            if args.verb == "commands":
+                found = {"records": records, "topics": [], "commands": measure_commands(place, records, args)}
+            else:
+                found = measure(place, records, args)
+            measured["runs"].append(found)
             if args.json:  # After each size, because a later one may fail.
                 args.json.write_text(json.dumps(measured, indent=1) + "\n")
             if not args.folder:
@@ -79,12 +84,22 @@ def measure(place: Path, records: int, args: argparse.Namespace) -> dict:
         large = [case.spec for case in cases if case.spec.part == "50 partitions"]
         folder = place / large[0].description.removesuffix(".json") if large and records <= 10_000_000 else None
         found["once"] = once.measure(folder, args.rounds)
+        if 1 in args.partitions and records <= runs.ONE_PARTITION_TO:
+            found["commands"] = measure_commands(place, records, args)
     return found
 
 
+def measure_commands(place: Path, records: int, args: argparse.Namespace) -> dict:
+    """Return the times of the package's commands and of Kafka's tools, over a topic in one partition."""
+    return commands.measure(commands.generate_topic(place, records), args.rounds, args.seconds)
+
+
 def merge(all_measured: list[dict]) -> dict:
-    """Return the runs of several files by size. Of two runs of one size, the later one counts."""
-    by_size = {run["records"]: run for measured in all_measured for run in measured["runs"]}
+    """Return the runs of several files by size. Of two runs of one size, the later one counts, part by part."""
+    by_size: dict[int, dict] = {}
+    for measured in all_measured:
+        for run in measured["runs"]:
+            by_size.setdefault(run["records"], {}).update({part: found for part, found in run.items() if found})
     return {"machine": all_measured[-1]["machine"], "runs": [by_size[size] for size in sorted(by_size)]}
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from benchmarks.commands import COMMANDS
 from benchmarks.plot import Line, draw_svg
 from benchmarks.runs import MANY_GROUPS
 from benchmarks.ways import BASE, WAYS
@@ -82,6 +83,40 @@ def make_rows(topic: dict) -> list[tuple[str, ...]]:
 HEAD = ("way", "least s", "median s", "rounds", "records/s", "ratio")
 
 
+COMMAND_HEAD = ("way", "least s", "median s", "least CPU s", "rounds", "ratio")
+
+
+def make_command_rows(run: dict, command: str) -> list[tuple[str, ...]]:
+    """Return one table row per way of a command. The ratio is that to the first way."""
+    rows = []
+    for name, way in COMMANDS[command].items():
+        found = run["commands"][command].get(name, {"seconds": [], "problem": "not measured"})
+        seconds = found["seconds"]
+        if not seconds:
+            rows.append((way.title, "–", "–", "–", "", f"left out: {found['problem']}"))
+            continue
+        times = command_ratio(run, command, name)
+        rows.append(
+            (
+                way.title,
+                f"{min(seconds):,.3f}",
+                f"{median(seconds):,.3f}",
+                f"{min(found['cpu_seconds']):,.3f}",
+                str(len(seconds)),
+                f"{times:,.2f}" if times else "",
+            )
+        )
+    return rows
+
+
+def command_ratio(run: dict, command: str, way: str) -> float | None:
+    """Return a way's least time divided by that of the command's first way, or None if one of them has none."""
+    ways = run["commands"][command]
+    first = next(iter(COMMANDS[command]))
+    both = [ways[name]["seconds"] if name in ways else [] for name in (way, first)]
+    return min(both[0]) / min(both[1]) if all(both) else None
+
+
 def make_headline(topic: dict) -> str:
     """Return the title of a topic's table."""
     size = ""
@@ -104,6 +139,13 @@ def format_terminal(measured: dict) -> str:
                 )
             lines.append("")
         lines += [*list_facts(run), ""]
+        for command in run.get("commands", {}):
+            lines += [
+                f"{command}, {run['records']:,} records in one partition",
+                "  {:<38}{:>10}{:>10}{:>13}{:>8}{:>9}".format(*COMMAND_HEAD),
+            ]
+            lines += ["  {:<38}{:>10}{:>10}{:>13}{:>8}{:>9}".format(*row) for row in make_command_rows(run, command)]
+            lines.append("")
     lines += list_growth(measured)
     return "\n".join(lines)
 
@@ -190,7 +232,14 @@ def make_blocks(measured: dict) -> dict[str, str]:
     if growth := list_growth(measured):
         paragraphs.append("From one size to the next:\n\n" + "\n".join(f"- {line}" for line in growth))
     ways = [(way.title, way.note) for way in WAYS.values()]
+    commands = [
+        f"**{command}: {run['records']:,} records in one partition**\n\n"
+        + format_markdown_table(COMMAND_HEAD, make_command_rows(run, command))
+        for run in measured["runs"]
+        for command in run.get("commands", {})
+    ]
     return {
+        "commands": "\n\n".join(commands),
         "machine": format_machine(measured["machine"]) + ".",
         "ways": format_markdown_table(("way", "what you must know about it"), ways).replace("---:", "---"),
         "tables": "\n\n".join(tables),

@@ -7,6 +7,8 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kafkagroups.log.segment_file import SEGMENT_BYTES
+
 BYTES_PER_RECORD = 150
 """More than a record needs on disk."""
 KEYS = 100
@@ -60,11 +62,12 @@ def name_of(records: int, partitions: int, groups: int) -> str:
     return f"{records}-{partitions}-{groups}"
 
 
-def generate(place: Path, records: int, partitions: int, groups: int) -> Topic:
+def generate(place: Path, records: int, partitions: int, groups: int, segment_bytes: int = SEGMENT_BYTES) -> Topic:
     """Return the topic of this size below `place`, generated if it is new. OSError if the disk is too full."""
     from kafkagroups import synth
 
-    folder = place / name_of(records, partitions, groups)
+    suffix = "" if segment_bytes == SEGMENT_BYTES else f"-in-{segment_bytes}"
+    folder = place / (name_of(records, partitions, groups) + suffix)
     description = folder.with_name(folder.name + ".json")
     if not description.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -72,7 +75,9 @@ def generate(place: Path, records: int, partitions: int, groups: int) -> Topic:
         free = shutil.disk_usage(place).free
         if free < need * 1.2:
             raise OSError(f"{records:,} records need {need / 1e9:.1f} GB, {place} has {free / 1e9:.1f} GB")
-        written = synth.write(folder, records, partitions=partitions, groups=groups, **SHAPE)
+        written = synth.write(
+            folder, records, partitions=partitions, groups=groups, segment_bytes=segment_bytes, **SHAPE
+        )
         parts = written["partitions"].values()
         topic = Topic(
             folder,

@@ -37,17 +37,21 @@ def find_java_command() -> Path:
         raise Missing(str(error)) from None
 
 
-@contextmanager
-def classes(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
-    """The way `kafka-classes`: Loader.java, which loads once for every line on its stdin."""
-    path = find_class_path("3.9.2")
+def compile_java(source: str, class_path: str, out: str) -> None:
+    """Compile a Java program of this folder."""
     javac = find_java_command().with_name("javac")
     javac = javac if javac.exists() else Path(shutil.which("javac") or "")
     if not javac.is_file():
         raise Missing("there is no javac")
+    subprocess.run([javac, "-cp", class_path, "-d", out, Path(__file__).with_name(source)], check=True)
+
+
+@contextmanager
+def classes(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
+    """The way `kafka-classes`: Loader.java, which loads once for every line on its stdin."""
+    path = find_class_path("3.9.2")
     with tempfile.TemporaryDirectory() as out:
-        source = Path(__file__).with_name("Loader.java")
-        subprocess.run([javac, "-cp", path, "-d", out, source], check=True)
+        compile_java("Loader.java", path, out)
         command = [find_java_command(), MEMORY, "-cp", f"{out}:{path}", "Loader", topic.folder]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 

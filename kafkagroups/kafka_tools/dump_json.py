@@ -9,6 +9,7 @@ output for crafted logs.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord
@@ -25,6 +26,14 @@ from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.structs import reader, to_json
+
+_CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | ConsumerProtocolAssignment]] = {
+    "owned_partitions": ConsumerProtocolSubscription,
+    "assigned_partitions": ConsumerProtocolAssignment,
+}
+"""The classes of a subscription and an assignment, each by its field with a list of partitions."""
+_MAX_CACHED_BYTES = 512
+"""The results for at most this number of bytes are kept."""
 
 
 def format_key_and_value(log_record: LogRecord, dialect: Dialect) -> str:
@@ -51,8 +60,8 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     value_json = drop_unknown_tags(value_to_json(record, dialect))
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
-            subscription = _embedded_json(ConsumerProtocolSubscription, member.subscription, "owned_partitions")
-            assignment = _embedded_json(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")
+            subscription = _embedded_json(member.subscription, "owned_partitions")
+            assignment = _embedded_json(member.assignment, "assigned_partitions")
             if subscription is not None:
                 json_member["subscription"] = subscription
             if assignment is not None:
@@ -60,15 +69,24 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     return value_json
 
 
-def _embedded_json(
-    cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, partitions_field: str
-) -> dict[str, Any] | None:
+def _embedded_json(data: bytes, partitions_field: str) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
+
+    `partitions_field` is a key of `_CLASS_BY_PARTITIONS_FIELD`. The same bytes are in many records, so the result for
+    few bytes is kept: the caller must not change it.
+    """
+    decode_embedded = _decode_cached if len(data) <= _MAX_CACHED_BYTES else _decode_embedded
+    return decode_embedded(data, partitions_field)
+
+
+def _decode_embedded(data: bytes, partitions_field: str) -> dict[str, Any] | None:
+    """Return the result of `_embedded_json`.
 
     - Version below 0: the tool reads version 0.
     - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list `partitions_field`
       is not empty.
     """
+    cls = _CLASS_BY_PARTITIONS_FIELD[partitions_field]
     if len(data) < 2:
         return None
     version = int.from_bytes(data[:2], "big", signed=True)
@@ -80,6 +98,9 @@ def _embedded_json(
     if version > HIGHEST_VERSION and getattr(message, partitions_field):
         return None
     return to_json(message, layout_version)
+
+
+_decode_cached = lru_cache(maxsize=4096)(_decode_embedded)
 
 
 def drop_unknown_tags(value: Any) -> Any:

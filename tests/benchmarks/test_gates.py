@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from benchmarks import machine, once, report, runs
+from benchmarks import commands, machine, once, report, runs
 from benchmarks.report import BASE, LARGER, MAIN, ONE, find_part, least_time, ratio
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -96,6 +96,18 @@ def test_a_small_log_is_loaded_in_the_blink_of_an_eye(run):
     nothing, small = (min(run["once"][name]) for name in (once.NOTHING, once.SMALL_LOG))
     print(f"a small log, cold: {small:.2f} s, {small / nothing:.0f} times `python -c pass`")
     assert small < COLD_SECONDS
+
+
+@pytest.mark.parametrize(("command", "way"), [("dump --format dump-log", "kafka"), ("compact", "kafka")])
+def test_a_command_is_at_least_as_fast_as_kafkas_tool(command, way, tmp_path_factory):
+    """Kafka's tool needs at least the time of the command, times SHARE, with the same log and the same answer."""
+    topic = commands.generate_topic(tmp_path_factory.mktemp("command"), 1_000_000)
+    found = commands.measure(topic, 3, 60, only=[command])
+    if problem := found[command][way].get("problem"):
+        if problem.startswith("wrong"):
+            pytest.fail(problem)
+        pytest.skip(problem)
+    assert report.command_ratio({"commands": found}, command, way) >= SHARE
 
 
 if IS_LONG:

@@ -1,11 +1,12 @@
 """The ways without Java on a small topic: each finds the live offsets, and a failed way stops no other."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from benchmarks import report, runs
+from benchmarks import commands, report, runs
 from benchmarks.ways import BASE
 
 pytestmark = pytest.mark.slow
@@ -63,3 +64,20 @@ def test_a_run_below_ten_million_has_a_larger_log_for_spark_and_a_hot_partition(
     assert {"package-spark", "udf", "sql"} <= parts["larger log"]
     assert {"broker-3.9.2", "broker-4.3.1", "dump-log"} <= parts["1 partition"]
     assert [case.spec.part for case in runs.plan(10_000_000, (50, 1), ())].count("larger log") == 0
+
+
+def test_the_ways_of_a_command_give_the_same_answer_or_have_no_times(place, monkeypatch):
+    """Without Kafka's jars, its tools are left out with the reason. A wrong answer leaves every way without a time."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "empty"))
+    topic = commands.generate_topic(place, 20_000)
+    found = commands.measure(topic, 1, 60)
+    for command, ways in found.items():
+        for name, way in ways.items():
+            assert len(way["seconds"]) == (0 if "kafka" in name else 1)
+            assert "kafka" not in name or "no jars" in way["problem"]
+        assert len(report.make_command_rows({"commands": found}, command)) == len(ways)
+
+    different = commands.CommandWay("another", lambda *_: nullcontext(lambda: commands.Result(1.0, 1.0, 5)))
+    monkeypatch.setitem(commands.COMMANDS, "compact", {**commands.COMMANDS["compact"], "other": different})
+    wrong = commands.measure(topic, 1, 60)["compact"]["package"]
+    assert wrong == {"seconds": [], "cpu_seconds": [], "problem": "wrong: the ways gave different answers"}

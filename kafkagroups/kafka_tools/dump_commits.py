@@ -33,9 +33,12 @@ _MAX_SUM_PART = 2**61
 """The sum of two numbers up to this one does not overflow."""
 _value_start = struct.Struct(">hqi")
 """The first fields of a commit's value since version 3: version, offset and leader epoch."""
+_short_value = struct.Struct(">hqihq")
+"""A commit's value of version 3 without metadata: version, offset, leader epoch, size of the metadata, timestamp."""
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_MAX_SHORT_SIZE = 0x7E
 _TOPIC_ID_TAG = b"\1\0\x10"
 """A tag section with one tag: the topic id, with tag number 0 and 16 bytes."""
 _NO_TOPIC_ID = bytes(16)
@@ -195,26 +198,28 @@ class PlainBatches:
         """Return the text of a commit's value; None if dump_json.py must format the record."""
         if value is None:
             return "<DELETE>"
+        if len(value) == _short_value.size:
+            version, offset, leader_epoch, size, commit_timestamp = _short_value.unpack(value)
+            if version == 3 and size == 0:
+                return (
+                    f'{{"version":"3","data":{{"offset":{offset},"leaderEpoch":{leader_epoch},"metadata":"",'
+                    f'"commitTimestamp":{commit_timestamp}}}}}'
+                )
         version, offset, leader_epoch = _value_start.unpack_from(value)
-        topic_id = ""
         if version == 3:
             start = _value_start.size + 2
             size = _INT16.unpack_from(value, _value_start.size)[0]
-            end = start + size
         elif version == 4 and self._reads_version_4:
+            # The size + 1 is stored as an unsigned varint. A size up to _MAX_SHORT_SIZE has one byte.
             start = _value_start.size + 1
             size = value[start - 1] - 1
-            end = start + size
-            tags = value[end + _INT64.size :]
-            if size > 0x7E or tags[0]:
-                id_bytes = tags[3:19]
-                is_topic_id = tags[:3] == _TOPIC_ID_TAG and len(id_bytes) == 16 and id_bytes != _NO_TOPIC_ID
-                if not is_topic_id or size > 0x7E or not self._reads_topic_ids:
-                    return None
-                topic_id = f',"topicId":"{uuid_text(id_bytes)}"'
         else:
             return None
-        if size < 0:
+        if size < 0 or (version == 4 and size > _MAX_SHORT_SIZE):
+            return None
+        end = start + size
+        topic_id = self._format_tags(value[end + _INT64.size :]) if version == 4 else ""
+        if topic_id is None:
             return None
         metadata = format_json(decode_utf8(value[start:end])) if size else '""'
         commit_timestamp = _INT64.unpack_from(value, end)[0]
@@ -222,6 +227,17 @@ class PlainBatches:
             f'{{"version":"{version}","data":{{"offset":{offset},"leaderEpoch":{leader_epoch},"metadata":{metadata},'
             f'"commitTimestamp":{commit_timestamp}{topic_id}}}}}'
         )
+
+    def _format_tags(self, tags: bytes) -> str | None:
+        """Return the text of a tag section without tags, or with a topic id only; otherwise None."""
+        if tags[0] == 0:
+            return ""
+        topic_id = tags[len(_TOPIC_ID_TAG) : len(_TOPIC_ID_TAG) + len(_NO_TOPIC_ID)]
+        if not tags.startswith(_TOPIC_ID_TAG) or len(topic_id) < len(_NO_TOPIC_ID):
+            return None
+        if topic_id == _NO_TOPIC_ID or not self._reads_topic_ids:
+            return None
+        return f',"topicId":"{uuid_text(topic_id)}"'
 
 
 def _read_size(data: bytes, position: int) -> tuple[int, int]:

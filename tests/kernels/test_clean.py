@@ -8,8 +8,11 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.kernels import clean
+from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.cleaner import CleanerConfig
 from kafkagroups.log.folders import open_log
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
 from tests.captured import captured
 from tests.cases import case
 from tests.kernels.random_clean import RandomLog
@@ -109,6 +112,27 @@ def test_a_small_log_is_cleaned_without_numba(tmp_path, monkeypatch):
         kg.compact(recorded.path, tmp_path / "other", engine="compiled")
     with pytest.raises(kg.UsageError, match="no engine 'fast'"):
         kg.compact(recorded.path, tmp_path / "other", engine="fast")
+
+
+COLLIDING_KEYS = [
+    bytes.fromhex(
+        "4dc968ff0ee35c209572d4777b721587d36fa7b21bdc56b74a3dc0783e7b9518afbfa2"
+        f"{byte}a8284bf36e8e4b55b35f427593d849676da0d1{other}5d8360fb5f07fea2"
+    )
+    for byte, other in (("00", "55"), ("02", "d5"))
+]
+"""Two keys with the same MD5 hash (Marc Stevens, 2012)."""
+
+
+def test_keys_with_the_same_md5_hash_are_one_key_as_in_kafkas_map(tmp_path):
+    """Kafka's map stores only hashes, so the older of the two records is removed. A third key stays."""
+    folder = tmp_path / "__consumer_offsets-0"
+    keys = [COLLIDING_KEYS[0], b"k", COLLIDING_KEYS[1], b"last"]
+    with LogWriter(folder, segment_bytes=1) as log:
+        for offset, key in enumerate(keys):
+            log.append(encode_batch([LogRecord(offset, 5, key, b"v")]))
+    assert check(folder, tmp_path, {})
+    assert [record.offset for batch in kg.open_log(tmp_path / "compiled") for record in batch.records] == [1, 2, 3]
 
 
 def test_the_hash_of_a_key_is_md5():

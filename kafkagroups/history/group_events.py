@@ -37,6 +37,7 @@ class GroupState:
 
     `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
     the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
+    `patterns` are the topics that each pattern of topic names matches.
     """
 
     type: str | None = None
@@ -44,6 +45,18 @@ class GroupState:
     protocol_type: str = ""
     members: dict[str, Member] = field(default_factory=dict)
     empty_since_ms: int | None = None
+    patterns: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def subscribes(self, topic: str) -> bool:
+        """Return whether a member subscribes to a topic, as far as the records tell.
+
+        A coordinator acts as if a member with an unreadable subscription subscribes to every topic.
+        """
+        for member in self.members.values():
+            matched = frozenset() if member.pattern is None else self.patterns.get(member.pattern, frozenset())
+            if member.topics is None or topic in member.topics or topic in matched:
+                return True
+        return False
 
 
 class GroupEvents:
@@ -140,6 +153,7 @@ class GroupEvents:
         change = read_request(request)
         if change.epoch is not None:
             self.state.generation = change.epoch
+        self.state.patterns |= change.patterns
         for member_id, member in change.members.items():
             if member is None:
                 self.state.members.pop(member_id, None)

@@ -23,6 +23,7 @@ TARGETS = (7, 13, 21)
 CURRENT_ASSIGNMENTS = (8, 14, 22)
 TARGET_EPOCHS = (6, 12, 20)
 TOPOLOGY = 23
+PATTERN = 16
 """The record types by their role (records/consumer_group.py, share_group.py, streams_group.py)."""
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
@@ -30,11 +31,17 @@ CONSUMER = "consumer"
 
 
 class Member(NamedTuple):
-    """A member as its newest record describes it. `topics` is None if the subscription cannot be read."""
+    """A member as its newest record describes it.
+
+    `topics` are the names of the topics to which the member subscribes; None if the subscription cannot be read.
+    `pattern` is the pattern of topic names to which it subscribes. A streams member has neither: its topology is in
+    another record.
+    """
 
     name: str
     instance_id: str | None
     topics: frozenset[str] | None
+    pattern: str | None = None
 
 
 @dataclass
@@ -43,7 +50,7 @@ class Change:
 
     `first` is the record with the new epoch, or else the first record. `members` has the new data of each member; None
     for a member that left. `away` are the static members that left for a while. `targets` is how many members have a
-    new target assignment. `epochs` are the epochs that members have reached.
+    new target assignment. `epochs` are the epochs that members have reached. `patterns` are the topics of each pattern.
     """
 
     first: GroupRecord
@@ -54,6 +61,7 @@ class Change:
     target_epoch: int | None = None
     topology_epoch: int | None = None
     epochs: dict[str, int] = field(default_factory=dict)
+    patterns: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def has_group_record(self) -> bool:
@@ -68,6 +76,9 @@ def read_request(request: list[GroupRecord]) -> Change:
         member_id = record.key.member_id if isinstance(record.key, MemberIdKey) else ""
         if record.type in MEMBERS:
             change.members[member_id] = None if value is None else _read_modern_member(value)
+        elif record.type == PATTERN:
+            pattern = cast(Any, record.key).regular_expression
+            change.patterns[pattern] = frozenset() if value is None else frozenset(value.topics)
         elif value is None:
             continue
         elif record.type in EPOCHS:
@@ -145,8 +156,6 @@ def read_member(member: Any, protocol_type: str) -> Member:
 
 
 def _read_modern_member(value: Any) -> Member:
-    # Only the coordinator resolves a pattern of topic names.
-    has_pattern = bool(getattr(value, "subscribed_topic_regex", None))
-    topics = getattr(value, "subscribed_topic_names", None)
-    known_topics = None if topics is None or has_pattern else frozenset(topics)
-    return Member(value.client_id, getattr(value, "instance_id", None), known_topics)
+    topics = frozenset(getattr(value, "subscribed_topic_names", ()))
+    pattern = getattr(value, "subscribed_topic_regex", None)
+    return Member(value.client_id, getattr(value, "instance_id", None), topics, pattern)

@@ -199,7 +199,7 @@ class OffsetEvents:
         self, key: TopicPartition, group: GroupState, kept: dict[TopicPartition, GroupRecord]
     ) -> str:
         """Return which requests can have deleted an offset that did not expire."""
-        causes = [] if _subscribes(group, key) else ["by request"]
+        causes = [] if group.subscribes(key.topic) else ["by request"]
         if not any(other.topic == key.topic for other in kept):
             causes.append("with the topic")
         if self.is_classic and group.type is None and not kept:
@@ -276,11 +276,6 @@ def _get_time(record: GroupRecord) -> int | None:
     if record.timestamp != NO_TIMESTAMP:
         return record.timestamp
     return time_or_none(cast(Any, record.record.value).commit_timestamp)
-
-
-def _subscribes(group: GroupState, key: TopicPartition) -> bool:
-    """Return whether a member subscribes to the topic, or can do so. OffsetDelete is then refused."""
-    return any(member.topics is None or key.topic in member.topics for member in group.members.values())
 
 
 def _describe_expiry(

@@ -78,11 +78,8 @@ def find_retention_begin(key: TopicPartition, commit: GroupRecord, group: GroupS
     """Return the time from which the retention time of an offset counts, in ms since 1970; None if it cannot expire."""
     commit_ms: int = cast(Any, commit.record.value).commit_timestamp
     if group.members:
-        subscriptions = [member.topics for member in group.members.values()]
-        if group.protocol_type not in (CONSUMER, "streams") or None in subscriptions:
-            return None
-        is_subscribed = any(key.topic in topics for topics in subscriptions if topics is not None)
-        return None if is_subscribed else commit_ms
+        never_expires = group.type == "classic" and group.protocol_type != CONSUMER
+        return None if never_expires or group.subscribes(key.topic) else commit_ms
     if group.type == "classic" and group.protocol_type and group.empty_since_ms is not None:
         return group.empty_since_ms
     return commit_ms

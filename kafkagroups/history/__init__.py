@@ -1,1 +1,1 @@
-"""The fate of each record in a log, and the functions behind `explain`, `stats` and `diff`."""
+"""The fate of each record in a log, and the functions behind `explain`, `timeline`, `stats` and `diff`."""

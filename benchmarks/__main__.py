@@ -100,7 +100,9 @@ def merge(all_measured: list[dict]) -> dict:
     for measured in all_measured:
         for run in measured["runs"]:
             by_size.setdefault(run["records"], {}).update({part: found for part, found in run.items() if found})
-    return {"machine": all_measured[-1]["machine"], "runs": [by_size[size] for size in sorted(by_size)]}
+    start_up = json.loads(report.MEASURED.read_text())["start_up"]  # start_up.py measures it separately.
+    runs = [by_size[size] for size in sorted(by_size)]
+    return {"machine": all_measured[-1]["machine"], "runs": runs, "start_up": start_up}
 
 
 def remove_content(place: Path) -> None:

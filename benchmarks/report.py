@@ -244,7 +244,42 @@ def make_blocks(measured: dict) -> dict[str, str]:
         "ways": format_markdown_table(("way", "what you must know about it"), ways).replace("---:", "---"),
         "tables": "\n\n".join(tables),
         "facts": "\n\n".join(paragraphs),
+        "start-up": format_start_up(measured["start_up"]),
     }
+
+
+def make_start_up_rows(measured: dict) -> list[tuple[str, ...]]:
+    """Return a row for each command of start_up.py: the old and the new median and their ratio, elapsed and CPU."""
+    rows = []
+    for command, by_package in measured["seconds"].items():
+        cells = []
+        for kind in ("elapsed", "cpu"):
+            old, new = (median(by_package[name][kind]) for name in ("old", "new"))
+            cells += [f"{old:.2f}", f"{new:.2f}", f"{new / old:.2f}"]
+        rows.append((command, *cells))
+    return rows
+
+
+def format_start_up(measured: dict) -> str:
+    """Return the machine, a table and the facts of start_up.py."""
+    rows = [
+        (f"{row[0]}, {setting}", *row[1:])
+        for setting in ("with bytecode", "without bytecode")
+        for row in make_start_up_rows(measured[setting])
+    ]
+    head = ("a new process", "old s", "new s", "ratio", "old CPU s", "new CPU s", "ratio")
+    facts = [
+        f"{name}: the load {'imports' if found['numba'] else 'does not import'} numba, "
+        f"and fetches {found['functions']} compiled functions"
+        for name, found in measured["with bytecode"]["facts"].items()
+    ]
+    return "\n\n".join(
+        [
+            f"{format_machine(measured['machine'])}. Old is commit {measured['old_commit']}.",
+            format_markdown_table(head, rows),
+            "\n".join(f"- {fact}" for fact in facts),
+        ]
+    )
 
 
 def count_measured_ways(topic: dict) -> int:

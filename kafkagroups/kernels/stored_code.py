@@ -39,7 +39,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import __version__ as llvmlite_version, binding
 
@@ -65,12 +65,12 @@ def _hash_text(text: str) -> str:
 
 def _hash_sources() -> str:
     """Return a hash of the source files of this package, which can be in a zip."""
-    files = FOLDER.iterdir()
+    folder: Any = FOLDER
     if not FOLDER.is_dir():
         from importlib import resources
 
-        files = resources.files(__package__).iterdir()
-    contents = sorted((file.name, file.read_bytes()) for file in files if file.name.endswith(".py"))
+        folder = resources.files(__package__)
+    contents = sorted((file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(".py"))
     return hashlib.sha256(b"".join(content for _, content in contents)).hexdigest()
 
 

@@ -127,19 +127,22 @@ def add_keys(data: Any, start: int, arrays: Any) -> tuple[int, int]:
 @kernel
 def _add_keys_of_batch(data: Any, position: int, size: int, record_count: int, arrays: Any) -> int:
     """Add the keys of a batch to the offset map. Return NEEDS_MORE_BYTES, STOPPED or HAND_OVER."""
-    if not has_usual_records(data, position, size, record_count):
-        return HAND_OVER
     numbers = arrays.numbers
     map_rows = arrays.map_rows
+    end = position + size
     base_offset = load_int64(data, position)
     record_start = position + HEADER_SIZE
+    is_full = False
     for _ in range(record_count):
-        record_start, delta, key_start, key_size, _, _ = read_record(data, record_start, position + size)
+        record_start, delta, key_start, key_size, _, _ = read_record(data, record_start, end)
         offset = base_offset + delta
-        if key_size < 0 or offset < numbers[FIRST_DIRTY]:
+        if record_start < 0 or offset < 0:
+            return HAND_OVER
+        if is_full or key_size < 0 or offset < numbers[FIRST_DIRTY]:
             continue
         if numbers[MAP_COUNT] >= numbers[MAP_CAPACITY]:
-            return STOPPED
+            is_full = True  # The other records must be valid, too.
+            continue
         hash_start, hash_end = md5(data, key_start, key_size, arrays.block, arrays.words)
         row = find_map_row(hash_start, hash_end, map_rows, arrays.secret)
         if map_rows[row, MAP_OFFSET] < 0:
@@ -148,24 +151,9 @@ def _add_keys_of_batch(data: Any, position: int, size: int, record_count: int, a
             map_rows[row, MAP_HASH_END] = hash_end
         map_rows[row, MAP_OFFSET] = offset
         numbers[MAP_LAST_OFFSET] = offset
-    return NEEDS_MORE_BYTES
-
-
-@kernel
-def has_usual_records(data: Any, position: int, size: int, record_count: int) -> bool:
-    """Return whether the records of a batch have the usual layout, offsets of 0 or more, and possible timestamps."""
-    end = position + size
-    base_offset = load_int64(data, position)
-    record_start = position + HEADER_SIZE
-    if record_count == 0:
-        return True
-    for _ in range(record_count):
-        timestamp_delta = read_timestamp_delta(data, record_start, end)
-        record_start, delta, _, _, _, _ = read_record(data, record_start, end)
-        is_usual = record_start >= 0 and base_offset + delta >= 0 and -MAX_TIME <= timestamp_delta <= MAX_TIME
-        if not is_usual:
-            return False
-    return record_start == end
+    if record_count and record_start != end:
+        return HAND_OVER
+    return STOPPED if is_full else NEEDS_MORE_BYTES
 
 
 @kernel
@@ -246,11 +234,11 @@ def _filter_batch(
     kept_count = np.int64(0)
     keeps_tombstone = False
     if not is_discardable or (is_control and not is_past_horizon):
-        if not has_usual_records(data, position, size, record_count):
-            return UNUSUAL, 0
         kept_count, keeps_tombstone = _select_records(
             data, position, size, record_count, is_control, is_past_horizon, arrays, is_kept
         )
+        if kept_count == UNUSUAL:
+            return UNUSUAL, 0
     if kept_count == 0:
         if not _is_kept_when_empty(data, position, arrays):
             return 0, 0
@@ -281,16 +269,20 @@ def _select_records(
 ) -> tuple[int, bool]:
     """Set `is_kept` for each record of a batch. Return how many records stay, and whether one of them is a tombstone.
 
-    The rules are those of `_is_kept` in log/record_filter.py.
+    The number of records is UNUSUAL if the layout of a record is unusual. The rules are those of `_is_kept` in
+    log/record_filter.py.
     """
+    end = position + size
     last_offset = arrays.numbers[MAP_LAST_OFFSET]
     base_offset = load_int64(data, position)
     kept_count = np.int64(0)
     keeps_tombstone = False
     record_start = position + HEADER_SIZE
     for number in range(record_count):
-        record_start, delta, key_start, key_size, _, value_size = read_record(data, record_start, position + size)
+        record_start, delta, key_start, key_size, _, value_size = read_record(data, record_start, end)
         offset = base_offset + delta
+        if record_start < 0 or offset < 0:
+            return UNUSUAL, False
         stays = is_control or offset > last_offset
         if not stays and key_size >= 0 and not (value_size < 0 and is_past_horizon):
             hash_start, hash_end = md5(data, key_start, key_size, arrays.block, arrays.words)
@@ -300,6 +292,8 @@ def _select_records(
         if stays:
             kept_count += 1
             keeps_tombstone = keeps_tombstone or value_size < 0
+    if record_count and record_start != end:
+        return UNUSUAL, False
     return kept_count, keeps_tombstone
 
 
@@ -342,7 +336,7 @@ def _rewrite_batch(
     out: Any,
     out_start: int,
 ) -> int:
-    """Write the batch with the records that stay. Return the number of written bytes.
+    """Write the batch with the records that stay. Return the number of written bytes; UNUSUAL for extreme timestamps.
 
     `attributes` are the attributes of the new batch. If they have a delete horizon, its time is `horizon`.
     """
@@ -357,10 +351,13 @@ def _rewrite_batch(
     out_end = out_start + HEADER_SIZE
     next_start = position + HEADER_SIZE
     for number in range(record_count):
-        time = old_base_time + read_timestamp_delta(data, next_start, end)
+        timestamp_delta = read_timestamp_delta(data, next_start, end)
+        time = old_base_time + timestamp_delta
         next_start, delta, key_start, key_size, value_start, value_size = read_record(data, next_start, end)
         if not is_kept[number]:
             continue
+        if timestamp_delta < -MAX_TIME or timestamp_delta > MAX_TIME:
+            return UNUSUAL
         if attributes & LOG_APPEND_TIME:
             time = append_time
         if not has_base_time:

@@ -35,7 +35,8 @@ class Event:
     generation
         The generation (classic group) or the group epoch (newer groups) after the event; None if no record has it.
     members_joined, members_left
-        The ids of the members that the previous group record in the log did not contain, and those that only it had.
+        The ids of the members that the previous group record did not contain, and those that only it had. Members
+        whose earlier records the log cleaner may have removed are not in `members_joined`.
     leader, protocol
         The leader and the assignor of a generation.
     topic_partition

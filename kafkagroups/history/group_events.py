@@ -60,26 +60,41 @@ class GroupState:
 
 
 class GroupEvents:
-    """The events of the group's own records in one partition. `state` is the group after the newest record."""
+    """The events of the group's own records in one partition.
+
+    `state` is the group after the newest record. `has_hole` says whether the log has a hole before the next record. The
+    caller sets it. After a hole, the first record of a key does not tell since when the group has its members.
+    """
 
     def __init__(self, partition: int | None) -> None:
         self.partition = partition
         self.state = GroupState()
+        self.has_hole = False
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
+        self._has_generation = False
+        """Whether the log had a record of type 2 before."""
+        self._seen_members: set[str] = set()
+        """The ids of the members of which the log had a member record before."""
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of consecutive group records in one batch."""
         requests = list(split_requests(records))
         for request, following in zip(requests, [*requests[1:], None], strict=True):
             last = request[-1]
+            is_first_generation = not self._has_generation
+            self._has_generation |= last.record.type == CLASSIC_GROUP
             if last.record.value is None and last.record.type in (CLASSIC_GROUP, *EPOCHS):
                 if following is not None and converts(last, following):
                     self._old_type = self.state.type or "classic"
                 else:
                     yield self._delete(last)
             elif last.record.type == CLASSIC_GROUP:
-                yield self._apply_generation(last, cast(GroupMetadataValue, last.record.value))
+                value = cast(GroupMetadataValue, last.record.value)
+                # Generation 1 is the first one with members. A group of another type keeps its members.
+                is_new = value.generation <= 1 or self._old_type is not None
+                has_known_past = is_new or not (self.has_hole and is_first_generation)
+                yield self._apply_generation(last, value, has_known_past=has_known_past)
             else:
                 yield from self._apply_request(request)
 
@@ -89,7 +104,7 @@ class GroupEvents:
         self.state = GroupState()
         return self._event(record, "deleted", "The group was deleted.", generation, members_left=members_left)
 
-    def _apply_generation(self, record: GroupRecord, value: GroupMetadataValue) -> Event:
+    def _apply_generation(self, record: GroupRecord, value: GroupMetadataValue, *, has_known_past: bool) -> Event:
         old = self.state
         members = {member.member_id: read_member(member, value.protocol_type) for member in value.members}
         joined = tuple(member_id for member_id in members if member_id not in old.members)
@@ -102,6 +117,10 @@ class GroupEvents:
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         is_empty = not members and value.generation > 0
         what = self._describe_generation(old, value, joined, left)
+        if joined and not has_known_past:
+            names = list_names([member.name for member in members.values()])
+            what = f"Generation {value.generation}: members {names}; who joined is unknown."
+            joined = ()
         self._old_type = None
         name = "empty" if is_empty else "generation"
         return self._event(record, name, what, value.generation, joined, left, value.leader, value.protocol)
@@ -159,7 +178,13 @@ class GroupEvents:
                 self.state.members.pop(member_id, None)
             else:
                 self.state.members[member_id] = member
-        joined = tuple(m for m, member in change.members.items() if member is not None and m not in old_members)
+        unknown = set(change.members) - self._seen_members if self.has_hole else set()
+        self._seen_members |= set(change.members)
+        joined = tuple(
+            member_id
+            for member_id, member in change.members.items()
+            if member is not None and member_id not in old_members and member_id not in unknown
+        )
         left = tuple(member_id for member_id, member in change.members.items() if member is None)
         what = self._describe_request(change, old_members, joined, left)
         is_routine = not (change.members or change.away or change.targets or change.has_group_record)
@@ -176,7 +201,8 @@ class GroupEvents:
         def names(member_ids: list[str] | tuple[str, ...]) -> str:
             return list_names([known[member_id].name if member_id in known else member_id for member_id in member_ids])
 
-        changed = [m for m, member in change.members.items() if member is not None and m in old_members]
+        # After a hole, it is unknown whether a member with its first record in the log joined at this time.
+        changed = [m for m, member in change.members.items() if member is not None and m not in joined]
         replaced = find_replaced_instances(
             [self.state.members[m] for m in joined], [known[m] for m in left if m in known]
         )
@@ -192,7 +218,7 @@ class GroupEvents:
         if left and not replaced:
             parts.append(f"{names(left)} left")
         if changed:
-            parts.append(f"new member data of {names(changed)}")
+            parts.append(f"member data of {names(changed)}")
         if change.away:
             parts.append(f"static member {names(change.away)} left for a while")
         if change.topology_epoch is not None:

@@ -124,6 +124,7 @@ def find_events(steps: list[Step], partition: int | None, dialect: Dialect, star
         if isinstance(first, Hole):
             events.append((number, gaps.describe(first)))
             history.offsets.hole_count += 1
+            history.group.has_hole = True
         elif isinstance(first, Marker):
             events += [(number, event) for event in history.offsets.end_transaction(first, history.group.state)]
         else:

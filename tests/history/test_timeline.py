@@ -269,3 +269,16 @@ def test_the_frame_has_the_events():
     assert frame["to"].tolist() == [event.to_offset for event in result.events]
     assert isinstance(result.events[0], Event)
     assert list(kg.timeline(DATA / "3.9.2", "nobody").events_frame().columns) == FIELDS
+
+
+def test_who_joined_is_unknown_if_the_earlier_generations_are_gone():
+    """m1 was there in generation 1, which the cleaner removed, and m4 joined in generation 2 (actions.jsonl)."""
+    run = captured("runs") / "runs" / "4.3.1-compaction-short"
+    (before,) = [
+        event for event in history(run / "before-clean", "k-sub") if event["generation"] == 2 and event["leader"]
+    ]
+    (after,) = [
+        event for event in history(run / "after-clean", "k-sub") if event["generation"] == 2 and event["leader"]
+    ]
+    assert [member[:2] for member in before["members_joined"]] == ["m4"]
+    assert after["members_joined"] == [] and "who joined is unknown" in after["what"]

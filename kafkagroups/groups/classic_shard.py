@@ -13,7 +13,7 @@ from typing import Self
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import build_group
-from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
+from kafkagroups.groups.log_records import LogKeys, read_control_type
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
 from kafkagroups.groups.shard import Shard
@@ -53,20 +53,30 @@ class ClassicShard(Shard):
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         offsets = Offsets.copy_of(self.offsets, observer)
         self.offsets = offsets
+        keys = LogKeys(self.dialect)
         for batch in batches:
             if batch.is_control:
                 observer.start_record(0)
                 self._end_transaction(offsets, batch)
                 continue
-            for index, log_record in enumerate(batch.records):
-                observer.start_record(index)
-                record, group_id = self.decode_record(log_record, batch.file)
-                if isinstance(record.key, OFFSET_KEYS):
-                    self._replay_offset(offsets, batch, log_record.offset, record, group_id)
-                elif isinstance(record.key, GroupMetadataKey):
-                    was_known = group_id in self.groups
-                    self.replay_group(log_record.offset, record, group_id)
-                    observer.end_group_record(group_id, record, log_record.offset, was_known, group_id in self.groups)
+            # If the batch has no records, nothing uses this offset.
+            batch_offset = batch.records[0].offset if batch.records else batch.base_offset
+            is_transactional = batch.is_transactional
+            for record_offset, group_id, partition, content in self.decode_records(batch, keys, observer):
+                if partition is None:
+                    if isinstance(content.key, GroupMetadataKey):
+                        was_known = group_id in self.groups
+                        self.replay_group(record_offset, content, group_id)
+                        is_known = group_id in self.groups
+                        observer.end_group_record(group_id, content, record_offset, was_known, is_known)
+                elif content is None:
+                    self._replay_offset_tombstone(offsets, batch, record_offset, group_id, partition)
+                else:
+                    offset = build_offset_and_metadata(content, record_offset, batch_offset)
+                    if is_transactional:
+                        offsets.put_pending(batch.producer_id, group_id, partition, offset)
+                    else:
+                        offsets.put(group_id, partition, offset)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Replay a record of a classic group. The classic coordinator skips all other types."""
@@ -79,15 +89,10 @@ class ClassicShard(Shard):
             self.groups[group_id] = build_group(self.partition, record, offset, self.dialect)
             self.removed_groups.pop(group_id, None)
 
-    def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record, group_id: str) -> None:
-        partition = get_topic_partition(record)
-        if isinstance(record.value, OFFSET_VALUES):
-            offset = build_offset_and_metadata(record.value, record_offset, batch_offset=batch.records[0].offset)
-            if batch.is_transactional:
-                offsets.put_pending(batch.producer_id, group_id, partition, offset)
-            else:
-                offsets.put(group_id, partition, offset)
-        elif batch.is_transactional:
+    def _replay_offset_tombstone(
+        self, offsets: Offsets, batch: Batch, record_offset: int, group_id: str, partition: TopicPartition
+    ) -> None:
+        if batch.is_transactional:
             offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
         else:
             offsets.remove(group_id, partition, record_offset)

@@ -131,12 +131,14 @@ def _count_new_batches(
     If `first_offset` is None, all batches are yielded and counted. `count_bytes` receives the size of every batch, even
     if the batch is not yielded.
     """
+    loaded = shard.loaded
     for batch in batches:
         count_bytes(batch.size)
-        if first_offset is not None and batch.next_offset <= first_offset:
+        next_offset = batch.next_offset
+        if first_offset is not None and next_offset <= first_offset:
             continue
         observer.start_batch(shard.partition, batch)
-        shard.loaded.batches += 1
-        shard.loaded.records += record_count(batch)
-        shard.loaded.next_offset = batch.next_offset
+        loaded.batches += 1
+        loaded.records += record_count(batch)
+        loaded.next_offset = next_offset
         yield batch

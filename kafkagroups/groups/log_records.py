@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.fields import Message
 from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
     OffsetCommitKey,
-    OffsetCommitValue,
 )
-from kafkagroups.records.serde import Record, UnknownContent
+from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key
 from kafkagroups.records.structs import reader
+from kafkagroups.records.wire_base import Reader
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
-OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
+MAX_KEPT_KEYS = 100_000
+"""The largest number of decoded keys in memory."""
 _RECORD_TYPE_BYTES = 2
 """The size, in bytes, of the record type at the start of each key."""
 
@@ -34,23 +37,61 @@ def find_group_id(record: Record) -> str | None:
     Return None if no Kafka version has the record type, or if the key is too short. The chosen Kafka version need not
     have the record type, because the group id is the first field of every key.
     """
-    if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
-        return record.key.group
-    if isinstance(record.key, GroupIdKey):
-        return record.key.group_id
-    if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPE_BY_RECORD_TYPE:
+    return _find_group_id(record.type, record.key)
+
+
+def _find_group_id(record_type: int, key: Message | UnknownContent) -> str | None:
+    if isinstance(key, (*OFFSET_KEYS, GroupMetadataKey)):
+        return key.group
+    if isinstance(key, GroupIdKey):
+        return key.group_id
+    if isinstance(key, UnknownContent) and record_type in GROUP_TYPE_BY_RECORD_TYPE:
         try:
-            return _read_group_key(record.key.data, _RECORD_TYPE_BYTES)[0].group
+            return _read_group_key(key.data, _RECORD_TYPE_BYTES)[0].group
         except BadBytes:
             return None
     return None
 
 
-def get_topic_partition(record: Record) -> TopicPartition:
-    """Return the topic partition in the key of an offset record."""
-    key = record.key
-    assert isinstance(key, OFFSET_KEYS)
-    return TopicPartition(key.topic, key.partition)
+class LogKey(NamedTuple):
+    """A decoded key in a log.
+
+    `group_id` is None if no group id was found (`find_group_id`). `partition` is the topic partition of an offset
+    record; None for all other record types. `read_offset_fields` are the fast readers of its offsets (TypeReaders in
+    serde.py).
+    """
+
+    decoded: DecodedKey
+    group_id: str | None
+    partition: TopicPartition | None
+    read_offset_fields: dict[bytes, Reader]
+
+
+class LogKeys(dict[bytes | None, LogKey]):
+    """The decoded keys of a log, by their bytes. `keys[data]` decodes a new key, and raises InvalidRecord if necessary.
+
+    Most keys occur many times in a log, so each key is decoded only once. If a log has more than MAX_KEPT_KEYS keys,
+    the decoded keys are forgotten from time to time.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__()
+        self._dialect = dialect
+
+    def __missing__(self, key: bytes | None) -> LogKey:
+        if len(self) == MAX_KEPT_KEYS:
+            self.clear()
+        log_key = self._decode(key)
+        self[key] = log_key
+        return log_key
+
+    def _decode(self, key: bytes | None) -> LogKey:
+        decoded = decode_key(key, self._dialect)
+        content = decoded.content
+        if decoded.readers is None or not isinstance(content, OFFSET_KEYS):
+            return LogKey(decoded, _find_group_id(decoded.type, content), None, {})
+        partition = TopicPartition(content.topic, content.partition)
+        return LogKey(decoded, content.group, partition, decoded.readers.read_offset_fields)
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
-from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
+from kafkagroups.groups.log_records import LogKeys, read_control_type
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE, apply_record, create_group
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
@@ -55,23 +55,38 @@ class NewShard(Shard):
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         offsets = Offsets.copy_of(self.offsets, observer)
         self.offsets = offsets
+        groups = self.groups
+        keys = LogKeys(self.dialect)
         for batch in batches:
             if batch.is_control:
                 _end_transactions(offsets, batch, observer)
                 continue
-            for index, log_record in enumerate(batch.records):
-                observer.start_record(index)
-                record, group_id = self.decode_record(log_record, batch.file)
-                if isinstance(record.key, OFFSET_KEYS):
-                    self._replay_offset(offsets, batch.producer_id, log_record.offset, record, group_id)
-                elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
-                    was_known = group_id in self.groups
-                    try:
-                        self.replay_group(log_record.offset, record, group_id)
-                    except LoadFailed as error:
-                        error.offset = log_record.offset
-                        raise
-                    observer.end_group_record(group_id, record, log_record.offset, was_known, group_id in self.groups)
+            producer = batch.producer_id
+            for record_offset, group_id, partition, content in self.decode_records(batch, keys, observer):
+                if partition is None:
+                    self._replay_other(record_offset, content, group_id, observer)
+                elif content is None:
+                    offsets.remove(group_id, partition, record_offset)
+                    offsets.remove_all_pending(group_id, partition, record_offset)
+                else:
+                    if group_id not in groups:
+                        groups[group_id] = Group(group_id, self.partition)
+                    offset = build_offset_and_metadata(content, record_offset, batch_offset=record_offset)
+                    if producer == NO_PRODUCER_ID:
+                        offsets.put(group_id, partition, offset)
+                    else:
+                        offsets.put_pending(producer, group_id, partition, offset)
+
+    def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:
+        """Apply a record that is not an offset record."""
+        if isinstance(record.key, GroupMetadataKey | GroupIdKey):
+            was_known = group_id in self.groups
+            try:
+                self.replay_group(record_offset, record, group_id)
+            except LoadFailed as error:
+                error.offset = record_offset
+                raise
+            observer.end_group_record(group_id, record, record_offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Create, change or delete the group as the record says. Unknown record types are skipped."""
@@ -83,22 +98,6 @@ class NewShard(Shard):
             self.groups.pop(group_id, None)
         else:
             self.groups[group_id] = build_group(self.partition, record, offset, self.dialect)
-
-    def _replay_offset(
-        self, offsets: Offsets, producer: int, record_offset: int, record: Record, group_id: str
-    ) -> None:
-        partition = get_topic_partition(record)
-        if not isinstance(record.value, OFFSET_VALUES):
-            offsets.remove(group_id, partition, record_offset)
-            offsets.remove_all_pending(group_id, partition, record_offset)
-            return
-        if group_id not in self.groups:
-            self.groups[group_id] = Group(group_id, self.partition)
-        offset = build_offset_and_metadata(record.value, record_offset, batch_offset=record_offset)
-        if producer == NO_PRODUCER_ID:
-            offsets.put(group_id, partition, offset)
-        else:
-            offsets.put_pending(producer, group_id, partition, offset)
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
         """Apply a record of a consumer, share or streams group. Create the group if it does not exist.

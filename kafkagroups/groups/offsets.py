@@ -16,12 +16,14 @@ Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9); OffsetMetadataManager
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkagroups.groups.observer import NO_OBSERVER, Fate, Observer
-from kafkagroups.records.offset_commit import LegacyOffsetCommitValue, OffsetCommitValue
+from kafkagroups.quick_builders import make_builder
+from kafkagroups.records.fields import field_specs
+from kafkagroups.records.offset_commit import LegacyOffsetCommitValue
 from kafkagroups.records.wire import UUID
 
 
@@ -61,21 +63,23 @@ class OffsetAndMetadata:
     batch_offset: int
 
 
-def build_offset_and_metadata(
-    value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int, batch_offset: int
-) -> OffsetAndMetadata:
-    """Return the offset that a coordinator stores after it has read the value of an offset record."""
-    expire_timestamp = -1
-    leader_epoch = -1
-    topic_id = UUID.default
-    if isinstance(value, OffsetCommitValue):
-        expire_timestamp = value.expire_timestamp
-        leader_epoch = value.leader_epoch
-        topic_id = value.topic_id
-    return OffsetAndMetadata(
-        value.offset,
-        value.metadata,
-        value.commit_timestamp,
+_build_offset = make_builder(OffsetAndMetadata)
+_LEGACY_FIELD_COUNT = len(field_specs(LegacyOffsetCommitValue))
+
+
+def build_offset_and_metadata(fields: Sequence[Any], record_offset: int, batch_offset: int) -> OffsetAndMetadata:
+    """Return the offset that a coordinator stores after it has read the value of an offset record.
+
+    `fields` are the fields of an OffsetCommitValue, or of a LegacyOffsetCommitValue, which has fewer fields.
+    """
+    if len(fields) == _LEGACY_FIELD_COUNT:
+        offset, metadata, commit_timestamp = fields
+        return _build_offset(offset, metadata, commit_timestamp, -1, None, None, record_offset, batch_offset)
+    offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = fields
+    return _build_offset(
+        offset,
+        metadata,
+        commit_timestamp,
         leader_epoch,
         None if expire_timestamp == -1 else expire_timestamp,
         None if topic_id == UUID.default else topic_id,
@@ -131,6 +135,7 @@ class Offsets:
         self.producers_by_group_partition: dict[tuple[str, TopicPartition], set[int]] = {}
         """The ids of the producers that have a pending offset. The keys are pairs (group id, partition)."""
         self.observer = observer
+        self._is_observed = observer is not NO_OBSERVER
 
     @classmethod
     def copy_of(cls, offsets: ShardOffsets, observer: Observer = NO_OBSERVER) -> Offsets:
@@ -146,24 +151,32 @@ class Offsets:
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Store the current record's offset as committed. Replace an earlier committed offset of the partition."""
-        self.observer.store_offset(offset)
-        self._put_into(self.committed.setdefault(group, {}), partition, offset)
+        offsets = self.committed.get(group)
+        if offsets is None:
+            offsets = {}
+            self.committed[group] = offsets
+        if self._is_observed:
+            self.observer.store_offset(offset)
+            self._end_replaced(offsets, partition, offset)
+        offsets[partition] = offset
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Store the current record's offset as pending until the producer's transaction ends."""
+        offsets = self.pending.setdefault(producer, {}).setdefault(group, {})
         self.observer.store_offset(offset)
-        self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
+        self._end_replaced(offsets, partition, offset)
+        offsets[partition] = offset
         producers = self.producers_by_group_partition.get((group, partition))
         if producers is None:
             self.producers_by_group_partition[group, partition] = {producer}
         else:
             producers.add(producer)
 
-    def _put_into(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+    def _end_replaced(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        """Report the fate of an offset that `offset` replaces, if there is one."""
         replaced = offsets.get(partition)
         if replaced is not None:
             self.observer.set_fate(replaced, Fate.SUPERSEDED, offset.record_offset)
-        offsets[partition] = offset
 
     def remove(self, group: str, partition: TopicPartition, by: int) -> None:
         """Delete the committed offset of a partition, if the group has one."""
@@ -213,7 +226,9 @@ class Offsets:
                     continue
                 committed = self.committed.get(group, {}).get(partition)
                 if committed is None or _is_newer(offset, committed, compares_batches):
-                    self._put_into(self.committed.setdefault(group, {}), partition, offset)
+                    committed_offsets = self.committed.setdefault(group, {})
+                    self._end_replaced(committed_offsets, partition, offset)
+                    committed_offsets[partition] = offset
                 else:
                     self.observer.set_fate(offset, Fate.SUPERSEDED, committed.record_offset)
 

@@ -7,21 +7,22 @@ rules of the two coordinators: classic_shard.py, new_shard.py.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import GroupRecord
-from kafkagroups.groups.log_records import find_group_id
+from kafkagroups.groups.log_records import LogKeys, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup, copy_group
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.offsets import Offsets, ShardOffsets
+from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Damage
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.serde import Record, decode
+from kafkagroups.records.fields import Message, list_fields
+from kafkagroups.records.serde import VERSION_BYTES, Record, decode, decode_with_key
 
 
 @dataclass
@@ -54,6 +55,14 @@ def ignore_bytes(count: int, /) -> None:
     """Ignore the progress, for callers that do not show it."""
 
 
+DecodedRecord = tuple[int, str, TopicPartition | None, Any]
+"""The parts of a record that a load needs: its offset in the log, its group id, its topic partition and its content.
+
+If no group id was found, it is "". For an offset record, the content is the list of the fields of its value; None for a
+tombstone. For all other records, the topic partition is None, and the content is the decoded Record.
+"""
+
+
 @dataclass
 class Shard(ABC):
     """What one partition's log contains, as one coordinator reads it.
@@ -84,15 +93,14 @@ class Shard(ABC):
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Apply a record that is not an offset record. `offset` is the record's offset in the log."""
 
-    def decode_record(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
+    def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
         """Return the decoded record and its group id, or "" if no group id was found.
 
-        The group id is added to `seen_group_ids`. `file` is the path of the segment, for the error message.
+        The group id is added to `seen_group_ids`.
         """
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
-            error.file = file
             error.offset = log_record.offset
             raise
         group_id = find_group_id(record)
@@ -100,6 +108,41 @@ class Shard(ABC):
             return record, ""
         self.seen_group_ids[group_id] = None
         return record, group_id
+
+    def decode_records(self, batch: Batch, keys: LogKeys, observer: Observer) -> Iterator[DecodedRecord]:
+        """Decode the records of a batch, and yield the parts of each record that a load needs.
+
+        Each record is decoded after the previous record was applied. Its group id is added to `seen_group_ids`. `keys`
+        are the keys of the log.
+        """
+        is_observed = observer is not NO_OBSERVER
+        seen_group_ids = self.seen_group_ids
+        for index, log_record in enumerate(batch.records):
+            if is_observed:
+                observer.start_record(index)
+            value = log_record.value
+            content: Any = None
+            try:
+                key, group_id, partition, read_offset_fields = keys[log_record.key]
+                if partition is None:
+                    content = decode_with_key(key, value)
+                elif value is not None:
+                    read_fields = read_offset_fields.get(value[:VERSION_BYTES])
+                    if read_fields is not None:
+                        content, _ = read_fields(value, VERSION_BYTES)
+                    if content is None:
+                        message = decode_with_key(key, value).value
+                        assert isinstance(message, Message)
+                        content = list_fields(message)
+            except BadBytes as error:
+                error.file = batch.file
+                error.offset = log_record.offset
+                raise
+            if group_id is None:
+                group_id = ""
+            else:
+                seen_group_ids[group_id] = None
+            yield log_record.offset, group_id, partition, content
 
     def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
         """Return a copy of this shard that has these offsets. Records can be replayed onto the copy."""

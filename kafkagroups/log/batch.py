@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type
@@ -55,6 +54,27 @@ class LogRecord(NamedTuple):
     is_valid: bool = True
     magic: int = 2
     attributes: int = 0
+
+
+T = TypeVar("T")
+
+
+class _LazyAttribute(Generic[T]):
+    """An attribute that is computed at its first use and then stored in the object.
+
+    It is like functools.cached_property, but has no lock: up to Python 3.11, the lock takes longer than reading a short
+    batch.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, batch: Any, owner: type | None = None) -> T:
+        value = self._compute(batch)
+        batch.__dict__[self._name] = value
+        return value
 
 
 @dataclass(frozen=True)
@@ -133,7 +153,7 @@ class Batch:
         """The largest number of records that this batch may have if it is compressed."""
         return max(MIN_RECORD_LIMIT, self.max_batch_bytes // MEMORY_BYTES_PER_RECORD)
 
-    @cached_property
+    @_LazyAttribute
     def content(self) -> bytes:
         """The bytes of the records, decompressed. Raises InvalidLog if they cannot be decompressed."""
         try:
@@ -141,7 +161,7 @@ class Batch:
         except InvalidLog as error:
             raise self._add_location(error) from None
 
-    @cached_property
+    @_LazyAttribute
     def records(self) -> tuple[LogRecord, ...]:
         """The records, decompressed and parsed. Raises InvalidLog if they cannot be read."""
         try:

@@ -117,16 +117,22 @@ def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) 
         position = frame.end
 
 
-def find_frame(data: BytesLike, position: int, *, any_magic: bool = False) -> Frame:
-    """Return the frame at one position. `any_magic` has the same meaning as in `find_frames`."""
+def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0) -> Frame:
+    """Return the frame at one position. `any_magic` has the same meaning as in `find_frames`.
+
+    `data_start` is added to the position in the frame: it is where `data` begins in a file.
+    """
     # Most batches are whole and have magic 2, so this fast check comes first. `_check_frame` checks everything else.
     available = len(data) - position
     if available >= _MIN_BYTES_OF_MAGIC_2:
         offset, length, magic, last_offset_delta = _header.unpack_from(data, position)
         size = LOG_OVERHEAD + length
         if magic == 2 and _MIN_BYTES_OF_MAGIC_2 <= size <= available:
-            return Frame(position, size, offset, to_int64(offset + last_offset_delta), magic, FrameState.WHOLE)
-    return _check_frame(data, position, available, any_magic=any_magic)
+            last_offset = to_int64(offset + last_offset_delta)
+            fields = (data_start + position, size, offset, last_offset, magic, FrameState.WHOLE, "")
+            return tuple.__new__(Frame, fields)  # This is faster than Frame(…).
+    frame = _check_frame(data, position, available, any_magic=any_magic)
+    return frame._replace(position=data_start + position)
 
 
 def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
@@ -199,6 +205,7 @@ def read_frames(
     start of the file, too. The file is not mapped into memory. If another process truncated a mapped file, the system
     would end the process that reads it.
     """
+    whole = FrameState.WHOLE
     data = b""
     bytes_to_read = _PIECE_BYTES
     while True:
@@ -208,14 +215,15 @@ def read_frames(
         start = 0
         broken_frame = None
         while start < len(data):
-            frame = mark_too_large(find_frame(data, start), max_batch_bytes)
-            if frame.state is not FrameState.WHOLE:
+            frame = find_frame(data, start, data_start=position)
+            if frame.size > MAX_BATCH_BYTES:
+                frame = mark_too_large(frame, max_batch_bytes)
+            if frame.state is not whole:
                 broken_frame = frame
                 break
-            content = data[start : frame.end]
-            start = frame.end
-            # The position in the frame must count from the start of the file.
-            yield Frame(position + frame.position, *frame[1:]), content
+            end_of_frame = start + frame.size
+            yield frame, data[start:end_of_frame]
+            start = end_of_frame
         position += start
         data = data[start:]
         if broken_frame is None:

@@ -31,6 +31,7 @@ from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch,
 from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
 from kafkagroups.log.frames import LOG_OVERHEAD, to_int64
+from kafkagroups.quick_builders import make_builder
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -58,6 +59,9 @@ MAX_VARINT_BYTES = 5
 """The largest number of bytes of a varint, which stores an int32."""
 MAX_VARLONG_BYTES = 10
 """The largest number of bytes of a varlong, which stores an int64."""
+_ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(0x80))
+"""The number in each varint or varlong of one byte."""
+_build_batch = make_builder(Batch)
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
@@ -80,27 +84,27 @@ def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_b
         base_sequence,
         count,
     ) = HEADER.unpack_from(data)
-    return Batch(
-        magic=magic,
-        base_offset=base_offset,
-        last_offset=to_int64(base_offset + last_offset_delta),
-        attributes=attributes,
-        crc=crc,
-        computed_crc=crc32c(memoryview(data)[CRC_FROM:]),
-        position=position,
-        size=len(data),
-        payload=data[HEADER_SIZE:],
-        decompress_content=decompress_content,
-        parse_records=parse_records,
-        max_timestamp=max_timestamp,
-        base_timestamp=base_timestamp,
-        partition_leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        count=count,
-        file=file,
-        max_batch_bytes=max_batch_bytes,
+    return _build_batch(
+        magic,
+        base_offset,
+        to_int64(base_offset + last_offset_delta),
+        attributes,
+        crc,
+        crc32c(memoryview(data)[CRC_FROM:]),
+        position,
+        len(data),
+        data[HEADER_SIZE:],
+        decompress_content,
+        parse_records,
+        max_timestamp,
+        base_timestamp,
+        leader_epoch,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+        file,
+        max_batch_bytes,
     )
 
 
@@ -109,7 +113,9 @@ def decompress_content(batch: Batch) -> bytes:
 
     Raises InvalidLog if they cannot be decompressed, or if the compressed batch has too many records or bytes.
     """
-    if batch.attributes & CODEC and batch.count > batch.max_records:
+    if not batch.attributes & CODEC:
+        return batch.payload
+    if batch.count > batch.max_records:
         raise batch.make_record_count_error(batch.count)
     return decompress(batch.compression, batch.payload, batch.max_batch_bytes)
 
@@ -124,13 +130,9 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     if batch.count == 0:
         return ()
     data = batch.content
-    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     records: list[LogRecord] = []
-    position = 0
     try:
-        for _ in range(batch.count):
-            record, position = _parse_record(data, position, batch, append_time)
-            records.append(record)
+        position = _add_records(records, data, batch)
     except IndexError:
         raise InvalidLog(f"expected {batch.count} records, the bytes end in record {len(records) + 1}") from None
     if position != len(data):
@@ -140,20 +142,93 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     return tuple(records)
 
 
-def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None) -> tuple[LogRecord, int]:
-    """Return the record that begins at the position `start` of `data`, and the position after the record.
+def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
+    """Append the records of a batch to `records`, and return the position after the last record.
 
-    `data` are the uncompressed records of the batch. If `append_time` is not None, it is the timestamp of all records.
+    `data` are the uncompressed records of the batch. Raises InvalidLog if a record cannot be read, and IndexError if
+    `data` ends inside a record. `records` then contains the records before it.
     """
-    length, position = read_varint(data, start)
-    end = position + length
-    if length < 0 or end > len(data):
-        raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position} bytes")
-    attributes = data[position]
-    timestamp_delta, position = read_varint(data, position + 1, MAX_VARLONG_BYTES)
-    offset_delta, position = read_varint(data, position)
-    key, position = _read_bytes(data, position, end)
-    value, position = _read_bytes(data, position, end)
+    base_offset = batch.base_offset
+    base_timestamp = batch.base_timestamp
+    base_sequence = batch.base_sequence
+    # If this is not None, it is the timestamp of all records.
+    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
+    data_size = len(data)
+    new_tuple = tuple.__new__
+    position = 0
+    for _ in range(batch.count):
+        start = position
+        # Most varints have one byte. To save the time of a call, this loop reads them without `read_varint`.
+        byte = data[position]
+        if byte < 0x80:
+            length = _ZIGZAG[byte]
+            position += 1
+        else:
+            length, position = read_varint(data, position)
+        end = position + length
+        if length < 0 or end > data_size:
+            raise InvalidLog(f"expected a record of {length} bytes, found {data_size - position} bytes")
+        attributes = data[position]
+        position += 1
+        byte = data[position]
+        if byte < 0x80:
+            timestamp_delta = _ZIGZAG[byte]
+            position += 1
+        else:
+            timestamp_delta, position = read_varint(data, position, MAX_VARLONG_BYTES)
+        byte = data[position]
+        if byte < 0x80:
+            offset_delta = _ZIGZAG[byte]
+            position += 1
+        else:
+            offset_delta, position = read_varint(data, position)
+        byte = data[position]
+        if byte < 0x80:
+            size = _ZIGZAG[byte]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
+        key = None
+        if size >= 0:
+            key = data[position : position + size]
+            position += size
+            if position > end:
+                raise _make_field_error(size, end - position + size)
+        byte = data[position]
+        if byte < 0x80:
+            size = _ZIGZAG[byte]
+            position += 1
+        else:
+            size, position = read_varint(data, position)
+        value = None
+        if size >= 0:
+            value = data[position : position + size]
+            position += size
+            if position > end:
+                raise _make_field_error(size, end - position + size)
+        headers: tuple[tuple[bytes, bytes | None], ...] = ()
+        if data[position] == 0:
+            position += 1
+        else:
+            headers, position = _read_headers(data, position, end)
+        if position != end:
+            raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
+        sequence = -1
+        if base_sequence >= 0:
+            sequence = (base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
+        offset = base_offset + offset_delta
+        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+        # To save time, `to_int64` is called only if a sum overflows, which is rare.
+        if offset > MAX_INT64 or offset < MIN_INT64 or timestamp > MAX_INT64 or timestamp < MIN_INT64:
+            offset = to_int64(offset)
+            timestamp = to_int64(timestamp)
+        fields = (offset, timestamp, key, value, headers, sequence, end - start, None, True, 2, attributes)
+        records.append(new_tuple(LogRecord, fields))  # This is faster than LogRecord(…).
+    return position
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
+    """Return the headers of a record, and the position after them. `end` is the position after the record."""
     header_count, position = read_varint(data, position)
     if not 0 <= header_count <= len(data) - position:
         raise InvalidLog(f"expected a possible number of record headers, found {header_count}")
@@ -164,32 +239,11 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
         if header_key is None:
             raise InvalidLog("a record header has no key")
         headers.append((header_key, header_value))
-    if position != end:
-        raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
-    sequence = -1
-    if batch.base_sequence >= 0:
-        sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
-    offset = batch.base_offset + offset_delta
-    timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
-    # To save time, `to_int64` is called only if a sum overflows, which is rare.
-    if offset > MAX_INT64 or offset < MIN_INT64 or timestamp > MAX_INT64 or timestamp < MIN_INT64:
-        offset = to_int64(offset)
-        timestamp = to_int64(timestamp)
-    record = LogRecord(
-        offset,
-        timestamp,
-        key,
-        value,
-        tuple(headers),
-        sequence,
-        end - start,
-        attributes=attributes,
-    )
-    return record, end
+    return tuple(headers), position
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Return a key or value, and the position after it.
+    """Return the key or the value of a header, and the position after it.
 
     The length of the key or value is at `position`, before its bytes. A negative length means None. `end` is the
     position after the record.
@@ -198,8 +252,12 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     if length < 0:
         return None, position
     if position + length > end:
-        raise InvalidLog(f"expected a field of {length} bytes, found {end - position} bytes in the record")
+        raise _make_field_error(length, end - position)
     return data[position : position + length], position + length
+
+
+def _make_field_error(length: int, bytes_left: int) -> InvalidLog:
+    return InvalidLog(f"expected a field of {length} bytes, found {bytes_left} bytes in the record")
 
 
 def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
@@ -210,8 +268,12 @@ def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -
     """
     byte = data[position]
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
+        return _ZIGZAG[byte], position + 1
     value = byte & 0x7F
+    byte = data[position + 1]
+    if byte < 0x80:
+        value |= byte << 7
+        return (value >> 1) ^ -(value & 1), position + 2
     shift = 7
     for index in range(position + 1, position + max_bytes):
         byte = data[index]

@@ -149,6 +149,11 @@ def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     return _declaration_by_class[cls].specs
 
 
+def list_fields(value: Message) -> list[Any]:
+    """Return the values of the declared fields of a message in the order of their declaration."""
+    return [getattr(value, spec.name) for spec in field_specs(type(value))]
+
+
 def _make_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     return tuple(_make_spec(declared) for declared in dataclasses.fields(cls) if "wire" in declared.metadata)
 

@@ -11,18 +11,22 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.quick_builders import make_builder
 from kafkagroups.records.consumer_group import TopicPartitions
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
-from kafkagroups.records.structs import has_structs, reader, writer
+from kafkagroups.records.structs import has_structs, plain_values_reader, reader, writer
 from kafkagroups.records.wire_base import Reader, Writer
 
 _INT16 = struct.Struct(">h")
+VERSION_BYTES = 2
+"""The size, in bytes, of the version at the start of each value."""
 _STRUCTS_OF_ANY_VERSION = (MemberMetadata, TopicPartitions)
 """The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the nearest
 version. But it refuses a version above all known versions if the value contains a struct of another class than these
@@ -65,43 +69,84 @@ class Record:
         return "Unknown" if isinstance(self.key, UnknownContent) else RECORD_TYPES[self.type].name
 
 
+_build_record = make_builder(Record)
+
+
 def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Record:
     """Return the record of a key and a value.
 
     `dialect` is the dialect that reads the bytes; None means the new coordinator of Kafka 4.3.1. Bytes after the end
     of a key or a value are ignored. Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
     """
-    dialect = dialect or DEFAULT_DIALECT
+    return decode_with_key(decode_key(key, dialect or DEFAULT_DIALECT), value)
+
+
+class DecodedKey(NamedTuple):
+    """A decoded key, with everything that is needed to decode the values of this key.
+
+    `type` is the record type. `content` is the key of the record. `readers` is None if `dialect` does not read the
+    record type.
+    """
+
+    type: int
+    content: Message | UnknownContent
+    readers: TypeReaders | None
+    dialect: Dialect
+
+
+class TypeReaders(NamedTuple):
+    """The readers of a record type. `values` has one reader for each version of the value.
+
+    `read_offset_fields` has the fast readers of offset records (types 0 and 1), by the first two bytes of the value,
+    which are the version. Such a reader returns a list of the fields of the value instead of a message; or None, if the
+    value is unusual and must be read as a message (`plain_values_reader` in structs.py).
+    """
+
+    read_key: Reader
+    values: list[Reader]
+    read_offset_fields: dict[bytes, Reader]
+
+
+def decode_key(key: bytes | None, dialect: Dialect) -> DecodedKey:
+    """Return the decoded key of a record. Raises InvalidRecord if a coordinator with this dialect refuses the key."""
     if key is None or len(key) < 2:
         raise _make_type_error(key)
     type_id = _INT16.unpack_from(key)[0]
     readers = _make_readers(type_id, dialect)
     if readers is None:
         if dialect.skips_unknown_types:
-            return Record(type_id, UnknownContent(key), None if value is None else UnknownContent(value), None)
+            return DecodedKey(type_id, UnknownContent(key), None, dialect)
         raise InvalidRecord(f"Kafka {dialect.kafka} refuses record type {type_id}", field="key.type", position=0)
-    read_key, value_readers = readers
-    part = "key"
     try:
-        record_key = read_key(key, 2)[0]
-        if value is None:
-            return Record(type_id, record_key, None, None)
-        part = "value"
+        return DecodedKey(type_id, readers.read_key(key, 2)[0], readers, dialect)
+    except InvalidRecord as error:
+        error.field = join_path("key", error.field)
+        raise
+
+
+def decode_with_key(key: DecodedKey, value: bytes | None) -> Record:
+    """Return the record of a decoded key and a value. Raises InvalidRecord if the coordinator refuses the value."""
+    if value is None:
+        return _build_record(key.type, key.content, None, None)
+    if key.readers is None:
+        return _build_record(key.type, key.content, UnknownContent(value), None)
+    readers = key.readers.values
+    try:
         if len(value) < 2:
             raise _make_version_error(value)
         version = _INT16.unpack_from(value)[0]
-        if 0 <= version < len(value_readers):
-            return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
-        newest_version = len(value_readers) - 1
-        if not dialect.reads_unknown_versions:
-            raise _make_unknown_version_error(version, type_id, newest_version)
+        if 0 <= version < len(readers):
+            return _build_record(key.type, key.content, readers[version](value, 2)[0], version)
+        newest_version = len(readers) - 1
+        if not key.dialect.reads_unknown_versions:
+            raise _make_unknown_version_error(version, key.type, newest_version)
         nearest_version = 0 if version < 0 else newest_version
-        record_value = value_readers[nearest_version](value, 2)[0]
+        record_value = readers[nearest_version](value, 2)[0]
         if version > nearest_version and has_structs(record_value, _STRUCTS_OF_ANY_VERSION):
-            raise _make_unknown_version_error(version, type_id, nearest_version)
-        return Record(type_id, record_key, record_value, nearest_version)
+            raise _make_unknown_version_error(version, key.type, nearest_version)
+        return _build_record(key.type, key.content, record_value, nearest_version)
     except InvalidRecord as error:
-        error.field = join_path(part, error.field)
+        error.field = join_path("value", error.field)
         raise
 
 
@@ -122,11 +167,8 @@ def _make_unknown_version_error(version: int, type_id: int, newest_version: int)
 
 
 @cache
-def _make_readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
-    """Return the reader of a record type's key, and a list with one reader for each version of the value.
-
-    Return None if the dialect does not read the record type.
-    """
+def _make_readers(type_id: int, dialect: Dialect) -> TypeReaders | None:
+    """Return the readers of a record type; None if the dialect does not read the record type."""
     if not has_type(dialect, type_id):
         return None
     record_type = RECORD_TYPES[type_id]
@@ -135,8 +177,16 @@ def _make_readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]]
     if type_id == 0 and newest_version > 0:
         # Up to Kafka 4.0, a record of type 0 could have the value of type 1.
         value_class = OffsetCommitValue
-    value_readers = [reader(value_class, version, dialect.version) for version in range(newest_version + 1)]
-    return reader(record_type.key, 0), value_readers
+    versions = range(newest_version + 1)
+    read_offset_fields = {}
+    if type_id in (0, 1):
+        for version in versions:
+            read_offset_fields[_INT16.pack(version)] = plain_values_reader(value_class, version, dialect.version)
+    return TypeReaders(
+        reader(record_type.key, 0),
+        [reader(value_class, version, dialect.version) for version in versions],
+        read_offset_fields,
+    )
 
 
 def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes | None]:

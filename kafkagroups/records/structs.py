@@ -19,7 +19,9 @@ from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.quick_builders import make_builder
 from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
+from kafkagroups.records.plain_readers import is_plain, make_plain_reader
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
@@ -44,6 +46,17 @@ def reader(cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS
     if (cls, message_format) not in _reader_by_format:
         _reader_by_format[cls, message_format] = _make_struct_reader(cls, message_format)
     return _reader_by_format[cls, message_format]
+
+
+def plain_values_reader(cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS) -> Reader:
+    """Return a fast reader of the field values of one version of a message.
+
+    The untagged fields of the message must be numbers and strings. The returned function has the parameters
+    (buffer, position). It returns (values, position after the message): a list of the values in the order of their
+    declaration. If the bytes are unusual or wrong, it returns None instead of the list. A function of `reader` must
+    then read the same bytes, and raises the error if they are wrong.
+    """
+    return make_plain_reader(cls, make_format(cls, version, kafka))
 
 
 def writer(
@@ -92,7 +105,24 @@ def has_structs(value: Message, ignored_classes: tuple[type[Message], ...] = ())
 
 
 def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
+    if not is_plain(cls, message_format):
+        return _make_any_struct_reader(cls, message_format)
+    read_values = make_plain_reader(cls, message_format)
+    build = make_builder(cls)
+    read_any = _make_any_struct_reader(cls, message_format)
+
+    def read(buffer: bytes, position: int) -> tuple[Message, int]:
+        values, end = read_values(buffer, position)
+        if values is None:
+            return read_any(buffer, position)
+        return build(*values), end
+
+    return read
+
+
+def _make_any_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
     declared = field_specs(cls)
+    build = make_builder(cls)
     json_names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
     readers = [
@@ -136,9 +166,7 @@ def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Re
         except (struct.error, IndexError):
             field = json_names[index] if index >= 0 else _TAG_SECTION
             raise InvalidRecord("unexpected end of data: expected more bytes", position=position, field=field) from None
-        if unknown:
-            return cls(*values, unknown_tagged_fields=tuple(unknown)), position
-        return cls(*values), position
+        return build(*values, tuple(unknown)), position
 
     return read
 

@@ -54,6 +54,7 @@ class Int(Wire):
 
     def __init__(self, name: str, code: str) -> None:
         self.name = name
+        self.code = code
         self.struct = struct.Struct(">" + code)
         bits = self.struct.size * 8
         self.minimum = 0 if code.isupper() else -(2 ** (bits - 1))

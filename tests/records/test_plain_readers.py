@@ -1,0 +1,72 @@
+"""The fast readers of plain messages read the same values as the general readers, or leave the bytes to them."""
+
+import dataclasses
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.log.batch import Batch
+from kafkagroups.quick_builders import make_builder
+from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataKey
+from kafkagroups.records.fields import list_fields
+from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.serde import decode_key
+from tests.captured import rows
+
+DIALECTS = (kg.dialect(), kg.dialect("classic"), kg.dialect("classic", "0.8.2.2"))
+
+
+def unhex(text):
+    return None if text is None else bytes.fromhex(text)
+
+
+def changed(value):
+    """Yield a value, each of its beginnings, and the value with each byte changed in two ways."""
+    yield value
+    for end in range(2, len(value)):
+        yield value[:end]
+    for place in range(2, len(value)):
+        for byte in (0, 0xFF):
+            yield value[:place] + bytes([byte]) + value[place + 1 :]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+def test_fast_readers_of_offsets_agree_with_decode(dialect):
+    """For captured values and for damaged ones, a fast reader returns the fields that `decode` returns, or None."""
+    read_count = 0
+    for row in rows("records", "errors.jsonl"):
+        key = unhex(row["key_hex"])
+        value = unhex(row["value_hex"])
+        if key is None or value is None or key[:2] not in (b"\0\0", b"\0\1"):
+            continue
+        try:
+            readers = decode_key(key, dialect).readers
+        except kg.InvalidRecord:
+            continue
+        for data in changed(value):
+            read_fields = readers.read_offset_fields.get(data[:2]) if readers else None
+            fields = read_fields(data, 2)[0] if read_fields else None
+            if fields is not None:
+                assert fields == list_fields(kg.decode(key, data, dialect).value)
+                read_count += 1
+    assert read_count > 100
+
+
+@pytest.mark.parametrize(
+    ("cls", "values"),
+    [
+        (OffsetCommitValue, (1, 2, "note", 3, 4, "id")),
+        (ConsumerGroupMemberMetadataKey, ("group", "member")),
+        (kg.Record, (1, None, None, 3)),
+        (Batch, tuple(range(20))),
+    ],
+)
+def test_a_built_object_is_a_normal_object(cls, values):
+    """A builder's object equals the object of the class. It has the same hash and repr, and cannot be changed."""
+    built = make_builder(cls)(*values)
+    expected = cls(*values)
+    assert type(built) is cls and built == expected and repr(built) == repr(expected) and hash(built) == hash(expected)
+    assert dataclasses.replace(built) == expected
+    for name in [each.name for each in dataclasses.fields(cls)]:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(built, name, 1)

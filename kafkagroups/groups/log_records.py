@@ -53,6 +53,13 @@ def _find_group_id(record_type: int, key: Message | UnknownContent) -> str | Non
     return None
 
 
+def get_topic_partition(record: Record) -> TopicPartition:
+    """Return the topic partition in the key of an offset record."""
+    key = record.key
+    assert isinstance(key, OFFSET_KEYS)
+    return TopicPartition(key.topic, key.partition)
+
+
 class LogKey(NamedTuple):
     """A decoded key in a log.
 

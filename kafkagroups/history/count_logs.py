@@ -6,7 +6,7 @@ counts with an observer (observed_stats.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.anatomy.written_by import describe_writers
@@ -42,13 +42,32 @@ def count_logs(
     `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
     count of the offsets topic, and `threads` the number of threads, as in `kafkagroups.load`.
     """
+    stats = Stats(by)
+    _, stats_of_logs = count_each_log(
+        logs, dialect, by, engine=engine, path=path, partitions=partitions, threads=threads
+    )
+    for log_stats in stats_of_logs:
+        stats.add(log_stats)
+    return stats
+
+
+def count_each_log(
+    logs: Sequence[Log],
+    dialect: Dialect,
+    by: str = "group",
+    *,
+    engine: str = "auto",
+    path: str = "",
+    partitions: int | None = None,
+    threads: int = 0,
+) -> tuple[Groups, Iterator[Stats]]:
+    """Load logs together. Return the groups, and an iterator over the statistics of each log.
+
+    The parameters are those of `count_logs`.
+    """
     counting = _Counting(by, is_compiled=choose_engine_for(engine, logs) is not PYTHON)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads)
-    stats = Stats(by, problems=groups.problems)
-    answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
-    for log in logs:
-        stats.add(counting.finish(log, groups, answers))
-    return stats
+    return groups, counting.finish_all(logs, groups)
 
 
 class _Counting:
@@ -81,8 +100,17 @@ class _Counting:
         self._observers[id(log)] = observer
         return readable.fold(log, dialect, stop, base, count_bytes, observer)
 
-    def finish(self, log: Log, groups: Groups, answers: Answers) -> Stats:
-        """Return the statistics of one log, after all logs were loaded. `answers` are those of `groups`."""
+    def finish_all(self, logs: Sequence[Log], groups: Groups) -> Iterator[Stats]:
+        """Yield the statistics of each log, after all logs were loaded."""
+        problems = groups.problems_by_partition
+        answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
+        for log in logs:
+            stats = self._finish(log, groups, answers)
+            stats.problems = problems[log.partition]
+            yield stats
+
+    def _finish(self, log: Log, groups: Groups, answers: Answers) -> Stats:
+        """Return the statistics of one log, without the problems. `answers` are those of `groups`."""
         followed = self._followed.pop(id(log), None)
         if followed is None:
             return self._observers.pop(id(log)).finish(groups)

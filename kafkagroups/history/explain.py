@@ -9,8 +9,10 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.fates import Fates
 from kafkagroups.history.group_fates import load_group_fates
 from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -84,6 +86,16 @@ def explain_group(
     count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
     """
     groups, fates = load_group_fates(logs, dialect, group, engine=engine, path=path, partitions=partitions, stop=stop)
+    return explain_fates(groups, fates, topic_partition)
+
+
+def explain_fates(groups: Groups, fates: Fates, topic_partition: TopicPartition | None = None) -> Explanation:
+    """Return the history of a group, or of the group's offset for one topic partition, after a load.
+
+    `groups` and `fates` are the results of `load_group_fates`.
+    """
+    group = fates.wanted_group
+    assert group is not None
     found_group = groups.get(group)
     answer: Any = None
     if topic_partition is None:
@@ -98,7 +110,7 @@ def explain_group(
     next_offsets = {number: loaded.next_offset for number, loaded in groups.partitions.items()}
     error = _describe_failures(groups.failed, {entry.partition for entry in fates})
     return Explanation(
-        group, dialect.coordinator, dialect.kafka, history, answer, waiting, groups.problems, next_offsets, error
+        group, groups.coordinator, groups.kafka, history, answer, waiting, groups.problems, next_offsets, error
     )
 
 

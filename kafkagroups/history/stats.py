@@ -120,6 +120,7 @@ class Stats:
     def add(self, other: Stats) -> None:
         """Add the statistics of another partition."""
         self.partitions |= other.partitions
+        self.problems += other.problems
         for name, count in other.rows.items():
             for partition in count.in_partitions:
                 row = self.find_row(name, partition)

@@ -83,15 +83,22 @@ class Groups(Mapping[str, AnyGroup]):
     @property
     def problems(self) -> list[str]:
         """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
-        lines = []
+        return [line for lines in self.problems_by_partition.values() for line in lines]
+
+    @property
+    def problems_by_partition(self) -> dict[int | None, list[str]]:
+        """By partition number: the lines of `problems` about this partition. Most partitions have an empty list."""
+        lines_by_partition = {}
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
+            lines = []
             if loaded.damage:
                 lines.append(str(loaded.damage))
             if loaded.error:
                 answers_for_groups = partition in answering_partitions
                 lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, answers_for_groups))
-        return lines
+            lines_by_partition[partition] = lines
+        return lines_by_partition
 
     def __getitem__(self, group_id: str) -> AnyGroup:
         return self.groups[group_id]

@@ -4,6 +4,8 @@
 - `register` adds the data source `consumer_offsets` to a session.
 - `load` returns the tables of a log as DataFrames.
 - `load_groups` returns the groups of a log, as `kafkagroups.load` does.
+- `stats` returns counts of a log's records and bytes, as `kafkagroups.stats` does.
+- `explain` returns the history of one group, as `kafkagroups.explain` does.
 - `keep` starts a stream that updates a snapshot of a growing topic.
 
 A group is stored in one partition of the topic. So each task loads whole partitions with the package's own
@@ -12,7 +14,8 @@ the files. PySpark is imported when one of these functions is called.
 """
 
 from kafkagroups.spark.keeping import keep
+from kafkagroups.spark.questions import explain, stats
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, load, load_groups
 
-__all__ = ["Tables", "keep", "load", "load_groups", "register", "session"]
+__all__ = ["Tables", "explain", "keep", "load", "load_groups", "register", "session", "stats"]

@@ -1,14 +1,11 @@
 """A whole topic that Spark loads: its tables as DataFrames (`load`), or its groups as Python objects (`load_groups`).
 
-A log partition is a partition of the topic `__consumer_offsets`. A group's home partition is the log partition that the
-hash of the group id selects.
+A log partition is a partition of the topic `__consumer_offsets`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +13,17 @@ from kafkagroups.api import loaded_columns
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.loading.engines import choose_engine, choose_engine_for
 from kafkagroups.loading.groups import Groups, join_groups
-from kafkagroups.loading.load import load_logs, open_for_load
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.spark.logs import (
+    find_logs_with_shared_groups,
+    open_logs,
+    run_for_each_log,
+    uses_home_partitions,
+)
 from kafkagroups.spark.session import register, session as get_session, task_errors
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
@@ -71,29 +73,10 @@ def load(
     UsageError
         There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
-    logs, dialect = _open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
     session = session or get_session()
     register(session)
     return Tables(session, logs, dialect, partitions, engine)
-
-
-def _open_logs(
-    path: str | Path,
-    coordinator: str,
-    kafka: str | None,
-    partitions: int | None,
-    until: int | None = None,
-    *,
-    engine: str,
-    max_batch_bytes: int,
-) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the dialect: the reading rules of the coordinator and its Kafka version.
-
-    The logs contain the working folder of this process, because a worker process can have another working folder.
-    """
-    choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
-    find = partial(find_logs, folder=os.getcwd())
-    return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes)
 
 
 class Tables:
@@ -178,11 +161,11 @@ class Tables:
 
         If no logs share a group: an empty list and None.
         """
-        if len(self._logs) == 1 or _uses_home_partitions(self._dialect, self._partitions):
+        if len(self._logs) == 1 or uses_home_partitions(self._dialect, self._partitions):
             return [], None
         with task_errors():
             ids = self._read("ids", self._logs).select("group", "partition").collect()
-        shared_logs = _find_logs_with_shared_groups(self._logs, [(group, number) for group, number in ids])
+        shared_logs = find_logs_with_shared_groups(self._logs, [(group, number) for group, number in ids])
         if not shared_logs:
             return [], None
         engine = choose_engine_for(self._engine, self._logs)
@@ -235,61 +218,27 @@ def load_groups(
     UsageError
         As in :func:`load`.
     """
-    from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
-
-    logs, dialect = _open_logs(
+    logs, dialect = open_logs(
         path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
     )
     session = session or get_session(master)
     register(session)
-    context = session.sparkContext
-    sized_logs = [(log.size, log) for log in logs]
-    tasks = distribute(sized_logs, 2 * context.defaultParallelism)
-    total_size = sum(size for size, _ in sized_logs)
+    total_size = sum(log.size for log in logs)
     stop = Stop(until, until_time)
 
     def load_together(task_logs: list[Log]) -> Groups:
         chosen_engine = choose_engine(engine, total_size)
         return load_logs(task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine)
 
-    def run_task(task_logs: list[Log]) -> list[Groups]:
-        task_loads = [load_together([log]) for log in task_logs]
-        exclude_objects_from_gc()
-        return task_loads
-
-    with task_errors():
-        loads = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
+    loads = run_for_each_log(session, logs, lambda log: load_together([log]))
     shared_logs: list[Log] = []
-    if not _uses_home_partitions(dialect, partitions):
+    if not uses_home_partitions(dialect, partitions):
         ids = [
             (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
         ]
-        shared_logs = _find_logs_with_shared_groups(logs, ids)
+        shared_logs = find_logs_with_shared_groups(logs, ids)
     if shared_logs:
         shared_numbers = {log.partition for log in shared_logs}
         loads = [groups for groups in loads if not shared_numbers & groups.partitions.keys()]
         loads.append(load_together(shared_logs))
     return join_groups(loads, str(path), partitions)
-
-
-def _uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
-    """Return whether the coordinator uses the records of a group only from the group's home partition.
-
-    If so, each log partition can be loaded alone.
-    """
-    return dialect.coordinator == "new" and partitions is not None
-
-
-def _find_logs_with_shared_groups(logs: list[Log], group_partitions: Iterable[tuple[str, int | None]]) -> list[Log]:
-    """Return the logs that share a group with another log.
-
-    `group_partitions` contains pairs of a group id and the number of a log partition that has records of this group.
-    """
-    numbers_by_group: dict[str, set[int | None]] = {}
-    for group, number in group_partitions:
-        numbers_by_group.setdefault(group, set()).add(number)
-    shared_numbers: set[int | None] = set()
-    for numbers in numbers_by_group.values():
-        if len(numbers) > 1:
-            shared_numbers |= numbers
-    return [log for log in logs if log.partition in shared_numbers]

@@ -1,0 +1,88 @@
+"""The logs of a topic: opens them, runs a function for each log in Spark's tasks, finds logs that share groups.
+
+A log partition is a partition of the topic `__consumer_offsets`. A group's home partition is the log partition that the
+hash of the group id selects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.load import open_for_load
+from kafkagroups.log.locations import find_logs
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.spark.session import task_errors
+from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+def open_logs(
+    path: str | Path,
+    coordinator: str,
+    kafka: str | None,
+    partitions: int | None,
+    until: int | None = None,
+    *,
+    engine: str,
+    max_batch_bytes: int,
+) -> tuple[list[Log], Dialect]:
+    """Return the logs at a path, and the dialect: the reading rules of the coordinator and its Kafka version.
+
+    The logs contain the working folder of this process, because a worker process can have another working folder.
+    """
+    choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
+    find = partial(find_logs, folder=os.getcwd())
+    return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes)
+
+
+def run_for_each_log(session: SparkSession, logs: list[Log], function: Callable[[Log], T]) -> list[T]:
+    """Run a function for each log in Spark's tasks, and return the results in the order of the logs.
+
+    A task runs the function for one log after another. There are at most two tasks per core of the session. If the
+    function raises a UsageError or an InvalidLog, this error is raised.
+    """
+
+    def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, T]]:
+        task_results = [(number, function(log)) for number, log in numbered_logs]
+        exclude_objects_from_gc()
+        return task_results
+
+    context = session.sparkContext
+    sized_logs = ((log.size, (number, log)) for number, log in enumerate(logs))
+    tasks = distribute(sized_logs, 2 * context.defaultParallelism)
+    with task_errors():
+        results = dict(context.parallelize(tasks, len(tasks)).flatMap(run_task).collect())
+    return [results[number] for number in range(len(logs))]
+
+
+def uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
+    """Return whether the coordinator uses the records of a group only from the group's home partition.
+
+    If so, each log partition can be loaded alone.
+    """
+    return dialect.coordinator == "new" and partitions is not None
+
+
+def find_logs_with_shared_groups(logs: list[Log], group_partitions: Iterable[tuple[str, int | None]]) -> list[Log]:
+    """Return the logs that share a group with another log.
+
+    `group_partitions` contains pairs of a group id and the number of a log partition that has records of this group.
+    """
+    numbers_by_group: dict[str, set[int | None]] = {}
+    for group, number in group_partitions:
+        numbers_by_group.setdefault(group, set()).add(number)
+    shared_numbers: set[int | None] = set()
+    for numbers in numbers_by_group.values():
+        if len(numbers) > 1:
+            shared_numbers |= numbers
+    return [log for log in logs if log.partition in shared_numbers]

@@ -1,0 +1,233 @@
+"""Questions about a whole topic that Spark's tasks answer: its statistics (`stats`), and a group's history (`explain`).
+
+A task loads one log after another, and returns small results: counts, or the records of one group. If logs share a
+group, Spark's driver then loads these logs together, as one broker does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkagroups.history.count_logs import count_each_log
+from kafkagroups.history.explain import Explanation, build_topic_partition, explain_fates
+from kafkagroups.history.group_fates import load_group_fates
+from kafkagroups.history.stats import Stats, check_row_kind
+from kafkagroups.loading.engines import choose_engine
+from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import Stop
+from kafkagroups.spark.logs import (
+    find_logs_with_shared_groups,
+    open_logs,
+    run_for_each_log,
+    uses_home_partitions,
+)
+from kafkagroups.spark.session import register, session as get_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def stats(
+    path: str | Path,
+    by: str = "group",
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    engine: str = "auto",
+    session: SparkSession | None = None,
+    master: str | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Stats:
+    """Return counts that show what a log contains and what makes it large, as ``kafkagroups.stats`` does.
+
+    Parameters
+    ----------
+    path : str or Path
+        A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
+        that pyarrow can open (``kafkagroups.log.locations``).
+    by, coordinator, kafka, partitions, engine, max_batch_bytes
+        As in ``kafkagroups.stats``.
+    session : SparkSession, optional
+        The session to use (default: the session that :func:`kafkagroups.spark.session` returns).
+    master : str, optional
+        The URL of Spark's master for a new session. Used only if no session exists and ``session`` is not given.
+
+    Returns
+    -------
+    Stats
+        The counts of the whole topic, in the process that called this function.
+
+    Raises
+    ------
+    UsageError
+        As in ``kafkagroups.stats``, or the session does not start.
+    """
+    check_row_kind(by)
+    logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
+    session = session or get_session(master)
+    register(session)
+    total_size = sum(log.size for log in logs)
+    has_home_partitions = uses_home_partitions(dialect, partitions)
+
+    def count(chosen_logs: Sequence[Log]) -> tuple[list[Stats], list[str]]:
+        """Return the statistics of each log, and the ids of the groups, if several logs can answer for a group."""
+        groups, stats_of_logs = count_each_log(
+            chosen_logs,
+            dialect,
+            by,
+            engine=choose_engine(engine, total_size).name,
+            path=str(path),
+            partitions=partitions,
+        )
+        return list(stats_of_logs), [] if has_home_partitions else list(groups.partitions_of)
+
+    stats_by_partition: dict[int | None, Stats] = {}
+    group_partitions: list[tuple[str, int | None]] = []
+    for log, (stats_of_logs, group_ids) in zip(
+        logs, run_for_each_log(session, logs, lambda log: count([log])), strict=True
+    ):
+        (stats_by_partition[log.partition],) = stats_of_logs
+        group_partitions += [(group_id, log.partition) for group_id in group_ids]
+    shared_logs = find_logs_with_shared_groups(logs, group_partitions)
+    if shared_logs:
+        stats_of_logs, _ = count(shared_logs)
+        for log, log_stats in zip(shared_logs, stats_of_logs, strict=True):
+            stats_by_partition[log.partition] = log_stats
+    whole = Stats(by)
+    for log in logs:
+        whole.add(stats_by_partition[log.partition])
+    return whole
+
+
+@dataclass
+class _Part:
+    """What some of the logs say about a group.
+
+    Attributes
+    ----------
+    explanation
+        The explanation, as if the topic had only these logs.
+    problems
+        By partition number: the lines of `Explanation.problems`.
+    has_records
+        Whether these logs contain records of the group.
+    group_ids
+        The ids of all groups in these logs. Empty if only a group's home partition answers for the group.
+    """
+
+    explanation: Explanation
+    problems: dict[int | None, list[str]]
+    has_records: bool
+    group_ids: list[str]
+
+
+def explain(
+    path: str | Path,
+    group: str,
+    topic: str | None = None,
+    partition: int | None = None,
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    until: int | None = None,
+    until_time: int | None = None,
+    engine: str = "auto",
+    session: SparkSession | None = None,
+    master: str | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Explanation:
+    """Return every record of a group, or of one of its offsets, and a broker's answer, as ``kafkagroups.explain`` does.
+
+    Parameters
+    ----------
+    path, session, master
+        As in :func:`stats`.
+    group, topic, partition, coordinator, kafka, partitions, until, until_time, engine, max_batch_bytes
+        As in ``kafkagroups.explain``.
+
+    Returns
+    -------
+    Explanation
+        The records and the broker's answer, in the process that called this function.
+
+    Raises
+    ------
+    UsageError
+        As in ``kafkagroups.explain``, or the session does not start.
+    """
+    topic_partition = build_topic_partition(topic, partition)
+    logs, dialect = open_logs(
+        path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
+    )
+    session = session or get_session(master)
+    register(session)
+    total_size = sum(log.size for log in logs)
+    stop = Stop(until, until_time)
+    has_home_partitions = uses_home_partitions(dialect, partitions)
+
+    def explain_logs(chosen_logs: Iterable[Log]) -> _Part:
+        groups, fates = load_group_fates(
+            chosen_logs,
+            dialect,
+            group,
+            engine=choose_engine(engine, total_size).name,
+            path=str(path),
+            partitions=partitions,
+            stop=stop,
+        )
+        return _Part(
+            explain_fates(groups, fates, topic_partition),
+            groups.problems_by_partition,
+            has_records=bool(fates.records),
+            group_ids=[] if has_home_partitions else list(groups.partitions_of),
+        )
+
+    parts = run_for_each_log(session, logs, lambda log: explain_logs([log]))
+    joint_logs = _find_joint_logs(logs, parts)
+    if joint_logs:
+        parts = [part for log, part in zip(logs, parts, strict=True) if log not in joint_logs]
+        parts.append(explain_logs(joint_logs))
+    return _join_parts(parts, [log.partition for log in logs])
+
+
+def _find_joint_logs(logs: list[Log], parts: list[_Part]) -> list[Log]:
+    """Return the logs that must be loaded together. `parts` says what each log alone contains.
+
+    Logs that share any group belong together: the classic coordinator can fail to load a partition because another
+    partition has the same group. Logs with records of the explained group belong together even if a load does not get
+    as far as these records, or if the coordinator does not use them.
+    """
+    group_partitions = []
+    for log, part in zip(logs, parts, strict=True):
+        group_partitions += [(group_id, log.partition) for group_id in part.group_ids]
+    joint_logs = find_logs_with_shared_groups(logs, group_partitions)
+    logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
+    if len(logs_of_group) > 1:
+        joint_logs = [log for log in logs if log in joint_logs or log in logs_of_group]
+    return joint_logs
+
+
+def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation:
+    """Return the explanation for all logs. At most one part has records of the group.
+
+    `partitions` are the numbers of all partitions, in the order of the logs.
+    """
+    problems: dict[int | None, list[str]] = {}
+    next_offsets: dict[int | None, int] = {}
+    answering_part = parts[0]
+    for part in parts:
+        problems |= part.problems
+        next_offsets |= part.explanation.next_offsets
+        if part.has_records:
+            answering_part = part
+    return replace(
+        answering_part.explanation,
+        problems=[line for number in partitions for line in problems[number]],
+        next_offsets={number: next_offsets[number] for number in partitions},
+    )

@@ -19,7 +19,6 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.record_fate import RecordFate, history_json
-from kafkagroups.loading.engines import ENGINES
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
@@ -54,32 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"show every record, not only the last {LAST_RECORD_COUNT} and the commits that set an offset back",
     )
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
-    )
+    options.add_engine(parser)
     options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
 
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    load_options = {
-        "coordinator": dialect.coordinator,
-        "kafka": dialect.kafka,
-        "partitions": args.partitions,
-        "max_batch_bytes": args.max_batch_bytes,
-        "until": args.until,
-        "until_time": args.until_time,
-        "engine": args.engine,
-    }
+    options.check_master(args)
     status = 0
     for path in args.paths:
         try:
             with spinner(path):
-                explanation = explain(path, args.group, args.topic, args.partition, **load_options)
+                explanation = _explain(path, dialect, args)
         except UsageError as error:
             options.print_error(error)
             status = 2
@@ -94,6 +80,24 @@ def run(args: argparse.Namespace) -> int:
             options.print_error(line)
         status = max(status, int(bool(explanation.problems)))
     return status
+
+
+def _explain(path: str, dialect: Dialect, args: argparse.Namespace) -> Explanation:
+    """Return the explanation of one PATH, with the engine of the options."""
+    options.check_engine_of_path(path, args.engine)
+    load_options = {
+        "coordinator": dialect.coordinator,
+        "kafka": dialect.kafka,
+        "partitions": args.partitions,
+        "max_batch_bytes": args.max_batch_bytes,
+        "until": args.until,
+        "until_time": args.until_time,
+    }
+    if args.engine != "spark":
+        return explain(path, args.group, args.topic, args.partition, engine=args.engine, **load_options)
+    from kafkagroups import spark
+
+    return spark.explain(path, args.group, args.topic, args.partition, master=args.master, **load_options)
 
 
 def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.loading.engines import ENGINES, pause_garbage_collector
+from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.records.dialects import Dialect
@@ -40,15 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_partitions(parser)
     parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
-    parser.add_argument(
-        "--engine",
-        choices=(*ENGINES, "spark"),
-        default="auto",
-        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
-    )
-    parser.add_argument(
-        "--master", metavar="URL", help="the Spark master, for --engine spark (default: all cores of this machine)"
-    )
+    options.add_engine(parser)
     parser.add_argument(
         "--to",
         type=_parse_parquet_folder,
@@ -67,8 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     status = 0
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    if args.master and args.engine != "spark":
-        raise UsageError("--master needs --engine spark")
+    options.check_master(args)
     conflicts_with_snapshot = args.engine == "spark" or args.to or _has_limit(args)
     if args.snapshot and conflicts_with_snapshot:
         raise UsageError("--snapshot cannot be used with --until, --until-time, --to or --engine spark")
@@ -165,10 +155,8 @@ def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
         "until_time": args.until_time,
         "max_batch_bytes": args.max_batch_bytes,
     }
+    options.check_engine_of_path(path, args.engine)
     if args.engine != "spark":
-        if "://" in path and not os.path.exists(path):
-            scheme = path.partition("://")[0]
-            raise UsageError(f"{scheme}:// needs --engine spark")
         with progress_bar() as progress:
             return load(path, dialect.coordinator, dialect.kafka, engine=args.engine, progress=progress, **limits)
     from kafkagroups import spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -58,6 +59,35 @@ def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
         help=f"the largest size of a decompressed batch in bytes (default: {MAX_BATCH_BYTES}); the log ends "
         "before a larger batch, as if the batch were damaged",
     )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add --engine and --master. Use `check_master` and `check_engine_of_path` to check their values."""
+    # Imported here, because commands without an engine start faster without the engines.
+    from kafkagroups.loading.engines import ENGINES
+
+    parser.add_argument(
+        "--engine",
+        choices=(*ENGINES, "spark"),
+        default="auto",
+        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
+    )
+    parser.add_argument(
+        "--master", metavar="URL", help="the Spark master, for --engine spark (default: all cores of this machine)"
+    )
+
+
+def check_master(args: argparse.Namespace) -> None:
+    """Raise UsageError if --master is given without --engine spark."""
+    if args.master and args.engine != "spark":
+        raise UsageError("--master needs --engine spark")
+
+
+def check_engine_of_path(path: str, engine: str) -> None:
+    """Raise UsageError if `path` is a URI, and the engine is not Spark. Only Spark reads URIs."""
+    if engine != "spark" and "://" in path and not os.path.exists(path):
+        scheme = path.partition("://")[0]
+        raise UsageError(f"{scheme}:// needs --engine spark")
 
 
 def add_until_time(parser: argparse.ArgumentParser) -> None:

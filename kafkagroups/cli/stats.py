@@ -36,7 +36,8 @@ EXAMPLES = """\
 examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
   kafkagroups stats FOLDER --by partition --top 5
-  kafkagroups stats LOG --by type --json"""
+  kafkagroups stats LOG --by type --json
+  kafkagroups stats s3://bucket/log --engine spark --master spark://host:7077"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_coordinator(parser)
     options.add_partitions(parser)
+    options.add_engine(parser)
     options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
@@ -63,18 +65,12 @@ def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
+    options.check_master(args)
     status = 0
     for path in args.paths:
         try:
             with spinner(path):
-                statistics = stats(
-                    path,
-                    args.by,
-                    coordinator=dialect.coordinator,
-                    kafka=dialect.kafka,
-                    partitions=args.partitions,
-                    max_batch_bytes=args.max_batch_bytes,
-                )
+                statistics = _count(path, dialect, args)
         except UsageError as error:
             options.print_error(error)
             status = 2
@@ -88,6 +84,22 @@ def run(args: argparse.Namespace) -> int:
             options.print_error(line)
             status = max(status, 1)
     return status
+
+
+def _count(path: str, dialect: Dialect, args: argparse.Namespace) -> Stats:
+    """Return the statistics of one PATH, with the engine of the options."""
+    options.check_engine_of_path(path, args.engine)
+    load_options = {
+        "coordinator": dialect.coordinator,
+        "kafka": dialect.kafka,
+        "partitions": args.partitions,
+        "max_batch_bytes": args.max_batch_bytes,
+    }
+    if args.engine != "spark":
+        return stats(path, args.by, engine=args.engine, **load_options)
+    from kafkagroups import spark
+
+    return spark.stats(path, args.by, master=args.master, **load_options)
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:

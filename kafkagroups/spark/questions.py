@@ -25,7 +25,7 @@ from kafkagroups.spark.logs import (
     run_for_each_log,
     uses_home_partitions,
 )
-from kafkagroups.spark.session import register, session as get_session
+from kafkagroups.spark.session import prepare, session as get_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def stats(
     check_row_kind(by)
     logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
     session = session or get_session(master)
-    register(session)
+    prepare(session)
     total_size = sum(log.size for log in logs)
     has_home_partitions = uses_home_partitions(dialect, partitions)
 
@@ -86,11 +86,10 @@ def stats(
         )
         return list(stats_of_logs), [] if has_home_partitions else list(groups.partitions_of)
 
+    results = run_for_each_log(session, logs, lambda log: count([log]))
     stats_by_partition: dict[int | None, Stats] = {}
     group_partitions: list[tuple[str, int | None]] = []
-    for log, (stats_of_logs, group_ids) in zip(
-        logs, run_for_each_log(session, logs, lambda log: count([log])), strict=True
-    ):
+    for log, (stats_of_logs, group_ids) in zip(logs, results, strict=True):
         (stats_by_partition[log.partition],) = stats_of_logs
         group_partitions += [(group_id, log.partition) for group_id in group_ids]
     shared_logs = find_logs_with_shared_groups(logs, group_partitions)
@@ -166,7 +165,7 @@ def explain(
         path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
     )
     session = session or get_session(master)
-    register(session)
+    prepare(session)
     total_size = sum(log.size for log in logs)
     stop = Stop(until, until_time)
     has_home_partitions = uses_home_partitions(dialect, partitions)

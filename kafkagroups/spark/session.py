@@ -71,7 +71,7 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
         spark = SparkSession.builder.getOrCreate()
     else:
         spark = _start_session(master or "local[*]", {"spark.driver.memory": memory, **(conf or {})})
-    _prepare(spark)
+    prepare(spark)
     return spark
 
 
@@ -121,7 +121,7 @@ def register(session: SparkSession) -> None:
     """
     from kafkagroups.spark.source import ConsumerOffsets
 
-    _prepare(session)
+    prepare(session)
     cores = session.sparkContext.defaultParallelism
 
     class SessionConsumerOffsets(ConsumerOffsets):
@@ -136,7 +136,7 @@ def register(session: SparkSession) -> None:
     session.dataSource.register(SessionConsumerOffsets)
 
 
-def _prepare(session: SparkSession) -> None:
+def prepare(session: SparkSession) -> None:
     """Allow filters in the session, and send this package to executors that are other processes."""
     # Without this setting, Spark refuses every reader that accepts filters.
     session.conf.set(PUSHDOWN, "true")

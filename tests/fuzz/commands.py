@@ -8,7 +8,7 @@ A finding is one of these:
 - an exit code other than 0 without a message;
 - control characters on stdout or stderr;
 - two commands whose results must be equal and differ, for example with the two engines;
-- with --spark, rows on Spark that differ from those of the readable engine (on_spark.py).
+- with --spark, rows and answers on Spark that differ from those of the readable engine (on_spark.py).
 
 For each finding, the folder of findings gets a folder with the files of the case, the commands and their output.
 `python -m tests.fuzz.commands --repeat FOLDER` runs the commands of a finding again.
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="run this many cases")
     parser.add_argument("--findings", type=Path, default=Path("findings"), help="a folder for the findings")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=(), help="only these kinds of cases")
-    parser.add_argument("--spark", action="store_true", help="also load the logs on Spark")
+    parser.add_argument("--spark", action="store_true", help="also load, count and explain the logs on Spark")
     parser.add_argument("--repeat", type=Path, metavar="FOLDER", help="run the commands of a finding again")
     args = parser.parse_args()
     sys.stdout.reconfigure(errors="backslashreplace")

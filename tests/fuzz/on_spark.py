@@ -1,4 +1,4 @@
-"""The logs of many cases in one load on Spark: it gives the rows of the readable engine, log by log."""
+"""The logs of many cases as one topic on Spark: it gives the rows and answers of the readable engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups import spark as kgs
-from kafkagroups.api import loaded_columns
+from kafkagroups.api import explain, load, loaded_columns, stats
+from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
@@ -74,6 +75,37 @@ class SparkLoads:
                     )
         records = source.option("table", "records").load(str(self.folder))
         records.select("partition", "offset", "json", "error").toArrow()
+        options = {"coordinator": coordinator, "kafka": kafka}
+        problems |= self._compare_stats(ROW_KINDS[self.count % len(ROW_KINDS)], options)
+        problems |= self._compare_explanations(options)
+        return problems
+
+    def _compare_stats(self, by: str, options: dict[str, str]) -> dict[int, str]:
+        """Compare the statistics of all logs together with those of the readable engine."""
+        expected = stats(self.folder, by, engine="python", **options)
+        found = kgs.stats(self.folder, by, engine="compiled", session=self.session, **options)
+        problem = f"stats --by {by} on Spark with {options} differs from the readable engine"
+        numbers = [number for number in self.cases if found.partitions[number] != expected.partitions[number]]
+        for name, row in expected.rows.items():
+            if found.rows.get(name) != row:
+                numbers += row.in_partitions
+        if not numbers and found != expected:
+            numbers = list(self.cases)
+        return dict.fromkeys(numbers, problem)
+
+    def _compare_explanations(self, options: dict[str, str]) -> dict[int, str]:
+        """Compare the history of a group of one log, and of a group of several logs, if there are such groups."""
+        partitions_of = load(self.folder, engine="python", **options).partitions_of
+        alone = sorted(group for group, numbers in partitions_of.items() if len(numbers) == 1)
+        shared = sorted(group for group, numbers in partitions_of.items() if len(numbers) > 1)
+        problems = {}
+        for groups in (alone, shared):
+            for group in groups[self.count % max(len(groups), 1) :][:1]:
+                expected = explain(self.folder, group, engine="python", **options)
+                found = kgs.explain(self.folder, group, engine="compiled", session=self.session, **options)
+                if found != expected:
+                    problem = f"explain --group {group!r} on Spark with {options} differs from the readable engine"
+                    problems |= dict.fromkeys(partitions_of[group], problem)
         return problems
 
     def stop(self) -> None:

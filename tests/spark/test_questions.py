@@ -1,0 +1,197 @@
+"""`kgs.stats`, `kgs.explain` and the commands with --engine spark give the answers of one process.
+
+Other tests compare the answers of one process with brokers.
+"""
+
+import shutil
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import spark as kgs
+from kafkagroups.cli import main
+from kafkagroups.errors import UsageError
+from kafkagroups.history.stats import ROW_KINDS
+from kafkagroups.records.dialects import DEFAULT_KAFKA
+from tests.cases import case
+from tests.spark.test_spark import DATA, RUNS, STORY
+
+pytestmark = pytest.mark.java
+
+RUNS_OF_SEVERAL_LOGS = [run for run in RUNS if len(list(run.glob("__consumer_offsets-*"))) > 1]
+COORDINATORS = ("classic", "new")
+SEGMENT = "00000000000000000000.log"
+
+
+def check_stats(session, path, by, **options):
+    """Check that Spark's statistics are those of one process, in the same order."""
+    expected = kg.stats(path, by, **options)
+    found = kgs.stats(path, by, session=session, **options)
+    assert found == expected
+    assert list(found.rows) == list(expected.rows)
+    assert list(found.partitions) == list(expected.partitions)
+
+
+def check_explanation(session, path, group, *topic_partition, **options):
+    """Check that Spark's explanation is that of one process, in the same order."""
+    expected = kg.explain(path, group, *topic_partition, **options)
+    found = kgs.explain(path, group, *topic_partition, session=session, **options)
+    assert found == expected
+    assert list(found.next_offsets) == list(expected.next_offsets)
+    return found
+
+
+def test_captured_runs_have_the_answers_of_one_process(session):
+    """The statistics of every captured run of several partitions, and the history of one of its groups."""
+    problems = 0
+    for number, run in enumerate([*RUNS_OF_SEVERAL_LOGS, *STORY]):
+        coordinator = COORDINATORS[number % 2]
+        by = ROW_KINDS[number // 2 % len(ROW_KINDS)]
+        with case((run.parent.name, run.name, coordinator, by)):
+            groups = kg.load(run, coordinator)
+            group_ids = sorted(groups.partitions_of)
+            check_stats(session, run, by, coordinator=coordinator)
+            check_explanation(session, run, group_ids[number % len(group_ids)], coordinator=coordinator)
+            problems += len(groups.problems)
+    assert problems > 2
+
+
+def test_both_engines_answer_in_tasks(session):
+    """The engine of the tasks can be chosen, as in one process."""
+    for engine in ("python", "compiled"):
+        check_stats(session, DATA / "3.9.2", "topic", coordinator="classic", engine=engine)
+        check_explanation(session, DATA / "3.9.2", "billing", coordinator="classic", engine=engine)
+
+
+def test_one_offset_and_the_limits_of_an_explanation(session):
+    """`topic` and `partition`, `until`, `until_time`, and a group without records."""
+    for coordinator in COORDINATORS:
+        found = check_explanation(session, DATA / "3.9.2", "billing", "orders", 0, coordinator=coordinator)
+        assert found.history and found.answer
+        check_explanation(session, DATA / "3.9.2", "billing", "orders", 99, coordinator=coordinator)
+        found = check_explanation(session, DATA / "3.9.2", "no such group", coordinator=coordinator)
+        assert not found.history and len(found.next_offsets) > 1
+        check_explanation(session, DATA / "3.9.2", "billing", coordinator=coordinator, until_time=1_795_255_200_000)
+        log = DATA / "3.9.2" / "__consumer_offsets-9"
+        check_explanation(session, log, "billing", coordinator=coordinator, until=41)
+
+
+@pytest.mark.parametrize("partitions", [None, 400])
+@pytest.mark.parametrize("coordinator", COORDINATORS)
+def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
+    """The logs that share a group are counted and explained together."""
+    options = {"coordinator": coordinator, "partitions": partitions}
+    groups = kg.load(foreign, coordinator, partitions=partitions)
+    in_several = [group for group, numbers in groups.partitions_of.items() if len(numbers) > 1]
+    in_one = [group for group, numbers in groups.partitions_of.items() if len(numbers) == 1]
+    assert in_several and groups.elsewhere
+    for by in ("group", "partition"):
+        check_stats(session, foreign, by, **options)
+    for group in (*in_several[:2], *in_one[:1]):
+        check_explanation(session, foreign, group, **options)
+
+
+@pytest.mark.parametrize("coordinator", COORDINATORS)
+def test_all_captured_logs_as_one_topic(session, captured_logs, coordinator):
+    """Hundreds of shared groups, and loads that fail, some of them only because of a shared group."""
+    groups = kg.load(captured_logs, coordinator)
+    failed = groups.failed
+    assert len(failed) > 10
+    check_stats(session, captured_logs, "group", coordinator=coordinator)
+    check_stats(session, captured_logs, "group", coordinator=coordinator, partitions=50)
+    of_failed = [group for group, numbers in groups.partitions_of.items() if len(numbers) == 1 and numbers[0] in failed]
+    in_several = [group for group, numbers in groups.partitions_of.items() if len(numbers) > 1]
+    for group in (of_failed[0], of_failed[-1], in_several[0]):
+        check_explanation(session, captured_logs, group, coordinator=coordinator)
+        check_explanation(session, captured_logs, group, coordinator=coordinator, partitions=50)
+    if coordinator == "classic":
+        unloads = [number for number, error in failed.items() if error.startswith("Unexpected unload")]
+        assert not all(kg.load(captured_logs / f"__consumer_offsets-{number}", "classic").failed for number in unloads)
+
+
+@pytest.fixture
+def bad_topic(tmp_path):
+    """Return the shop's log of 3.9.2, in which partition 9 is damaged, with a partition 60 whose load fails."""
+    topic = tmp_path / "topic"
+    shutil.copytree(DATA / "3.9.2", topic)
+    segment = topic / "__consumer_offsets-9" / SEGMENT
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    failing = next(
+        log
+        for run in RUNS
+        if run.parent.name == "1.0.1-craft-b"
+        for log in sorted(run.iterdir())
+        if all(kg.load(log, coordinator).failed for coordinator in COORDINATORS)
+    )
+    shutil.copytree(failing, topic / "__consumer_offsets-60")
+    return topic
+
+
+def test_the_commands_print_the_same_with_spark(session, bad_topic, capsys):
+    """Damage and a failing load: the same output, messages in the same order, and the same exit code."""
+    statuses = set()
+    for coordinator in COORDINATORS:
+        for arguments in (
+            ["stats", str(bad_topic), "--by", "type"],
+            ["stats", str(DATA / "4.3.1"), str(bad_topic), "--kafka", DEFAULT_KAFKA[coordinator]],
+            ["explain", str(bad_topic), "--group", "billing"],
+            [
+                "explain",
+                str(bad_topic),
+                "--group",
+                next(iter(kg.load(bad_topic / "__consumer_offsets-60").partitions_of)),
+            ],
+            ["explain", str(DATA / "3.9.2"), "--group", "billing", "--topic", "orders", "--partition", "0"],
+            ["explain", str(DATA / "3.9.2"), "--group", "billing", "--until", "20"],
+        ):
+            answers = []
+            for engine in ("auto", "spark"):
+                status = main([*arguments, "--coordinator", coordinator, "--json", "--engine", engine])
+                answers.append((status, *capsys.readouterr()))
+            assert answers[0] == answers[1]
+            statuses.add(answers[0][0])
+    assert statuses == {0, 1, 2}
+
+
+def test_the_text_output_is_the_same_with_spark(session, capsys):
+    """The tables for people do not depend on the engine."""
+    for arguments in (["stats", str(DATA / "4.3.1")], ["explain", str(DATA / "4.3.1"), "--group", "billing"]):
+        answers = []
+        for engine in ("python", "spark"):
+            assert main([*arguments, "--engine", engine]) == 0
+            answers.append(capsys.readouterr())
+        assert answers[0] == answers[1]
+
+
+def test_wrong_usage_is_the_error_of_one_process(session, tmp_path):
+    """The driver checks the parameters, and a task's error reaches the caller with its message."""
+    shutil.copytree(DATA / "3.9.2", tmp_path / "log")
+    segment = tmp_path / "log" / "__consumer_offsets-12" / SEGMENT
+    segment.unlink()
+    segment.mkdir()
+    for ask in (
+        lambda module: module.stats(tmp_path / "log"),
+        lambda module: module.explain(tmp_path / "log", "billing"),
+        lambda module: module.stats(DATA / "3.9.2", "no such kind"),
+        lambda module: module.stats(DATA / "3.9.2", engine="no such engine"),
+        lambda module: module.stats(tmp_path / "no such log"),
+        lambda module: module.explain(DATA / "3.9.2", "billing", "orders"),
+        lambda module: module.explain(DATA / "3.9.2", "billing", until=20),
+    ):
+        messages = []
+        for module in (kg, kgs):
+            with pytest.raises(UsageError) as caught:
+                ask(module)
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("command", [["load"], ["stats"], ["explain", "--group", "billing"]])
+def test_spark_options_without_spark_are_wrong_usage(command, capsys):
+    """--master and a remote path need --engine spark."""
+    for arguments in (["s3://bucket/log"], [str(DATA / "3.9.2"), "--master", "local[2]"]):
+        assert main([*command, *arguments]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == "" and printed.err.endswith(" needs --engine spark\n") and printed.err.count("\n") == 1

@@ -6,6 +6,7 @@ Result. All ways of a command must give the same answer. To compare another comm
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import shutil
@@ -133,7 +134,7 @@ def compact_in_new_process(topic: Topic, scratch: Path) -> Iterator[Run]:
 def compact_with_kafka(topic: Topic, scratch: Path, warm: bool) -> Iterator[Run]:
     """Run Cleaner.java: warm passes in one JVM, without the opening of the log; or each pass in a new JVM, with it."""
     (original,) = topic.folder.iterdir()
-    folder = scratch / f"kafka-{warm}" / original.name
+    numbers = itertools.count()
     path = find_class_path("4.3.1")
     with tempfile.TemporaryDirectory() as classes, ExitStack() as stack:
         compile_java("Cleaner.java", path, classes)
@@ -150,7 +151,9 @@ def compact_with_kafka(topic: Topic, scratch: Path, warm: bool) -> Iterator[Run]
             stack.callback(jvm.kill)
 
         def run() -> Result:
-            shutil.rmtree(folder, ignore_errors=True)
+            # Each pass has its own folder, because the JVM deletes files of earlier passes later.
+            place = scratch / f"kafka-{warm}-{next(numbers)}"
+            folder = place / original.name
             shutil.copytree(original, folder)
             cpu_start = children_cpu_seconds()
             start = time.perf_counter()
@@ -162,7 +165,9 @@ def compact_with_kafka(topic: Topic, scratch: Path, warm: bool) -> Iterator[Run]
                 process.communicate()
                 seconds = time.perf_counter() - start
                 cpu_seconds = children_cpu_seconds() - cpu_start
-            return Result(seconds, cpu_seconds, checksum(sorted(folder.glob("*.log"))))
+            answer = checksum(sorted(folder.glob("*.log")))
+            shutil.rmtree(place, ignore_errors=True)
+            return Result(seconds, cpu_seconds, answer)
 
         for _ in range(WARM_UP_PASSES if warm else 0):
             run()
@@ -200,7 +205,10 @@ def measure(
     found: dict[str, dict[str, dict]] = {}
     for command in only:
         ways = COMMANDS[command]
-        with tempfile.TemporaryDirectory(dir=topic.folder.parent) as scratch, ExitStack() as stack:
+        with (
+            tempfile.TemporaryDirectory(dir=topic.folder.parent, ignore_cleanup_errors=True) as scratch,
+            ExitStack() as stack,
+        ):
             found[command] = measure_ways(ways, topic, Path(scratch), stack, rounds, budget)
     return found
 

@@ -207,7 +207,6 @@ def _diff(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> 
 
 
 def _compact(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
-    out = f"compacted-{len(case.commands)}"
     options = (
         (),
         ("--delete-retention-ms", 0),
@@ -216,8 +215,14 @@ def _compact(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) 
         ("--first-dirty", odd_number(rnd) % 2**63),
         ("--map-entries", rnd.choice((1, 2, 10**9))),
     )
-    case.add("compact", log, "--out", out, *rnd.choice(options), *rnd.choice((("--json",), ())))
-    case.add("load", out, "--json")
+    arguments = ("compact", log, *rnd.choice(options))
+    both = []
+    for engine in ("python", "compiled"):
+        out = f"compacted-{len(case.commands)}"
+        both.append(case.add(*arguments, "--out", out, "--json", "--engine", engine))
+        case.add("load", out, "--json")
+    case.equal.append((both[0], both[1]))
+    case.add(*arguments, "--out", f"compacted-{len(case.commands)}")
 
 
 READING_COMMANDS = [

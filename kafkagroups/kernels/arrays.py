@@ -19,8 +19,8 @@ from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.kernels import layout, table, transactions
 from kafkagroups.kernels.fate_arrays import FateArrays
 from kafkagroups.kernels.group_keys import find_groups
+from kafkagroups.kernels.hash_table import copy_numbers
 from kafkagroups.kernels.layout import BLOCK_ROWS, PRODUCER_COLUMNS
-from kafkagroups.kernels.producers import rehash_producers
 from kafkagroups.kernels.secret import process_secret
 
 Array = np.ndarray[Any, Any]
@@ -209,20 +209,20 @@ class FoldArrays(FateArrays):
         is_used = self.producers[:, layout.IS_USED] != 0
         has_pending_commits = self.producers[:, layout.FIRST_NODE] >= 0
         rows = self.producers[is_used & has_pending_commits]
-        return rows[np.argsort(rows[:, layout.PRODUCER_OF_ROW])]
+        return rows[np.argsort(rows[:, layout.NUMBER])]
 
     def _rehash_producers(self, rows: Array) -> None:
         """Make a new hash table of producers from these rows, with space for several times as many producers."""
         row_count = max(INITIAL_PRODUCERS, 1 << (8 * len(rows)).bit_length())
         self.producers = np.zeros((row_count, PRODUCER_COLUMNS), np.int64)
-        self.counts[layout.PRODUCERS] = 0
-        rehash_producers(rows, self.counts, self.producers, self.secret)
+        self.counts[layout.PRODUCERS] = len(rows)
+        copy_numbers(rows, self.producers, self.secret)
 
     def make_groups(self) -> tuple[Array, Array]:
         """Return the array `groups` (columns: layout.py), and an array with the number of the group of each name."""
         name_count = int(self.counts[layout.NAMES])
         group_of_name = np.empty(name_count, np.int64)
-        groups = np.empty((name_count, 4), np.int64)
+        groups = np.empty((name_count, 3), np.int64)
         slots = np.full(1 << (2 * name_count + 1).bit_length(), -1, np.int64)
         group_count = find_groups(self.as_tables(), slots, groups, group_of_name)
         return groups[:group_count], group_of_name

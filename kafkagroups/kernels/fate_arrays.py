@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels import layout
-from kafkagroups.kernels.open_transactions import rehash_transactions
+from kafkagroups.kernels.hash_table import copy_numbers
 from kafkagroups.kernels.secret import process_secret
 
 Array = np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ class FateArrays:
         self.record_columns = layout.RECORD_COLUMNS if follows_fates else 0
         self.total_columns = 2 * layout.TOTAL_COLUMNS if follows_fates else 0
         self.segments = np.zeros((segment_count, 2), np.int64)
-        self.transactions = np.zeros((INITIAL_TRANSACTIONS, 4), np.int64)
+        self.transactions = np.zeros((INITIAL_TRANSACTIONS, layout.TRANSACTION_COLUMNS), np.int64)
         self.kinds = np.zeros((layout.KIND_COUNT if follows_fates else 0, 5), np.int64)
         self.disk_sizes = np.empty(0, np.int64)
         self.fates = np.zeros(INITIAL_FATES if keeps_each_fate else 0, np.uint8)
@@ -48,8 +48,8 @@ class FateArrays:
         if self.follows_fates and 2 * (self.counts[layout.TRANSACTIONS] + 1) > len(self.transactions):
             open_rows = self.list_open_transactions()
             row_count = max(INITIAL_TRANSACTIONS, 1 << (4 * len(open_rows) + 4).bit_length())
-            self.transactions = np.zeros((row_count, 4), np.int64)
-            rehash_transactions(open_rows, self.transactions, process_secret())
+            self.transactions = np.zeros((row_count, layout.TRANSACTION_COLUMNS), np.int64)
+            copy_numbers(open_rows, self.transactions, process_secret())
             self.counts[layout.TRANSACTIONS] = len(open_rows)
         needed_fates = int(self.counts[layout.RECORDS]) + record_count
         if self.keeps_each_fate and needed_fates > len(self.fates):
@@ -63,7 +63,7 @@ class FateArrays:
 
     def list_open_transactions(self) -> Array:
         """Return the rows of the open transactions, in the order of their first offsets."""
-        rows = self.transactions[self.transactions[:, layout.OPEN_STATE] == layout.OPEN]
+        rows = self.transactions[self.transactions[:, layout.IS_OPEN] == 1]
         return rows[np.argsort(rows[:, layout.OPEN_FIRST_OFFSET], kind="stable")]
 
     def release_fate_arrays(self) -> None:

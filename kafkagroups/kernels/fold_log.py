@@ -9,26 +9,23 @@ groups. Tests compare the two engines on all captured, crafted and random logs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
-
-import numpy as np
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import fold as readable_engine
 from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
-from kafkagroups.kernels import events, layout
+from kafkagroups.kernels import layout
 from kafkagroups.kernels.followed_fates import FollowedFates
 from kafkagroups.kernels.followed_log import FollowedLog
 from kafkagroups.kernels.follower import RecordFollower
-from kafkagroups.kernels.scan import hash_bytes
-from kafkagroups.kernels.secret import process_secret
+from kafkagroups.kernels.read_events import EventReader
 from kafkagroups.kernels.shards import FindCommits, FoldedShardOffsets, fill_shard
 from kafkagroups.kernels.state import FoldState
-from kafkagroups.kernels.unpack import as_array, decompress_segment
+from kafkagroups.kernels.unpack import as_array
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -107,8 +104,7 @@ def _fold_onto(
 ) -> _Folded | None:
     """Fold a log onto a state. Return None if the readable engine must load the log."""
     state.limit_batches(log.max_batch_bytes)
-    content_sizes = _read_segments(log, state, count_bytes)
-    if content_sizes is None:
+    if not _read_segments(log, state, count_bytes):
         return None
     offsets = FoldedShardOffsets(state)
     shard = create_shard(log, dialect, offsets) if base is None else resume_shard(base, log, offsets)
@@ -119,14 +115,14 @@ def _fold_onto(
     if counts[layout.BATCHES]:
         shard.loaded.next_offset = counts[layout.NEXT_OFFSET]
     first_offset = 0 if base is None else base.loaded.next_offset
-    find_commits_of = partial(find_commits, log, content_sizes)
+    find_commits = partial(_find_commits, log, counts[layout.BATCHES])
     try:
-        fill_shard(shard, offsets, list(state.other_records), find_commits_of, first_offset)
+        fill_shard(shard, offsets, list(state.other_records), find_commits, first_offset)
     except (LoadFailed, BadBytes):
         # The readable engine must load the log again: only its shard has the exact content at the failure.
         return None
     state.release_other_records()
-    return _Folded(shard, find_commits_of)
+    return _Folded(shard, find_commits)
 
 
 def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:
@@ -142,12 +138,16 @@ def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> 
     return FoldState.restore(dialect, copied_arrays)
 
 
-def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> dict[str, int] | None:
-    """Fold the segments of a log in order. Return the number of bytes of each segment, without the zeros at its end.
+def _find_commits(log: Log, batch_count: int, group_ids: Collection[str]) -> list[tuple[int, str]]:
+    """Return the Kafka offset and the group id of each commit that may create one of these groups (events.py).
 
-    Return None if the readable engine must load the log.
+    The commits are in the order of the log. The compiled engine must have folded `batch_count` batches of the log.
     """
-    content_sizes = {}
+    return list(EventReader(log, group_ids, batch_count).read())
+
+
+def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
+    """Fold the segments of a log in order. Return False if the readable engine must load the log."""
     log.zeros = None
     for segment_number, segment in enumerate(log.segments):
         state.counts[layout.SEGMENT] = segment_number
@@ -161,47 +161,13 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> dict[
 
         if log.content:  # The segments are buffers, not files of this machine.
             if not state.fold_segment(as_array(log.read(segment)), report):
-                return None
+                return False
         else:
             with log.open(segment) as file:
                 if not state.fold_file(file, report):
-                    return None
+                    return False
         # The bytes after a stop and zeros are not reported yet, but the progress must reach 100 %.
-        size = log.segment_size(segment)
-        report(size)
-        content_sizes[segment] = size - state.zeros_bytes
+        report(log.segment_size(segment))
         if state.zeros_bytes:
             log.note_zeros(segment, log.segment_start(segment) + state.zeros_start, state.zeros_bytes)
-    return content_sizes
-
-
-def find_commits(log: Log, content_sizes: Mapping[str, int], group_ids: Collection[str]) -> list[tuple[int, str]]:
-    """Return the Kafka offset and the group id of each commit that may create one of these groups (events.py).
-
-    The commits are in the order of the log. The compiled engine must have folded the log before. `content_sizes` is the
-    number of bytes to read of each segment.
-    """
-    # A hash table of the group ids. events.py describes the arrays.
-    id_slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
-    secret = process_secret()
-    id_bytes = bytearray()
-    id_by_slot = {}
-    for group_id in group_ids:
-        encoded_id = group_id.encode()
-        # A group id can be empty, but numpy cannot make an array from 0 bytes.
-        id_array = np.frombuffer(encoded_id or b"\0", np.uint8)
-        slot = int(hash_bytes(id_array, 0, len(encoded_id), secret)) & len(id_slots) - 1
-        while id_slots[slot, events.ID_SIZE] >= 0:
-            slot = slot + 1 & len(id_slots) - 1
-        id_slots[slot] = (len(id_bytes), len(encoded_id))
-        id_by_slot[slot] = group_id
-        id_bytes += encoded_id
-    has_event = np.zeros(len(id_slots), np.int64)
-    commits = []
-    for segment in log.segments:
-        for data in decompress_segment(as_array(log.read(segment, content_sizes[segment])), log.max_batch_bytes):
-            # An offset record has more than 20 bytes, so the array has space for all events.
-            found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.find_commit_events(data, as_array(id_bytes), id_slots, has_event, found_events, secret)
-            commits += [(offset, id_by_slot[slot]) for offset, slot in found_events[:count].tolist()]
-    return commits
+    return True

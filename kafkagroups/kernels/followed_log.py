@@ -188,7 +188,7 @@ def _add_live(live: Array, kind: int, names: Array, records: Array) -> None:
 
 def _list_open_transactions(log: Log, dialect: Dialect, state: FoldState) -> list[tuple[int, int, int, list[str]]]:
     rows = state.list_open_transactions()
-    groups: dict[int, set[str]] = {producer_id: set() for producer_id in rows[:, layout.OPEN_PRODUCER].tolist()}
+    groups: dict[int, set[str]] = {producer_id: set() for producer_id in rows[:, layout.NUMBER].tolist()}
     if len(rows):
         batch_count = int(state.counts[layout.BATCHES])
         for producer_id, key in set(OpenKeyReader(log, state.transactions, batch_count).read()):
@@ -197,7 +197,7 @@ def _list_open_transactions(log: Log, dialect: Dialect, state: FoldState) -> lis
                 groups[producer_id].add(group)
     return [
         (producer_id, first_offset, since_ms, sorted(groups[producer_id]))
-        for producer_id, first_offset, since_ms, _ in rows.tolist()
+        for producer_id, _, first_offset, since_ms, _ in rows.tolist()
     ]
 
 

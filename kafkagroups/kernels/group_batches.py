@@ -11,29 +11,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kafkagroups.kernels.compiled import inlined, kernel
+from kafkagroups.kernels.hash_table import find_number
 from kafkagroups.kernels.layout import (
-    COMPRESSED,
+    HAS_BATCH,
+    IS_USED,
     LAST_OFFSET_DELTA_POSITION,
-    NEEDS_MORE_BYTES,
     NO_SPACE,
-    OK,
+    NUMBER,
     PAUSED,
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
-from kafkagroups.kernels.scan import (
-    find_record_parts,
-    hash_number,
-    load_int16,
-    load_int32,
-    load_int64,
-    same_bytes,
-)
-from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID
-from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
+from kafkagroups.kernels.next_batch import find_next_batch
+from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64, same_bytes
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
 COUNTS = range(6)
@@ -54,52 +46,36 @@ def find_group_batches(
 ) -> tuple[int, int, int]:
     """Fill `found` with the group's batches in `data`: a row for each batch.
 
-    Return a status (layout.py), the position of the next byte to read, and the number of found batches.
+    Return a status, the position of the next byte to read, and the number of found batches. The statuses are those of
+    `scan` in second_reading.py.
 
     `data` contains bytes of a segment that the compiled engine has loaded without an error. `start` is the position
     where the kernel begins. `group_id` contains the `id_size` bytes of the group id. `producer_ids` is a hash table of
-    the producers that have written records of the group; NO_PRODUCER_ID marks a free row. `secret` is the secret of the
-    process (secret.py).
-
-    After these statuses, the caller must call the kernel again:
-
-    - NEEDS_MORE_BYTES: `data` ends before the end of the next batch.
-    - COMPRESSED: the next batch is compressed.
-    - NO_SPACE: the caller must first double `producer_ids`.
-    - PAUSED: `found` is full.
-
-    OK means that there is nothing more to read: `counts[BATCHES_LEFT]` is 0, or no batch follows in the segment.
+    the producers that have written records of the group (hash_table.py). `secret` is the secret of the process
+    (secret.py).
     """
     position = start
-    end = len(data)
     found_count = 0
-    while counts[BATCHES_LEFT] > 0:
-        if end - position < HEADER_SIZE:
-            return NEEDS_MORE_BYTES, position, found_count
-        batch_size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
-        if batch_size < HEADER_SIZE:  # Zeros follow, because all bytes before them were loaded without an error.
-            return OK, position, found_count
-        if batch_size > end - position:
-            return NEEDS_MORE_BYTES, position, found_count
-        attributes = load_int16(data, position + ATTRIBUTES_POSITION)
-        if attributes & CODEC:
-            return COMPRESSED, position, found_count
+    while True:
+        status, batch_end = find_next_batch(data, position, counts[BATCHES_LEFT])
+        if status != HAS_BATCH:
+            return status, position, found_count
         if found_count == len(found):
             return PAUSED, position, found_count
         if 2 * counts[PRODUCER_COUNT] >= len(producer_ids):
             return NO_SPACE, position, found_count
         _count_missing(data, position, counts)
         producer_id = load_int64(data, position + PRODUCER_ID_POSITION)
-        batch_end = position + batch_size
-        if attributes & CONTROL:
-            is_found = producer_ids[_find_row(producer_id, producer_ids, secret)] == producer_id != NO_PRODUCER_ID
+        if load_int16(data, position + ATTRIBUTES_POSITION) & CONTROL:
+            is_found = producer_ids[find_number(producer_id, producer_ids, secret), IS_USED] != 0
         else:
             record_count = load_int32(data, position + RECORD_COUNT_POSITION)
             is_found = _has_record_of(data, position + HEADER_SIZE, batch_end, record_count, group_id, id_size)
             if is_found and producer_id != NO_PRODUCER_ID:
-                row = _find_row(producer_id, producer_ids, secret)
-                counts[PRODUCER_COUNT] += producer_ids[row] == NO_PRODUCER_ID
-                producer_ids[row] = producer_id
+                row = find_number(producer_id, producer_ids, secret)
+                counts[PRODUCER_COUNT] += not producer_ids[row, IS_USED]
+                producer_ids[row, NUMBER] = producer_id
+                producer_ids[row, IS_USED] = 1
         if is_found:
             found[found_count, POSITION] = position
             found[found_count, HOLE_FIRST] = counts[FIRST_MISSING]
@@ -109,7 +85,6 @@ def find_group_batches(
             found_count += 1
         counts[BATCHES_LEFT] -= 1
         position = batch_end
-    return OK, position, found_count
 
 
 @inlined
@@ -148,21 +123,3 @@ def _has_record_of(data: Any, start: int, end: int, record_count: int, group_id:
         if has_size and same_bytes(data, key_start + 4, group_id, 0, id_size):
             return True
     return False
-
-
-@inlined
-def _find_row(producer_id: int, producer_ids: Any, secret: Any) -> int:
-    """Return the row of a producer, or the free row where it belongs."""
-    mask = len(producer_ids) - 1
-    row = hash_number(np.uint64(producer_id), secret) & mask
-    while producer_ids[row] != NO_PRODUCER_ID and producer_ids[row] != producer_id:
-        row = row + 1 & mask
-    return row
-
-
-@kernel
-def copy_producers(producer_ids: Any, larger: Any, secret: Any) -> None:
-    """Copy the producers into a larger hash table."""
-    for producer_id in producer_ids:
-        if producer_id != NO_PRODUCER_ID:
-            larger[_find_row(producer_id, larger, secret)] = producer_id

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.hash_table import find_text, make_slot
 from kafkagroups.kernels.layout import (
     ENTRIES,
+    ENTRY_MASK,
     GROUP_NEWEST_VALUE_OFFSET,
-    GROUP_SIZE,
-    GROUP_START,
+    GROUP_TEXT,
     LIVE_KEYS,
     NAME_AND_PARTITION,
     NAME_TEXT,
@@ -23,7 +24,7 @@ from kafkagroups.kernels.layout import (
     RECORD_OFFSET,
     SIZE_BITS,
 )
-from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
+from kafkagroups.kernels.scan import hash_bytes, load_int16
 
 
 @kernel
@@ -37,25 +38,18 @@ def find_groups(tables: Any, slots: Any, groups: Any, group_of_name: Any) -> int
     names = tables.names
     arena = tables.arena
     group_count = 0
-    mask = len(slots) - 1
     for name in range(tables.counts[NAMES]):
+        # In the arena, the size of the group id (int16) is before its bytes.
         group_start = names[name, NAME_TEXT] >> SIZE_BITS
         group_size = load_int16(arena, group_start)
         group_start += 2
-        slot = hash_bytes(arena, group_start, group_size, tables.secret) & mask
-        while slots[slot] >= 0:
-            group = slots[slot]
-            if groups[group, GROUP_SIZE] == group_size and same_bytes(
-                arena, group_start, arena, groups[group, GROUP_START], group_size
-            ):
-                break
-            slot = slot + 1 & mask
-        group = slots[slot]
-        if group < 0:
+        group_hash = hash_bytes(arena, group_start, group_size, tables.secret)
+        slot = find_text(arena, group_start, group_size, group_hash, slots, groups, arena)
+        group = slots[slot] & ENTRY_MASK
+        if slots[slot] < 0:
             group = group_count
-            slots[slot] = group
-            groups[group, GROUP_START] = group_start
-            groups[group, GROUP_SIZE] = group_size
+            slots[slot] = make_slot(group_hash, group)
+            groups[group, GROUP_TEXT] = group_start << SIZE_BITS | group_size
             groups[group, GROUP_NEWEST_VALUE_OFFSET] = -1
             groups[group, LIVE_KEYS] = 0
             group_count += 1

@@ -27,7 +27,7 @@ key_records   8 more int64 for each entry: the record of the key's committed off
 node_records  8 more int64 for each node: the record of the node
 name_totals   6 int64 for each name: how many records and bytes were read
 segments      2 int64 for each segment of the log: bytes on disk, and bytes of replaced records
-transactions  hash table of the open transactions. A row has 4 int64
+transactions  hash table of the open transactions. A row has 5 int64
 kinds         5 int64 for each kind of offset record: an example of a record of this kind
 disk_sizes    1 int64 for each batch of a decompressed run: the size of the batch on disk
 fates, by     the fate (uint8) of each record, and the offset (int64) of the record that decided the fate
@@ -62,6 +62,8 @@ bits, and flags above these bits.
 """
 NAME_TEXT, NAME_HASH = range(2)
 """The columns of a name: the text reference of its bytes, and the hash of these bytes."""
+NUMBER, IS_USED = range(2)
+"""The first two columns of a hash table of numbers (hash_table.py): a producer id, and 1 if the row is used."""
 NEXT_NODE, ENTRY = range(2)
 """The first two columns of a node: the number of the next node in the list (-1: this node is the last one), and the
 number of the key's entry.
@@ -71,16 +73,16 @@ node of this tombstone cancels the older pending commits of the key in the same 
 those of an entry.
 """
 (
-    PRODUCER_OF_ROW,
     FIRST_NODE,
-    IS_USED,
     PRODUCER_WALK,
     PRODUCER_NEWER_OFFSET,
     PRODUCER_NEWER_SEGMENT,
-) = range(6)
-"""The columns of a row of `producers`: the producer id, the number of the first node in the producer's list (-1: the
-producer has no pending commit), and 1 if the row is used. The other columns are used while the list of a key's nodes is
-walked (`delete_offsets` in fates.py)."""
+) = range(2, 6)
+"""The columns of `producers` after NUMBER and IS_USED.
+
+FIRST_NODE: the number of the first node in the producer's list (-1: the producer has no pending commit). The other
+columns are used while the list of a key's nodes is walked (`delete_offsets` in fates.py).
+"""
 PRODUCER_COLUMNS = 6
 HAS_EXPIRE = 1 << 32
 HAS_TOPIC_ID = 1 << 33
@@ -174,21 +176,21 @@ the engine follows fates (fates.py). KEEPS_EACH_FATE: 1 if it also keeps the fat
 number of rules.
 """
 
-GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE_OFFSET, LIVE_KEYS = range(4)
+GROUP_TEXT, GROUP_NEWEST_VALUE_OFFSET, LIVE_KEYS = range(3)
 """The columns of `groups`, an array with a row for each group. The array is made when the folded offsets are read.
 
-GROUP_START and GROUP_SIZE: the position and the number of the bytes of the group id in the arena.
-GROUP_NEWEST_VALUE_OFFSET: the Kafka offset of the group's newest offset record that has a value (-1: the group has only
-tombstones). LIVE_KEYS: how many keys of the group have a committed offset.
+GROUP_TEXT: the text reference of the group id. GROUP_NEWEST_VALUE_OFFSET: the Kafka offset of the group's newest offset
+record that has a value (-1: the group has only tombstones). LIVE_KEYS: how many keys of the group have a committed
+offset.
 """
 
-OK, NO_SPACE, HAND_OVER, STOPPED, COMPRESSED, PAUSED, NEEDS_MORE_BYTES = range(7)
+OK, NO_SPACE, HAND_OVER, STOPPED, COMPRESSED, PAUSED, NEEDS_MORE_BYTES, HAS_BATCH = range(8)
 """The status that a kernel returns.
 
 OK: everything was read. NO_SPACE: an array is full and must grow first. HAND_OVER: the readable engine must load this
 log. STOPPED: the stop (log/stop.py) excludes the next batch. COMPRESSED: the next batch is compressed, and its checksum
 is correct. PAUSED: the kernel has read as many bytes as the caller asked for. NEEDS_MORE_BYTES: the given bytes end
-inside a batch.
+inside a batch. HAS_BATCH: a batch can be read.
 """
 
 KEY_HASH, NAME_START, NAME_SIZE, VALUE_START, VALUE_SIZE, OFFSET, FIRST_OFFSET, PRODUCER_ID = range(8)
@@ -241,10 +243,10 @@ SEGMENT_BYTES, REPLACED_BYTES = range(2)
 SEGMENT_BYTES: the size of the segment's batches on disk. REPLACED_BYTES: the size of records that another record of the
 same key, or a marker, has replaced. A record counts for the later one of the two records' segments.
 """
-OPEN_PRODUCER, OPEN_FIRST_OFFSET, OPEN_TIME, OPEN_STATE = range(4)
-"""The columns of `transactions`: the producer id, the base offset of the transaction's first batch, the timestamp of
-the first record of this batch, and FREE, OPEN or ENDED."""
-FREE, OPEN, ENDED = range(3)
+OPEN_FIRST_OFFSET, OPEN_TIME, IS_OPEN = range(2, 5)
+"""The columns of `transactions` after NUMBER and IS_USED: the base offset of the transaction's first batch, the
+timestamp of the first record of this batch, and 1 if the transaction is open."""
+TRANSACTION_COLUMNS = 5
 KIND_IS_SEEN, KIND_KEY_START, KIND_KEY_SIZE, KIND_VALUE_START, KIND_VALUE_SIZE = range(5)
 """The columns of `kinds`: 1 if the kind was seen, and where the key and the value of its first record are."""
 TOMBSTONE_KIND = 5

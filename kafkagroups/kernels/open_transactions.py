@@ -10,29 +10,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.hash_table import find_number
 from kafkagroups.kernels.layout import (
-    COMPRESSED,
-    ENDED,
-    FREE,
-    NEEDS_MORE_BYTES,
+    HAS_BATCH,
+    IS_OPEN,
+    IS_USED,
     NO_SPACE,
+    NUMBER,
     OK,
-    OPEN,
     OPEN_FIRST_OFFSET,
-    OPEN_PRODUCER,
-    OPEN_STATE,
     OPEN_TIME,
     PAUSED,
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
     TRANSACTIONS,
 )
-from kafkagroups.kernels.scan import find_record_parts, hash_number, load_int16, load_int32, load_int64
-from kafkagroups.log.batch import CODEC, CONTROL, TRANSACTIONAL
-from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
+from kafkagroups.kernels.next_batch import find_next_batch
+from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
 KEY_PRODUCER, KEY_START, KEY_SIZE = range(3)
@@ -43,42 +39,22 @@ KEY_PRODUCER, KEY_START, KEY_SIZE = range(3)
 def open_transaction(producer_id: int, first_offset: int, timestamp: int, tables: Any) -> None:
     """Open a transaction of a producer, unless it is already open."""
     transactions = tables.transactions
-    row = _find_row(producer_id, transactions, tables.secret)
-    if transactions[row, OPEN_STATE] == OPEN:
-        return
-    if transactions[row, OPEN_STATE] == FREE:
+    row = find_number(producer_id, transactions, tables.secret)
+    if not transactions[row, IS_USED]:
+        transactions[row, NUMBER] = producer_id
+        transactions[row, IS_USED] = 1
         tables.counts[TRANSACTIONS] += 1
-    transactions[row, OPEN_PRODUCER] = producer_id
-    transactions[row, OPEN_FIRST_OFFSET] = first_offset
-    transactions[row, OPEN_TIME] = timestamp
-    transactions[row, OPEN_STATE] = OPEN
+    if not transactions[row, IS_OPEN]:
+        transactions[row, OPEN_FIRST_OFFSET] = first_offset
+        transactions[row, OPEN_TIME] = timestamp
+        transactions[row, IS_OPEN] = 1
 
 
 @kernel
 def close_transaction(producer_id: int, tables: Any) -> None:
     """End the open transaction of a producer, if there is one."""
-    row = _find_row(producer_id, tables.transactions, tables.secret)
-    if tables.transactions[row, OPEN_STATE] == OPEN:
-        tables.transactions[row, OPEN_STATE] = ENDED
-
-
-@kernel
-def _find_row(producer_id: int, transactions: Any, secret: Any) -> int:
-    """Return the row of a producer, or the free row where it belongs."""
-    mask = len(transactions) - 1
-    row = hash_number(np.uint64(producer_id), secret) & mask
-    while transactions[row, OPEN_STATE] != FREE and transactions[row, OPEN_PRODUCER] != producer_id:
-        row = row + 1 & mask
-    return row
-
-
-@kernel
-def rehash_transactions(rows: Any, transactions: Any, secret: Any) -> None:
-    """Add the open transactions in `rows` to `transactions`, an empty hash table."""
-    for number in range(len(rows)):
-        row = _find_row(rows[number, OPEN_PRODUCER], transactions, secret)
-        for column in range(OPEN_STATE + 1):
-            transactions[row, column] = rows[number, column]
+    # In a free row, this changes nothing.
+    tables.transactions[find_number(producer_id, tables.transactions, tables.secret), IS_OPEN] = 0
 
 
 @kernel
@@ -87,39 +63,24 @@ def find_open_keys(
 ) -> tuple[int, int, int]:
     """Fill `keys` with the places of the keys of all records in open transactions. Columns: KEY_PRODUCER to KEY_SIZE.
 
-    Return a status (layout.py), the position of the next byte to read, and the number of keys.
+    Return a status, the position of the next byte to read, and the number of keys. The statuses are those of `scan` in
+    second_reading.py.
 
     `data` contains bytes of a segment that the compiled engine has loaded without an error, and `start` is where the
     kernel begins. `transactions` is the hash table of the transactions. `batches_left[0]` is how many batches may still
     be read. `secret` is the secret of the process (secret.py).
-
-    After these statuses, the caller must call the kernel again:
-
-    - NEEDS_MORE_BYTES: `data` ends before the end of the next batch.
-    - COMPRESSED: the next batch is compressed.
-    - PAUSED: `keys` is almost full.
-    - NO_SPACE: the caller must first make `keys` longer.
     """
     position = start
-    end = len(data)
     key_count = 0
-    while batches_left[0] > 0:
-        if end - position < HEADER_SIZE:
-            return NEEDS_MORE_BYTES, position, key_count
-        batch_size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
-        if batch_size < HEADER_SIZE:  # Zeros follow, because all bytes before them were loaded without an error.
-            return OK, position, key_count
-        if batch_size > end - position:
-            return NEEDS_MORE_BYTES, position, key_count
+    while True:
+        status, batch_end = find_next_batch(data, position, batches_left[0])
+        if status != HAS_BATCH:
+            return status, position, key_count
         attributes = load_int16(data, position + ATTRIBUTES_POSITION)
-        if attributes & CODEC:
-            return COMPRESSED, position, key_count
-        batch_end = position + batch_size
         producer_id = load_int64(data, position + PRODUCER_ID_POSITION)
         if attributes & TRANSACTIONAL and not attributes & CONTROL:
-            row = _find_row(producer_id, transactions, secret)
-            is_open = transactions[row, OPEN_STATE] == OPEN
-            if is_open and load_int64(data, position) >= transactions[row, OPEN_FIRST_OFFSET]:
+            row = find_number(producer_id, transactions, secret)
+            if transactions[row, IS_OPEN] and load_int64(data, position) >= transactions[row, OPEN_FIRST_OFFSET]:
                 record_count = load_int32(data, position + RECORD_COUNT_POSITION)
                 if key_count + record_count > len(keys):
                     return PAUSED if key_count else NO_SPACE, position, key_count
@@ -134,4 +95,3 @@ def find_open_keys(
                     key_count += 1
         batches_left[0] -= 1
         position = batch_end
-    return OK, position, key_count

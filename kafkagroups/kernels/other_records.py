@@ -18,21 +18,26 @@ import numpy as np
 
 from kafkagroups.kernels.arrays import Array, lengthen
 from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.hash_table import find_text, make_slot
 from kafkagroups.kernels.intrinsics import copy_bytes
 from kafkagroups.kernels.layout import (
+    ENTRY_MASK,
     OTHER_KEY_SIZE,
     OTHER_KEY_START,
     OTHER_OFFSET,
     OTHER_VALUE_SIZE,
     OTHER_VALUE_START,
+    SIZE_BITS,
+    SIZE_MASK,
 )
 from kafkagroups.kernels.plain_groups import MAX_MEMBERS, is_plain_group
-from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
+from kafkagroups.kernels.scan import hash_bytes, load_int16
 from kafkagroups.kernels.secret import process_secret
 
-_RECORD_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(8)
+_GROUP_TEXT, _RECORD_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(9)
 """The columns of a row. A row is one record.
 
+_GROUP_TEXT: the text reference (layout.py) of the group id in the key; -1 if the record has no group id.
 _RECORD_NUMBER: how many records were added before this record. _OFFSET: the Kafka offset. _KEY_SIZE and _VALUE_SIZE:
 sizes in bytes; the size of a null value is -1. _POSITION: the position of the key in the arena, which is the array with
 the bytes of the records. The value follows the key. _CAPACITY: the number of bytes in the arena that the row may use.
@@ -73,7 +78,7 @@ class OtherRecords:
         self._max_group_version = max_group_version
         self._members = np.empty((MAX_MEMBERS, 2), np.int64)
         self._counts = np.zeros(5, np.int64)
-        self._rows = np.empty((64, 8), np.int64)
+        self._rows = np.empty((64, 9), np.int64)
         self._slots = np.full(256, -1, np.int64)
         self._arena = np.empty(1 << 14, np.uint8)
         self._secret = process_secret()
@@ -138,8 +143,8 @@ def _keep_records(
 ) -> None:
     """Add records: put each record into a new row, or replace the previous plain record of its group.
 
-    `members` is working memory for `is_plain_group`. `slots` is a hash table of the groups. A slot contains the number
-    of the group's newest row, or -1 if the slot is free.
+    `members` is working memory for `is_plain_group`. `slots` and `rows` are a hash table of the group ids
+    (hash_table.py). A slot contains the number of the group's newest row.
     """
     for number in range(len(positions)):
         key_start = positions[number, OTHER_KEY_START]
@@ -151,10 +156,14 @@ def _keep_records(
         )
         slot = np.int64(-1)
         row = np.int64(-1)
+        group_hash = np.int64(0)
+        group_size = np.int64(-1)
         # A group id is in a key after the record type and the size of the id (int16 each).
         if key_size >= 4 and 0 <= load_int16(data, key_start + 2) <= key_size - 4:
-            slot = _find_slot(data, key_start, rows, slots, arena, secret)
-            row = slots[slot]
+            group_size = load_int16(data, key_start + 2)
+            group_hash = hash_bytes(data, key_start + 4, group_size, secret)
+            slot = find_text(data, key_start + 4, group_size, group_hash, slots, rows, arena)
+            row = slots[slot] & ENTRY_MASK if slots[slot] >= 0 else np.int64(-1)
         else:
             counts[_CLOSED_BEFORE] = counts[_RECORD_COUNT]
         if row >= 0:
@@ -170,7 +179,7 @@ def _keep_records(
             rows[row, _CAPACITY] = 0
             if slot >= 0:
                 counts[_GROUP_COUNT] += slots[slot] < 0
-                slots[slot] = row
+                slots[slot] = make_slot(group_hash, row)
         if rows[row, _CAPACITY] < size:
             # The row moves to the end of the arena. A row that moves again gets more space than its record needs.
             capacity = min(2 * size, size + rows[row, _CAPACITY])
@@ -185,30 +194,17 @@ def _keep_records(
         rows[row, _IS_CLOSED] = not is_plain
         counts[_RECORD_COUNT] += 1
         start = rows[row, _POSITION]
+        rows[row, _GROUP_TEXT] = (start + 4) << SIZE_BITS | group_size if group_size >= 0 else -1
         copy_bytes(data, key_start, arena, start, key_size)
         copy_bytes(data, value_start, arena, start + key_size, max(value_size, 0))
-
-
-@kernel
-def _find_slot(data: Any, key_start: int, rows: Any, slots: Any, arena: Any, secret: Any) -> int:
-    """Return the number of the slot of the group whose id is in the key at `key_start`; a free slot for a new group."""
-    mask = len(slots) - 1
-    group_size = load_int16(data, key_start + 2)
-    slot = hash_bytes(data, key_start + 4, group_size, secret) & mask
-    while slots[slot] >= 0:
-        row_key_start = rows[slots[slot], _POSITION]
-        if load_int16(arena, row_key_start + 2) == group_size and same_bytes(
-            data, key_start + 4, arena, row_key_start + 4, group_size
-        ):
-            break
-        slot = slot + 1 & mask
-    return slot
 
 
 @kernel
 def _rehash(counts: Any, rows: Any, slots: Any, arena: Any, secret: Any) -> None:
     """Add the newest row of each group to `slots`, an empty hash table."""
     for row in range(counts[_ROW_COUNT]):
-        key_start = rows[row, _POSITION]
-        if rows[row, _KEY_SIZE] >= 4 and 0 <= load_int16(arena, key_start + 2) <= rows[row, _KEY_SIZE] - 4:
-            slots[_find_slot(arena, key_start, rows, slots, arena, secret)] = row
+        if rows[row, _GROUP_TEXT] >= 0:
+            start = rows[row, _GROUP_TEXT] >> SIZE_BITS
+            size = rows[row, _GROUP_TEXT] & SIZE_MASK
+            group_hash = hash_bytes(arena, start, size, secret)
+            slots[find_text(arena, start, size, group_hash, slots, rows, arena)] = make_slot(group_hash, row)

@@ -17,13 +17,13 @@ from kafkagroups.kernels.group_batches import (
     MISSING_COUNT,
     NEWEST_OFFSET,
     POSITION,
-    copy_producers,
     find_group_batches,
 )
+from kafkagroups.kernels.hash_table import copy_numbers
 from kafkagroups.kernels.second_reading import Array, SecondReading
 from kafkagroups.kernels.secret import process_secret
 from kafkagroups.kernels.unpack import as_array
-from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
@@ -45,7 +45,7 @@ class GroupReader(SecondReading[Batch | Hole]):
         self._id_size = len(encoded_id)
         # A group id can be empty, but numpy cannot make an array from 0 bytes.
         self._group_id = as_array(encoded_id or b"\0")
-        self._producer_ids = np.full(INITIAL_PRODUCER_ROWS, NO_PRODUCER_ID, np.int64)
+        self._producer_ids = np.zeros((INITIAL_PRODUCER_ROWS, 2), np.int64)
         self._counts = np.zeros(len(COUNTS), np.int64)
         self._counts[BATCHES_LEFT] = batch_count
         self._counts[NEWEST_OFFSET] = -1
@@ -85,6 +85,6 @@ class GroupReader(SecondReading[Batch | Hole]):
             yield parse_batch_at(data, row[POSITION], segment)
 
     def grow(self) -> None:
-        larger = np.full(2 * len(self._producer_ids), NO_PRODUCER_ID, np.int64)
-        copy_producers(self._producer_ids, larger, process_secret())
+        larger = np.zeros((2 * len(self._producer_ids), 2), np.int64)
+        copy_numbers(self._producer_ids, larger, process_secret())
         self._producer_ids = larger

@@ -12,18 +12,17 @@ from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.intrinsics import copy_bytes
 from kafkagroups.kernels.layout import (
     BASE_TIMESTAMP_POSITION,
-    COMPRESSED,
+    HAS_BATCH,
     MAX_TIMESTAMP_POSITION,
-    NEEDS_MORE_BYTES,
     NO_SPACE,
     OK,
     PAUSED,
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
+from kafkagroups.kernels.next_batch import find_next_batch
 from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64, read_varint
-from kafkagroups.log.batch import CODEC, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
-from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
+from kafkagroups.log.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
 (
@@ -68,37 +67,23 @@ PRODUCER_EPOCH_POSITION = 51
 def read_records(data: Any, start: int, batches_left: Any, max_bytes: int, columns: Any) -> tuple[int, int, int]:
     """Fill `columns` with the records of the next batches.
 
-    Return a status (layout.py), the position of the next byte to read, and the number of records. The kernel stops
-    after a batch if the keys and values have `max_bytes` bytes or more.
+    Return a status, the position of the next byte to read, and the number of records. The statuses are those of `scan`
+    in second_reading.py. The kernel stops after a batch if the keys and values have `max_bytes` bytes or more.
 
     `data` contains bytes of a segment that the compiled engine has loaded without an error, and `start` is where the
-    kernel begins. `batches_left[0]` is how many batches may still be read. After these statuses, the caller must call
-    the kernel again:
-
-    - NEEDS_MORE_BYTES: `data` ends before the end of the next batch.
-    - COMPRESSED: the next batch is compressed.
-    - PAUSED: `columns` is almost full.
-    - NO_SPACE: the caller must first make `columns` longer.
+    kernel begins. `batches_left[0]` is how many batches may still be read.
     """
     position = start
-    end = len(data)
     row = 0
     byte_count = 0
-    while batches_left[0] > 0:
-        if end - position < HEADER_SIZE:
-            return NEEDS_MORE_BYTES, position, row
-        batch_size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
-        if batch_size < HEADER_SIZE:  # Zeros follow, because all bytes before them were loaded without an error.
-            return OK, position, row
-        if batch_size > end - position:
-            return NEEDS_MORE_BYTES, position, row
+    while True:
+        status, batch_end = find_next_batch(data, position, batches_left[0])
+        if status != HAS_BATCH:
+            return status, position, row
         attributes = load_int16(data, position + ATTRIBUTES_POSITION)
-        if attributes & CODEC:
-            return COMPRESSED, position, row
         record_count = load_int32(data, position + RECORD_COUNT_POSITION)
         if byte_count >= max_bytes or row + record_count > columns.shape[1]:
             return PAUSED if row else NO_SPACE, position, row
-        batch_end = position + batch_size
         base_offset = load_int64(data, position)
         record_start = position + HEADER_SIZE
         for _ in range(record_count):
@@ -129,7 +114,6 @@ def read_records(data: Any, start: int, batches_left: Any, max_bytes: int, colum
             row += 1
         batches_left[0] -= 1
         position = batch_end
-    return OK, position, row
 
 
 @kernel

@@ -158,7 +158,7 @@ def _check_names(text_references: Array, arena: Array) -> None:
     _expect((topic_sizes == name_sizes - 4 - group_sizes).all(), "each topic to end at the end of its name")
     slots = np.full(1 << (2 * len(text_references) + 1).bit_length(), -1, np.int64)
     _expect(
-        are_valid_names(text_references, arena, slots, process_secret()),
+        are_valid_names(text_references.reshape(-1, 1), arena, slots, process_secret()),
         "each name to be valid UTF-8 and to occur once",
     )
 
@@ -178,7 +178,11 @@ def _link_nodes(nodes: Array, saved_producers: Array) -> Array:
     ends = _check_and_sum(node_counts, len(nodes), "each node to belong to one producer")
     nodes[:, layout.NEXT_NODE] = np.arange(1, len(nodes) + 1)
     nodes[ends - 1, layout.NEXT_NODE] = -1
-    return np.stack([producer_ids, ends - node_counts, np.ones_like(ends)], axis=1)
+    producers = np.zeros((len(producer_ids), layout.PRODUCER_COLUMNS), np.int64)
+    producers[:, layout.NUMBER] = producer_ids
+    producers[:, layout.IS_USED] = 1
+    producers[:, layout.FIRST_NODE] = ends - node_counts
+    return producers
 
 
 def _read_group_records(

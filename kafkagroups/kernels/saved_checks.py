@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.layout import FIRST_NODE, IS_USED, NEXT_NODE, PRODUCER_OF_ROW, SIZE_BITS, SIZE_MASK
+from kafkagroups.kernels.hash_table import find_text, make_slot
+from kafkagroups.kernels.layout import FIRST_NODE, IS_USED, NEXT_NODE, NUMBER, SIZE_BITS, SIZE_MASK
 from kafkagroups.kernels.plain_groups import is_plain_group
-from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, same_bytes
+from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16
 
 
 @kernel
@@ -32,37 +33,34 @@ def list_pending_commits(producers: Any, nodes: Any, saved_producers: Any, node_
             node_numbers[node_count] = node
             node_count += 1
             node = nodes[node, NEXT_NODE]
-        saved_producers[producer_count, 0] = producers[row, PRODUCER_OF_ROW]
+        saved_producers[producer_count, 0] = producers[row, NUMBER]
         saved_producers[producer_count, 1] = node_count - previous_count
         producer_count += 1
     return producer_count, node_count
 
 
 @kernel
-def are_valid_names(text_references: Any, arena: Any, slots: Any, secret: Any) -> bool:
+def are_valid_names(names: Any, arena: Any, slots: Any, secret: Any) -> bool:
     """Return whether each name is valid UTF-8 and occurs once.
 
     A name contains a group id and a topic name, and the size of each (layout.py). The caller must have checked that
-    these sizes are correct. `text_references` contains the text reference of each name. `slots` is working memory for a
-    hash table of the names; the caller must have filled it with -1. `secret` is the secret of the process (secret.py).
+    these sizes are correct. The first column of `names` contains the text reference of each name. `slots` is working
+    memory for a hash table of the names (hash_table.py); the caller must have filled it with -1. `secret` is the secret
+    of the process (secret.py).
     """
-    mask = len(slots) - 1
-    for name in range(len(text_references)):
-        start = text_references[name] >> SIZE_BITS
-        size = text_references[name] & SIZE_MASK
+    for name in range(len(names)):
+        start = names[name, 0] >> SIZE_BITS
+        size = names[name, 0] & SIZE_MASK
         group_size = load_int16(arena, start)
         if not is_valid_utf8(arena, start + 2, group_size):
             return False
         if not is_valid_utf8(arena, start + 4 + group_size, size - 4 - group_size):
             return False
-        slot = hash_bytes(arena, start, size, secret) & mask
-        while slots[slot] >= 0:
-            other_reference = text_references[slots[slot]]
-            other_start = other_reference >> SIZE_BITS
-            if other_reference & SIZE_MASK == size and same_bytes(arena, start, arena, other_start, size):
-                return False
-            slot = slot + 1 & mask
-        slots[slot] = name
+        name_hash = hash_bytes(arena, start, size, secret)
+        slot = find_text(arena, start, size, name_hash, slots, names, arena)
+        if slots[slot] >= 0:
+            return False
+        slots[slot] = make_slot(name_hash, name)
     return True
 
 

@@ -33,7 +33,17 @@ class SecondReading(ABC, Generic[FoundT]):
 
     @abstractmethod
     def scan(self, data: Array, position: int) -> tuple[int, int, int]:
-        """Call the kernel. Return a status (layout.py), the position of the next byte to read, and a count."""
+        """Call the kernel. Return a status (layout.py), the position of the next byte to read, and a count.
+
+        After these statuses, `read` calls `scan` again:
+
+        - NEEDS_MORE_BYTES: `data` ends before the end of the next batch.
+        - COMPRESSED: the next batch is compressed.
+        - NO_SPACE: `grow` must first make space.
+        - PAUSED: there is no space for what the next batch contains. `collect` makes space.
+
+        OK means that there is nothing more to read in the segment.
+        """
 
     @abstractmethod
     def collect(self, data: Array, count: int, segment: str) -> Iterator[FoundT]:

@@ -128,7 +128,7 @@ def _replay_new(
     modern_ids_with_commits = modern_ids & offsets.newest_value_offsets.keys()
     commits = find_commits(modern_ids_with_commits) if modern_ids_with_commits else ()
     if commits:
-        # `find_commits` also reads the batches after the stop (log/stop.py), which the load has not read.
+        # After a snapshot, `find_commits` can also read batches after the stop (log/stop.py).
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
     # By group id: the Kafka offset of the last record after which the group did not exist.

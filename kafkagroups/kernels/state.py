@@ -234,9 +234,8 @@ class FoldState(FoldArrays):
 
         offsets = {}
         newest_value_offsets = {}
-        arena = memoryview(self.arena)
-        for (start, size, newest_value_offset, live_keys), end in zip(groups.tolist(), ends.tolist(), strict=True):
-            group_id = decode_utf8(bytes(arena[start : start + size]))
+        for (reference, newest_value_offset, live_keys), end in zip(groups.tolist(), ends.tolist(), strict=True):
+            group_id = decode_utf8(self.read_text(reference))
             newest_value_offsets[group_id] = newest_value_offset
             if live_keys:
                 offsets[group_id] = FoldedOffsets(self, sorted_entries[end - live_keys : end])
@@ -245,9 +244,8 @@ class FoldState(FoldArrays):
     def list_group_ids(self) -> tuple[list[str], Array]:
         """Return the ids of the groups with offset records, and an array with the index of each name's group."""
         groups, group_of_name = self.make_groups()
-        arena = memoryview(self.arena)
-        places = groups[:, layout.GROUP_START : layout.GROUP_SIZE + 1].tolist()
-        return [decode_utf8(bytes(arena[start : start + size])) for start, size in places], group_of_name
+        references = groups[:, layout.GROUP_TEXT].tolist()
+        return [decode_utf8(self.read_text(reference)) for reference in references], group_of_name
 
     def decode_offsets(self, entry_numbers: Array) -> PartitionOffsets:
         """Return the committed offsets of the entries (rows of `self.entries`) with these numbers."""
@@ -262,7 +260,7 @@ class FoldState(FoldArrays):
         """Return the pending commits, by producer id and then by group."""
         pending: dict[int, dict[str, PartitionOffsets]] = {}
         for row in self.list_producers().tolist():
-            producer_id = row[layout.PRODUCER_OF_ROW]
+            producer_id = row[layout.NUMBER]
             node = row[layout.FIRST_NODE]
             # The list begins with the newest commit. Only the newest commit of each key is pending.
             seen_entries = set()

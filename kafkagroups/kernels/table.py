@@ -1,9 +1,8 @@
 """Kernels of the hash tables of keys and names: find or add an entry, fill a new table, copy used texts.
 
 A key is a group, a topic and a partition. A name is a key without its partition. An entry is the row of a key in the
-array `entries`. A slot is an element of a hash table: a tag, and the number of an entry or of a name; -1 is a free
-slot. A tag is 31 bits of the hash. If two tags differ, the keys or names differ, so their bytes are not compared. A
-block is an array of records that were read but not folded; each row is one record. A text reference says where bytes
+array `entries`. The table of names is a hash table of texts, and the table of keys has the same slots (hash_table.py).
+A block is an array of records that were read but not folded; each row is one record. A text reference says where bytes
 are in the arena, the array with the bytes of names and metadata. layout.py describes the arrays.
 """
 
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
+from kafkagroups.kernels.hash_table import find_text, make_slot, make_tag
 from kafkagroups.kernels.intrinsics import copy_bytes, prefetch
 from kafkagroups.kernels.layout import (
     ARENA_BYTES,
@@ -76,7 +76,7 @@ def find_or_add_entry(
     entries = tables.entries
     names = tables.names
     mask = len(slots) - 1
-    tag = _slot_tag(key_hash)
+    tag = make_tag(key_hash)
     slot = key_hash & mask
     partition = load_int32(data, name_start + abs(name_size)) & PARTITION_MASK
     found_entry = np.int64(-1)
@@ -106,15 +106,6 @@ def find_or_add_entry(
     return found_entry
 
 
-@inlined
-def _slot_tag(hashed: int) -> int:
-    """Return the tag of a key or a name: 31 bits that are made from its 64-bit hash.
-
-    The hashes of neighbouring partitions have similar upper halves, so the tag mixes the bits of both halves.
-    """
-    return (hashed >> 32 ^ hashed) & 0x7FFFFFFF
-
-
 @kernel
 def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -> int:
     """Return the number of a name; add the name if it is new. Return -1 if the new name is not valid UTF-8."""
@@ -123,15 +114,9 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     slots = tables.name_slots
     arena = tables.arena
     name_hash = hash_bytes(data, name_start, name_size, tables.secret)
-    slot = name_hash & len(slots) - 1
-    while slots[slot] >= 0:
-        if slots[slot] >> TAG_SHIFT == _slot_tag(name_hash):
-            name = slots[slot] & ENTRY_MASK
-            reference = names[name, NAME_TEXT]
-            is_same_size = reference & SIZE_MASK == name_size
-            if is_same_size and same_bytes(data, name_start, arena, reference >> SIZE_BITS, name_size):
-                return name
-        slot = slot + 1 & len(slots) - 1
+    slot = find_text(data, name_start, name_size, name_hash, slots, names, arena)
+    if slots[slot] >= 0:
+        return slots[slot] & ENTRY_MASK
     group_size = load_int16(data, name_start)
     topic_start = name_start + 2 + group_size
     if not is_valid_utf8(data, name_start + 2, group_size) or not is_valid_utf8(
@@ -145,7 +130,7 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     counts[ARENA_BYTES] += name_size
     names[name, NAME_TEXT] = arena_start << SIZE_BITS | name_size
     names[name, NAME_HASH] = name_hash
-    slots[slot] = _slot_tag(name_hash) << TAG_SHIFT | name
+    slots[slot] = make_slot(name_hash, name)
     return name
 
 
@@ -179,7 +164,7 @@ def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
         slot = key_hash & mask
         while slots[slot] >= 0:
             slot = slot + SLOT_DISTANCE & mask
-        slots[slot] = _slot_tag(key_hash) << TAG_SHIFT | entry
+        slots[slot] = make_slot(key_hash, entry)
 
 
 @inlined
@@ -191,14 +176,11 @@ def _hash_entry_key(name_and_partition: int, names: Any) -> int:
 @kernel
 def rehash_names(names: Any, count: int, arena: Any, slots: Any, secret: Any) -> None:
     """Add the first `count` names to `slots`, an empty hash table, and store the hash of each name in `names`."""
-    mask = len(slots) - 1
     for name in range(count):
-        reference = names[name, NAME_TEXT]
-        name_hash = hash_bytes(arena, reference >> SIZE_BITS, reference & SIZE_MASK, secret)
-        slot = name_hash & mask
-        while slots[slot] >= 0:
-            slot = slot + 1 & mask
-        slots[slot] = _slot_tag(name_hash) << TAG_SHIFT | name
+        start = names[name, NAME_TEXT] >> SIZE_BITS
+        size = names[name, NAME_TEXT] & SIZE_MASK
+        name_hash = hash_bytes(arena, start, size, secret)
+        slots[find_text(arena, start, size, name_hash, slots, names, arena)] = make_slot(name_hash, name)
         names[name, NAME_HASH] = name_hash
 
 

@@ -74,29 +74,6 @@ def as_array(buffer: Any) -> Array:
     return data
 
 
-def decompress_segment(data: Array, max_batch_bytes: int) -> Iterator[Array]:
-    """Yield arrays that together contain all batches of a segment, without compression.
-
-    Stop before a bad batch (`decompress_batches`). The caller must have loaded the log before, so a bad batch can only
-    be after the load's stop (log/stop.py).
-    """
-    plain_start = 0  # Where the batches without compression begin that follow the last run.
-    next_position = 0
-    for frame in _batch_frames(memoryview(data), 0):
-        if frame.position < next_position:  # This batch was decompressed together with an earlier batch.
-            continue
-        if _is_compressed(data, frame):
-            yield data[plain_start : frame.position]
-            uncompressed, next_position, _ = decompress_batches(data, frame.position, max_batch_bytes)
-            if uncompressed is None:
-                return
-            yield uncompressed
-            plain_start = next_position
-        else:
-            next_position = frame.end
-    yield data[plain_start:next_position]
-
-
 def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
     """Yield the frame (position and size, log/frames.py) of each complete batch of magic 2. Stop at any other bytes."""
     for frame in find_frames(data, position):

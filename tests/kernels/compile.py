@@ -12,7 +12,7 @@ CLEANER_CASE = captured("cleaner") / "cleaner" / "cases" / "03-overwrite-inside-
 
 
 def compile_kernels() -> None:
-    """Load logs of several codecs and both coordinators, with tables, an explanation, and a snapshot that resumes.
+    """Load logs of several codecs and both coordinators, with all questions about them, and a snapshot that resumes.
 
     Clean a log, too.
     """
@@ -21,6 +21,9 @@ def compile_kernels() -> None:
         groups = kg.load(runs / run / "log", coordinator, engine="compiled")
         groups.offsets_frame()
         kg.explain(runs / run / "log", "a group", coordinator=coordinator, engine="compiled")
+        kg.stats(runs / run / "log", coordinator=coordinator, engine="compiled")
+        for table in ("fates", "records"):
+            kg.record_table(runs / run / "log", table, coordinator=coordinator, engine="compiled").read_all()
     with tempfile.TemporaryDirectory() as folder:
         kg.compact(CLEANER_CASE / "before", f"{folder}/out", engine="compiled")
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):

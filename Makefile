@@ -80,7 +80,7 @@ COMPILE = env -u PIP_FIND_LINKS .venv/bin/uv --no-config pip compile --quiet --u
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make locks" $(UPGRADE)
 
 locks: .venv/.learn ## write the pins again after a change in pyproject.toml (UPGRADE=--upgrade: the newest versions)
-	$(COMPILE) --group setup pyproject.toml -o locks/learn.txt
+	$(COMPILE) --group setup --extra course pyproject.toml -o locks/learn.txt
 	$(COMPILE) --group pyproject.toml:develop -c locks/learn.txt -o locks/develop.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 	$(COMPILE) --extra java pyproject.toml -c locks/learn.txt -o locks/java.txt \

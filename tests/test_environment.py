@@ -20,7 +20,12 @@ PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJEC
 NEEDED = [
     *(("learn", line) for line in [*PYPROJECT["project"]["dependencies"], *GROUPS["setup"]]),
     *(("develop", line) for line in GROUPS["develop"]),
-    *((name, line) for name in ("java", "live") for line in PYPROJECT["project"]["optional-dependencies"][name]),
+    *(
+        (name if name in LOCKS else "learn", line)
+        for name, lines in PYPROJECT["project"]["optional-dependencies"].items()
+        for line in lines
+        if not line.startswith("kafkagroups[")
+    ),
 ]
 
 
@@ -34,10 +39,10 @@ def pins(name: str) -> dict[str, set[str]]:
 
 
 def test_environment_yml_is_interpreter_java_and_the_project():
-    """conda installs the interpreter and Java. Every other version comes from pyproject.toml by `-e .`."""
+    """conda installs the interpreter and Java. Every other version comes from pyproject.toml by `-e .[course]`."""
     *conda, pip = ENVIRONMENT["dependencies"]
     assert [re.match(r"\w+", line)[0] for line in conda] == ["python", "openjdk", "pip"]
-    assert pip == {"pip": ["-e ."]}
+    assert pip == {"pip": ["-e .[course]"]}
     assert ENVIRONMENT["name"] == PYPROJECT["project"]["name"]
 
 

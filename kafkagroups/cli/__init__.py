@@ -21,6 +21,7 @@ from kafkagroups import interrupts
 from kafkagroups.cli import options
 from kafkagroups.cli.output import print_error_line
 from kafkagroups.errors import KafkagroupsError, UsageError
+from kafkagroups.extras import describe_missing
 
 COMMANDS = (
     "decode",
@@ -68,6 +69,12 @@ def main(argv: list[str] | None = None) -> int:
     except KafkagroupsError as error:
         options.print_error(error)
         return 1
+    except ModuleNotFoundError as error:
+        line = describe_missing(error.name, "this command")
+        if line is None:
+            raise
+        options.print_error(line)
+        return 2
     except BrokenPipeError:  # The program that reads the output, such as `head`, has ended.
         _discard_output()
         return 0

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from kafkagroups.spark.java import NoJava, find_java
 
@@ -29,7 +30,9 @@ examples:
   kafkagroups doctor --json     print one line per check"""
 
 GIB = 1024**3
-HOW_TO_INSTALL = "run `make lab` again, or with conda `conda env update -f environment.yml`"
+HOW_TO_INSTALL = (
+    "run `make lab` again, or with conda `conda env update -f environment.yml`, or `pip install 'kafkagroups[course]'`"
+)
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,11 @@ def _check_environment() -> Check:
 
 
 def _check_packages() -> Check:
-    """Check that every package that kafkagroups requires is installed in a suitable version."""
-    from packaging.requirements import Requirement
-
+    """Check that every package that the course requires is installed in a suitable version."""
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        return Check("packages", False, "the packages of the course are not installed", HOW_TO_INSTALL)
     try:
         lines = importlib.metadata.requires("kafkagroups") or []
     except importlib.metadata.PackageNotFoundError:
@@ -105,7 +110,7 @@ def _check_packages() -> Check:
     requirements = [
         requirement
         for requirement in map(Requirement, lines)
-        if requirement.marker is None or requirement.marker.evaluate()
+        if requirement.name != "kafkagroups" and _is_needed(requirement)
     ]
     problems = []
     for requirement in requirements:
@@ -119,6 +124,12 @@ def _check_packages() -> Check:
     if problems:
         return Check("packages", False, "; ".join(problems), HOW_TO_INSTALL)
     return Check("packages", True, f"all {len(requirements)} required packages are installed")
+
+
+def _is_needed(requirement: Any) -> bool:
+    """Return whether the course needs a requirement: a packaging.requirements.Requirement."""
+    extras = ("", "course", "spark", "pandas", "fast")
+    return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def _check_kernel() -> Check:

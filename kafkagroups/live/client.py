@@ -1,9 +1,9 @@
 """The connection to a running cluster: requests are sent to the leaders of partitions.
 
-The connection uses the Python package kafka-python (`pip install '.[live]'`), but not its consumer. A request about
-partitions goes to the leader of these partitions. If the leader moves or its broker is down, the request is sent again
-after a wait. An error that a user can fix is a UsageError of one line: for example, kafka-python is not installed, no
-broker responds, the topic does not exist, or the user has no permission.
+The connection uses the Python package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. A
+request about partitions goes to the leader of these partitions. If the leader moves or its broker is down, the request
+is sent again after a wait. An error that a user can fix is a UsageError of one line: for example, kafka-python is not
+installed, no broker responds, the topic does not exist, or the user has no permission.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager (kafka-python 3.0); kafka.net.connection (kafka-python 3.0).
 
 Simpler than other clients: this module sends one request at a time, and not requests to several brokers at the same
@@ -24,7 +24,7 @@ from kafkagroups.live.security import Security, build_config
 from kafkagroups.live.waits import Waits
 
 TOPIC = "__consumer_offsets"
-INSTALL_KAFKA_PYTHON = "pull needs the Python package kafka-python: run `pip install '.[live]'` in the project's folder"
+INSTALL_KAFKA_PYTHON = "pull needs the Python package kafka-python: pip install 'kafkagroups[live]'"
 CONNECT_SECONDS = 10.0
 """How long to wait for a connection."""
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kafkagroups.errors import UsageError
+from kafkagroups.extras import describe_missing
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import Offsets
@@ -140,10 +141,12 @@ def choose_engine(name: str, total_size: int, min_compiled_size: int = MIN_COMPI
         return PYTHON
     try:
         return _compiled_engine()
-    except ImportError:
+    except ImportError as error:
         if name == "auto":
             return PYTHON
-        raise UsageError("the compiled engine needs numba: pip install numba") from None
+        user = "the compiled engine"
+        line = describe_missing(error.name, user) or describe_missing("numba", user)
+        raise UsageError(line or str(error)) from None
 
 
 class CleanLog(Protocol):

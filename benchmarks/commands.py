@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import itertools
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import kafkagroups as kg
-from benchmarks import topics
+from benchmarks import questions, topics
 from benchmarks.once import ROOT
+from benchmarks.results import CommandWay, Result, Run, children_cpu_seconds
 from benchmarks.runs import count_groups
 from benchmarks.topics import Topic
 from benchmarks.ways import Missing
@@ -32,29 +31,6 @@ from benchmarks.ways.kafka import MEMORY, compile_java, find_class_path, find_ja
 NOW_MS = 1_800_000_000_000
 """The time of a cleaner pass, so that all passes write the same bytes."""
 WARM_UP_PASSES = 3
-
-
-@dataclass(frozen=True)
-class Result:
-    """The seconds and the CPU seconds of one run, and its answer: what the run has written, as a checksum.
-
-    The CPU seconds of a process are those of all its threads. Other work on the machine changes them less.
-    """
-
-    seconds: float
-    cpu_seconds: float
-    answer: int
-
-
-Run = Callable[[], Result]
-
-
-@dataclass(frozen=True)
-class CommandWay:
-    """A way to run a command: its title in the tables, and the context manager."""
-
-    title: str
-    open: Callable[[Topic, Path], AbstractContextManager[Run]]
 
 
 def run_process(command: list[str | Path], out: Path) -> Result:
@@ -66,12 +42,6 @@ def run_process(command: list[str | Path], out: Path) -> Result:
         subprocess.run(command, stdout=file, stderr=subprocess.DEVNULL, cwd=ROOT, env=environment, check=True)
     seconds = time.perf_counter() - start
     return Result(seconds, children_cpu_seconds() - cpu_start, checksum([out]))
-
-
-def children_cpu_seconds() -> float:
-    """Return the CPU seconds of all ended child processes."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def checksum(files: list[Path]) -> int:
@@ -186,6 +156,7 @@ COMMANDS: dict[str, dict[str, CommandWay]] = {
         "kafka-process": CommandWay("Kafka 4.3.1's Cleaner, a new JVM", partial(compact_with_kafka, warm=False)),
         "readable": CommandWay("kafkagroups, readable", partial(compact_in_process, engine="python")),
     },
+    **questions.COMMANDS,
 }
 """The ways of each command. The times of all ways are compared with the first way."""
 
@@ -231,7 +202,8 @@ def measure_ways(
                 continue
             topic.read_all_bytes()
             done = run()
-            answers.add(done.answer)
+            if done.answer is not None:
+                answers.add(done.answer)
             seconds.append(done.seconds)
             results[name]["cpu_seconds"].append(done.cpu_seconds)
             print(

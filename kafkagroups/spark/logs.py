@@ -45,11 +45,13 @@ def open_logs(
     return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes)
 
 
-def run_for_each_log(session: SparkSession, logs: list[Log], function: Callable[[Log], T]) -> list[T]:
+def run_for_each_log(
+    session: SparkSession, logs: list[Log], function: Callable[[Log], T], *, tasks_per_core: int = 2
+) -> list[T]:
     """Run a function for each log in Spark's tasks, and return the results in the order of the logs.
 
-    A task runs the function for one log after another. There are at most two tasks per core of the session. If the
-    function raises a UsageError or an InvalidLog, this error is raised.
+    A task runs the function for one log after another. There are at most `tasks_per_core` tasks per core of the
+    session. If the function raises a UsageError or an InvalidLog, this error is raised.
     """
 
     def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, T]]:
@@ -59,7 +61,7 @@ def run_for_each_log(session: SparkSession, logs: list[Log], function: Callable[
 
     context = session.sparkContext
     sized_logs = ((log.size, (number, log)) for number, log in enumerate(logs))
-    tasks = distribute(sized_logs, 2 * context.defaultParallelism)
+    tasks = distribute(sized_logs, tasks_per_core * context.defaultParallelism)
     with task_errors():
         results = dict(context.parallelize(tasks, len(tasks)).flatMap(run_task).collect())
     return [results[number] for number in range(len(logs))]

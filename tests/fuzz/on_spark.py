@@ -85,7 +85,8 @@ class SparkLoads:
         expected = stats(self.folder, by, engine="python", **options)
         found = kgs.stats(self.folder, by, engine="compiled", session=self.session, **options)
         problem = f"stats --by {by} on Spark with {options} differs from the readable engine"
-        numbers = [number for number in self.cases if found.partitions[number] != expected.partitions[number]]
+        # A folder without a segment is no partition.
+        numbers = [each for each in self.cases if found.partitions.get(each) != expected.partitions.get(each)]
         for name, row in expected.rows.items():
             if found.rows.get(name) != row:
                 numbers += row.in_partitions

@@ -142,7 +142,7 @@ def test_files_of_this_machine_may_be_uris():
 
 @pytest.mark.java
 def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, capsys):
-    """kgs.load, kgs.load_groups, the data source and the command all read remote logs."""
+    """kgs.load, kgs.load_groups, kgs.stats, kgs.explain, the data source and the command all read remote logs."""
     local = str(bucket / "backups" / "broker 1")
     there = store("backups/broker%201")
     groups = kg.load(local, "new")
@@ -150,6 +150,9 @@ def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, cap
     for table in LOADED:
         assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
     assert kgs.load_groups(there, "new", session=session).groups == groups.groups
+    assert kgs.stats(there, session=session) == kg.stats(local)
+    group = next(iter(groups))
+    assert kgs.explain(there, group, session=session).answer == kg.explain(local, group).answer
     records = session.read.format("consumer_offsets").option("table", "records").load(there)
     assert records.count() == sum(partition.records for partition in groups.partitions.values())
     answers = []

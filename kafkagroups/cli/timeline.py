@@ -11,6 +11,7 @@ import argparse
 import json
 import shutil
 import sys
+import textwrap
 
 from kafkagroups.api import timeline
 from kafkagroups.cli import options
@@ -102,7 +103,8 @@ def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
         # A gap has no time.
         time = "" if event.timestamp_ms is None else f"{options.format_time(event.timestamp_ms):19} "
         start = "gap: " if event.event == "gap" else f"{time}{position:>{position_width}} "
-        print_line(_cut(start + escape(event.what), width))
+        for line in _wrap(start + escape(event.what), width):
+            print_line(line)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
         print_line(f"Not shown: {count_of(forward_count, 'event')} that only moved forward. --all shows them.")
@@ -124,5 +126,13 @@ def _format_position(event: Event) -> str:
     return f"{event.offset}" if event.partition is None else f"{event.partition}:{event.offset}"
 
 
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+def _wrap(line: str, width: int) -> list[str]:
+    """Divide a line into lines of at most `width` characters. All lines except the first are indented."""
+    wrapper = textwrap.TextWrapper(
+        width,
+        subsequent_indent=" " * 4,
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_on_hyphens=False,
+    )
+    return wrapper.wrap(line)

@@ -1,7 +1,7 @@
 """The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
 
 A marker is a control record that ends a transaction. Its type is COMMIT or ABORT. Control records of other types end no
-transaction.
+transaction. The filters are in dump_filter.py.
 """
 
 from __future__ import annotations
@@ -10,25 +10,21 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from kafkagroups.cli import options
+from kafkagroups.cli import dump_filter, options
+from kafkagroups.cli.dump_filter import DecodedRecord, RecordFilter, decode_record, make_filter
 from kafkagroups.cli.output import ToolOutput, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
-from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop, batches_until
-from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import key_to_json, value_to_json
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import Version, parse_release
-from kafkagroups.whole_numbers import parse_whole_number
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""
@@ -39,6 +35,8 @@ examples:
   kafkagroups dump data/harbour/1.0.1/__consumer_offsets-9
   kafkagroups dump LOG --group billing --json | jq .value
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
+  kafkagroups dump LOG --group billing --topic orders --partition 0 --since-time 2026-11-21T10:00
+  kafkagroups dump LOG --tombstones
   kafkagroups dump LOG --format dump-log --kafka 1.0.1
       the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
       (--kafka 0.10.2 or newer)
@@ -69,10 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
-    parser.add_argument("--group", metavar="G", help="only records of this group")
-    parser.add_argument(
-        "--type", metavar="T", help="only records of this type: a number, or a name such as OffsetCommit"
-    )
+    dump_filter.add_arguments(parser)
     options.add_max_batch_bytes(parser)
     parser.add_argument(
         "--json",
@@ -84,14 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(None, args.kafka)
-    filters = (args.group, args.type, args.first_offset, args.until, args.until_time)
-    is_filtered = any(value is not None for value in filters)
-    if args.format != "text" and (args.json or is_filtered):
-        raise UsageError(
-            f"--format {args.format} prints whole logs as text: remove --json, --group, --type, --from, --until and "
-            "--until-time"
-        )
-    wanted_type = _parse_type(args.type)
+    record_filter = make_filter(args)
+    has_limit = args.until is not None or args.until_time is not None
+    if args.format != "text" and (args.json or has_limit or record_filter.selects_records):
+        raise UsageError(f"--format {args.format} prints whole logs as text: remove --json and the options that select")
     tool_version = parse_release(args.kafka or NEWEST_TOOL)
     status = 0
     errors: list[str] = []
@@ -102,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
             for log in logs:
                 if args.format == "text":
-                    _print_log(log, args, dialect, wanted_type, errors)
+                    _print_log(log, args, dialect, record_filter, errors)
                 else:
                     _print_as_tool(log, args.format, tool_version, errors)
         except UsageError as error:
@@ -136,33 +127,16 @@ def _print_as_tool(log: Log, tool: str, tool_version: Version, errors: list[str]
         errors.append(str(error))
 
 
-def _parse_type(text: str | None) -> int | None:
-    """Return the number of the record type in --type. None means that the option is not given."""
-    if text is None:
-        return None
-    number_by_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
-    if text in number_by_name:
-        return number_by_name[text]
-    try:
-        return parse_whole_number(text)
-    except UsageError:
-        raise UsageError(f"--type: expected a number or one of {', '.join(number_by_name)}, found {text!r}") from None
-
-
 def _print_log(
-    log: Log, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
+    log: Log, args: argparse.Namespace, dialect: Dialect, record_filter: RecordFilter, errors: list[str]
 ) -> None:
-    """Print the batches and records that the options select. Append the messages about bad data to `errors`.
-
-    `wanted_type` is the number of the only record type to print; None means all types.
-    """
-    selects_records = args.group or wanted_type is not None or args.first_offset is not None
+    """Print the batches and records that the options select. Append the messages about bad data to `errors`."""
     next_offset = log.start_offset
     for batch in batches_until(log, Stop(args.until, args.until_time)):
         next_offset = batch.next_offset
         try:
-            lines = list(_format_records(log, batch, args, dialect, wanted_type, errors))
-            shows_batch = not selects_records or bool(lines)
+            lines = list(_format_records(log, batch, args, dialect, record_filter, errors))
+            shows_batch = not record_filter.selects_records or bool(lines)
             if shows_batch and not args.json:
                 lines.insert(0, _format_batch(log, batch))
         except BadBytes as error:
@@ -184,17 +158,14 @@ def _add_damage(log: Log, errors: list[str]) -> None:
 
 
 def _format_records(
-    log: Log, batch: Batch, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
+    log: Log, batch: Batch, args: argparse.Namespace, dialect: Dialect, record_filter: RecordFilter, errors: list[str]
 ) -> Iterator[str]:
     """Yield a line for each selected record of a batch. Append the decoding errors to `errors`."""
     for log_record in batch.records:
-        if args.first_offset is not None and log_record.offset < args.first_offset:
+        if not record_filter.includes_position(log_record):
             continue
-        decoded = _decode_record(batch, log_record, dialect)
-        record = decoded.record
-        if args.group is not None and (record is None or find_group_id(record) != args.group):
-            continue
-        if wanted_type is not None and (record is None or record.type != wanted_type):
+        decoded = decode_record(batch, log_record, dialect)
+        if not record_filter.includes_content(log_record, decoded):
             continue
         if decoded.error:
             errors.append(decoded.error)
@@ -202,32 +173,7 @@ def _format_records(
         yield format_record(log, batch, log_record, decoded, dialect)
 
 
-class _Decoded(NamedTuple):
-    """The result of decoding. Exactly one field is not None.
-
-    `control_type` is the name of a control record's type. `error` says why the record cannot be decoded.
-    """
-
-    record: Record | None = None
-    control_type: str | None = None
-    error: str | None = None
-
-
-def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _Decoded:
-    try:
-        if not batch.is_control:
-            return _Decoded(record=decode(log_record.key, log_record.value, dialect))
-        control_type = decode_control_key(log_record.key)
-        # The output has the names of markers in lower case, and other control types in upper case.
-        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        return _Decoded(control_type=control_type.name.lower() if is_marker else control_type.name)
-    except BadBytes as error:
-        error.file = batch.file
-        error.offset = log_record.offset
-        return _Decoded(error=str(error))
-
-
-def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decoded, dialect: Dialect) -> str:
+def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: DecodedRecord, dialect: Dialect) -> str:
     record = decoded.record
     fields: dict[str, Any] = {
         "partition": log.partition,
@@ -275,7 +221,7 @@ def _format_batch(log: Log, batch: Batch) -> str:
     return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(properties)}"
 
 
-def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decoded, dialect: Dialect) -> str:
+def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: DecodedRecord, dialect: Dialect) -> str:
     record = decoded.record
     if decoded.error:
         hex_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"

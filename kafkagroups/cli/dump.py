@@ -179,6 +179,8 @@ def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
         "partition": log.partition,
         "offset": log_record.offset,
         "timestamp": log_record.timestamp,
+        "leader_epoch": batch.partition_leader_epoch,
+        "delete_horizon_ms": batch.delete_horizon_ms,
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,
         "transactional": batch.is_transactional,
@@ -208,6 +210,9 @@ def _format_batch(log: Log, batch: Batch) -> str:
     properties = [f"magic {batch.magic}"]
     if batch.attributes & CODEC:  # The batch is compressed.
         properties = [f"magic {batch.magic} {batch.compression.name.lower()}"]
+    properties.append(f"max timestamp {options.format_time_ms(batch.max_timestamp)}")
+    if batch.magic >= 2:
+        properties.append(f"leader epoch {batch.partition_leader_epoch}")
     if batch.producer_id >= 0:
         properties.append(f"producer {batch.producer_id}/{batch.producer_epoch}")
     if batch.is_transactional:
@@ -215,19 +220,22 @@ def _format_batch(log: Log, batch: Batch) -> str:
     if batch.is_control:
         properties.append("control")
     if batch.delete_horizon_ms is not None:
-        properties.append(f"delete horizon {batch.delete_horizon_ms}")
+        properties.append(f"delete horizon {options.format_time_ms(batch.delete_horizon_ms)}")
     partition = "" if log.partition is None else f"partition {log.partition} "
     offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
     return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(properties)}"
 
 
 def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: DecodedRecord, dialect: Dialect) -> str:
+    start = f"  {log_record.offset}  {options.format_time_ms(log_record.timestamp)}"
+    if batch.magic >= 2:
+        start += f"  leader epoch {batch.partition_leader_epoch}"
     record = decoded.record
     if decoded.error:
         hex_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
-        return f"  {log_record.offset}  cannot be decoded: {decoded.error}: {hex_bytes}"
+        return f"{start}  cannot be decoded: {decoded.error}: {hex_bytes}"
     if record is None:  # A control record. The text says "marker" even if its type ends no transaction.
-        return f"  {log_record.offset}  marker: {decoded.control_type}"
+        return f"{start}  marker: {decoded.control_type}"
     key = key_to_json(record)
     value = value_to_json(record, dialect)
     # The key of an unknown record type has no fields, only bytes in hex.
@@ -239,4 +247,4 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
         value_text = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
     else:
         value_text = value["hex"]
-    return f"  {log_record.offset}  {record.name}  {key_text}  {value_text}"
+    return f"{start}  {record.name}  {key_text}  {value_text}"

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafkagroups.bounded_lines import read_lines
@@ -250,3 +250,17 @@ def format_time(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(ms)
+
+
+def format_time_ms(ms: int) -> str:
+    """Return a time in UTC with the milliseconds. `ms` is the time in ms since 1970.
+
+    Return "no time" for a negative number. Return the number itself if it is too large for datetime.
+    """
+    if ms < 0:
+        return "no time"
+    try:
+        time = datetime(1970, 1, 1) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return time.isoformat(sep=" ", timespec="milliseconds")

@@ -144,6 +144,8 @@ def test_dump_prints_a_line_a_record(run):
             "partition",
             "offset",
             "timestamp",
+            "leader_epoch",
+            "delete_horizon_ms",
             "producer_id",
             "producer_epoch",
             "transactional",
@@ -155,6 +157,7 @@ def test_dump_prints_a_line_a_record(run):
         ]
         assert f"__consumer_offsets-{line['partition']}/" in row["file"]
         assert (line["offset"], line["timestamp"]) == (row["offset"], row["ts"])
+        assert (line["leader_epoch"], line["delete_horizon_ms"]) == (row["leaderEpoch"], None)
         assert (line["producer_id"], line["transactional"]) == (row["pid"], row["txn"])
         marker = {"00000000": "abort", "00000001": "commit"}[row["key"]] if row["control"] else None
         assert line["control"] == marker

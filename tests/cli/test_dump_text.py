@@ -1,0 +1,101 @@
+"""The text and JSON of `dump`, next to what Kafka's own dump tool printed for the same segments (dump.txt)."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from tests.captured import captured
+
+DATA = Path(__file__).parents[2] / "data" / "harbour"
+COMMIT_KEY = bytes.fromhex("0001" + "000167" + "000174" + "00000000")
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.]\d{3}"
+KAFKA_BATCH = re.compile(
+    r"baseOffset: (\d+) lastOffset: (\d+) .* partitionLeaderEpoch: (\d+) .*"
+    r"deleteHorizonMs: \S+?(?:\[(\d+)\])? position: (\d+) CreateTime: (-?\d+)"
+)
+KAFKA_RECORD = re.compile(r"[|] offset: (\d+) CreateTime: (-?\d+)")
+OUR_BATCH = re.compile(
+    rf"(?:partition \d+ )?offsets (\d+) to (\d+), byte (\d+), .*max timestamp ({TIME}|no time), leader epoch (\d+)"
+    rf"(?:.*delete horizon ({TIME}))?"
+)
+OUR_RECORD = re.compile(rf"  (\d+)  ({TIME})  leader epoch (\d+)  ")
+
+
+def dumps():
+    """Yield the captured texts of Kafka 4.3.1's dump tool, and the folders with their segments."""
+    yield pytest.param(DATA / "4.3.1" / "dump.txt", DATA / "4.3.1", id="harbour")
+    run = captured("runs") / "runs" / "4.3.1-compaction-short"
+    for name in ("after-clean", "after-clean-2"):
+        yield pytest.param(run / f"{name}-dump.txt", run / name, id=name)
+
+
+def parse_time(text):
+    """Return ms since 1970; None for no text, and -1 for no time."""
+    if text is None or text == "no time":
+        return None if text is None else -1
+    time = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return round(time.timestamp() * 1000)
+
+
+def parse_number(text):
+    return None if text is None else int(text)
+
+
+def kafka_rows(text):
+    """Yield a batch as (first, last, leader epoch, horizon, position, time), and a record as (offset, time, epoch)."""
+    epoch = None
+    for line in text.splitlines():
+        if batch := KAFKA_BATCH.match(line):
+            first, last, epoch, horizon, position, time = map(parse_number, batch.groups())
+            yield first, last, epoch, horizon, position, time
+        elif record := KAFKA_RECORD.match(line):
+            yield *map(int, record.groups()), epoch
+
+
+def our_rows(text):
+    """Yield the same for our text."""
+    for line in text.splitlines():
+        if batch := OUR_BATCH.match(line):
+            first, last, position, time, epoch, horizon = batch.groups()
+            yield int(first), int(last), int(epoch), parse_time(horizon), int(position), parse_time(time)
+        elif record := OUR_RECORD.match(line):
+            yield int(record[1]), parse_time(record[2]), int(record[3])
+
+
+@pytest.mark.parametrize(("path", "folder"), list(dumps()))
+def test_each_batch_and_record_has_its_time_and_leader_epoch(path, folder, run, monkeypatch):
+    """Kafka's tool has the same times, epochs and delete horizons, for tombstones and markers, too."""
+    monkeypatch.chdir(folder)
+    for section in re.split("^Dumping ", path.read_text(), flags=re.M)[1:]:
+        segment, _, text = section.partition("\n")
+        expected = list(kafka_rows(text))
+        assert expected == list(our_rows(run("dump", segment)[1])), segment
+        records = [(row["offset"], row["timestamp"], row["leader_epoch"]) for row in json_rows(run, segment)]
+        assert records == [row for row in expected if len(row) == 3]
+
+
+def json_rows(run, *args):
+    return [json.loads(line) for line in run("dump", *args, "--json")[1].splitlines()]
+
+
+def test_a_delete_horizon_is_a_time_in_text_and_a_number_in_json(run):
+    """The first pass of a 4.3.1 cleaner wrote the horizons, and Kafka's tool printed them."""
+    folder = captured("runs") / "runs" / "4.3.1-compaction-short"
+    printed = re.findall(r"deleteHorizonMs: OptionalLong\[(\d+)\]", (folder / "after-clean-dump.txt").read_text())
+    rows = json_rows(run, folder / "after-clean")
+    assert {row["delete_horizon_ms"] for row in rows} == {None, *map(int, printed)}
+
+
+def test_a_record_without_a_time_and_a_time_after_the_year_9999(run, tmp_path):
+    """A timestamp of -1 is "no time". A timestamp that no calendar has stays a number."""
+    for number, timestamp, shown in ((0, -1, "no time"), (1, 2**62, f"{2**62} ms")):
+        folder = tmp_path / f"__consumer_offsets-{number}"
+        folder.mkdir()
+        (folder / f"{0:020}.log").write_bytes(encode_batch([LogRecord(0, timestamp, COMMIT_KEY, None)]))
+        _, out, _ = run("dump", folder)
+        assert out.count(shown) == 2 and f"  0  {shown}  leader epoch 0  OffsetCommit" in out

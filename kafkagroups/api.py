@@ -15,7 +15,7 @@ from kafkagroups.history.explain import Explanation, build_topic_partition, expl
 from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Timeline, build_timeline
-from kafkagroups.loading.engines import choose_cleaner, choose_engine_for
+from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, choose_cleaner, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.loading.progress import ByteProgress
@@ -486,7 +486,7 @@ def record_table(
         raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")
     selected_columns = columns_of(table, columns)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-    chosen_engine = choose_engine_for(engine, logs)
+    chosen_engine = choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT)
     if table == "fates":
         batches = read_fate_table(logs, dialect, selected_columns, chosen_engine, path=str(path), partitions=partitions)
     else:

@@ -128,6 +128,8 @@ def _format_position(event: Event) -> str:
 
 def _wrap(line: str, width: int) -> list[str]:
     """Divide a line into lines of at most `width` characters. All lines except the first are indented."""
+    if len(line) <= width:
+        return [line]
     wrapper = textwrap.TextWrapper(
         width,
         subsequent_indent=" " * 4,

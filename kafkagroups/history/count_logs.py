@@ -15,7 +15,7 @@ from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import OpenTransaction, PartitionStats, Stats, find_stop_base
-from kafkagroups.loading.engines import PYTHON, Engine, choose_engine_for
+from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segment_file import base_offset_of
@@ -65,7 +65,7 @@ def count_each_log(
 
     The parameters are those of `count_logs`.
     """
-    counting = _Counting(by, is_compiled=choose_engine_for(engine, logs) is not PYTHON)
+    counting = _Counting(by, is_compiled=choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT) is not PYTHON)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads)
     return groups, counting.finish_all(logs, groups)
 

@@ -6,8 +6,10 @@ takes effect at the marker, and only if no later record has committed the topic 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 from kafkagroups.groups.log_records import get_topic_partition
@@ -52,13 +54,26 @@ class OffsetEvents:
         self.hole_count = 0
         self._deleted: set[TopicPartition] = set()
         """The topic partitions whose newest offset was deleted."""
+        self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
+        """The pending commits of `pending`, by topic partition and then by producer id."""
+        self._live_by_key: dict[TopicPartition, dict[int, Pending]] = {}
+        """Those pending commits that no tombstone has deleted."""
+        self._oldest: list[tuple[int, int, TopicPartition, Commit]] = []
+        """A heap of the commits without an expire timestamp: the commit time, a number, the key, and the commit.
+
+        A commit that is no longer in `committed` stays until it is the first one.
+        """
+        self._numbers = count()
 
     def commit(self, record: GroupRecord, group: GroupState) -> Iterator[Event]:
         """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
         key = get_topic_partition(record.record)
         offset: int = cast(Any, record.record.value).offset
         if record.is_pending:
-            self.pending.setdefault(record.producer_id, {})[key] = Pending(record, offset)
+            pending = Pending(record, offset)
+            self.pending.setdefault(record.producer_id, {})[key] = pending
+            self._by_key.setdefault(key, {})[record.producer_id] = pending
+            self._live_by_key.setdefault(key, {})[record.producer_id] = pending
             return
         old = self.committed.get(key)
         what = f"{self._describe_commit(key, old, offset)}."
@@ -81,8 +96,12 @@ class OffsetEvents:
         return f"{key}: {old.offset} -> {offset}"
 
     def _store(self, key: TopicPartition, record: GroupRecord, offset: int) -> None:
-        self.committed[key] = Commit(record, offset, self.hole_count)
+        commit = Commit(record, offset, self.hole_count)
+        self.committed[key] = commit
         self._deleted.discard(key)
+        if get_expire_time(record) is None:
+            commit_ms: int = cast(Any, record.record.value).commit_timestamp
+            heapq.heappush(self._oldest, (commit_ms, next(self._numbers), key, commit))
 
     def _find_rewind(
         self, at: _Position, group: GroupState, key: TopicPartition, from_offset: int | None, to_offset: int
@@ -98,6 +117,8 @@ class OffsetEvents:
     def end_transaction(self, marker: Marker, group: GroupState) -> Iterator[Event]:
         """Yield the events of a marker: one for each topic partition of the transaction, and the rewinds."""
         for key, pending in self.pending.pop(marker.producer_id, {}).items():
+            _remove_producer(self._by_key, key, marker.producer_id)
+            _remove_producer(self._live_by_key, key, marker.producer_id)
             old = self.committed.get(key)
             from_offset = None if old is None else old.offset
             at = _Position(marker.offset, time_or_none(marker.timestamp))
@@ -153,14 +174,16 @@ class OffsetEvents:
         `deletes_group` says whether a tombstone of the group follows in the same batch. Then the deletion of the group
         is the only event of offsets that did not expire.
         """
-        deleted_keys = {get_topic_partition(tombstone.record) for tombstone in tombstones}
-        kept = {key: commit.group_record for key, commit in self.committed.items() if key not in deleted_keys}
-        protected = {key for commits in self.pending.values() for key in commits}
+        deletions = []
         for tombstone in tombstones:
             key = get_topic_partition(tombstone.record)
-            pending = self._delete_pending(key, tombstone)
             deletes_committed = not (self.is_classic and tombstone.is_pending)
             old = self.committed.pop(key, None) if deletes_committed else None
+            deletions.append((tombstone, key, old))
+        # `committed` now contains only the offsets that no tombstone of the batch deletes.
+        oldest_begin_ms = self._find_oldest_begin(group) if any(old for _, _, old in deletions) else None
+        for tombstone, key, old in deletions:
+            pending = self._delete_pending(key, tombstone)
             at = _Position(tombstone.offset, time_or_none(tombstone.timestamp))
             if old is None:
                 if not deletes_group:
@@ -168,23 +191,48 @@ class OffsetEvents:
                     yield self._event(at, "offset_deleted", what, group, key, None, None)
                 continue
             self._deleted.add(key)
-            expiry = judge_expiry(key, old.group_record, tombstone, group, kept, protected)
+            expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms)
             if expiry is not Expiry.IMPOSSIBLE:
                 what = f"{key}: {old.offset} {_describe_expiry(key, old.group_record, tombstone, group, expiry)}"
                 yield self._event(at, "expired", what, group, key, old.offset, None)
             elif not deletes_group:
-                what = f"{key}: {old.offset} deleted, {self._describe_deletion(key, group, kept)}."
+                what = f"{key}: {old.offset} deleted, {self._describe_deletion(key, group)}."
                 yield self._event(at, "offset_deleted", what, group, key, old.offset, None)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Pending | None:
         """Delete the pending commits that a tombstone deletes. Return the last of them."""
+        commits = self._live_by_key.get(key, {})
+        deleted_ids = list(commits)
+        if self.is_classic:
+            deleted_ids = [tombstone.producer_id] if tombstone.is_pending and tombstone.producer_id in commits else []
         deleted = None
-        for producer_id, commits in self.pending.items():
-            is_deleted = tombstone.is_pending and producer_id == tombstone.producer_id if self.is_classic else True
-            if is_deleted and key in commits and commits[key].deleted_by is None:
-                deleted = commits[key]
-                deleted.deleted_by = tombstone.offset
+        for producer_id in deleted_ids:
+            deleted = commits[producer_id]
+            deleted.deleted_by = tombstone.offset
+            _remove_producer(self._live_by_key, key, producer_id)
         return deleted
+
+    def _find_oldest_begin(self, group: GroupState) -> int | None:
+        """Return the time from which the retention time of the oldest committed offset counts, in ms since 1970.
+
+        Offsets that may not expire, and offsets with an expire timestamp, are left out. None if there is no other one.
+        """
+        while self._oldest and self.committed.get(self._oldest[0][2]) is not self._oldest[0][3]:
+            heapq.heappop(self._oldest)
+        if not self._oldest:
+            return None
+        _, _, oldest_key, oldest = self._oldest[0]
+        begin_ms = None
+        if oldest_key not in self._by_key:
+            begin_ms = find_retention_begin(oldest_key, oldest.group_record, group)
+        if begin_ms is not None:
+            return begin_ms
+        begins = [
+            find_retention_begin(key, commit.group_record, group)
+            for key, commit in self.committed.items()
+            if key not in self._by_key and get_expire_time(commit.group_record) is None
+        ]
+        return min((begin for begin in begins if begin is not None), default=None)
 
     def _describe_unknown(self, key: TopicPartition, pending: Pending | None, tombstone: GroupRecord) -> str:
         if pending is not None:
@@ -195,21 +243,18 @@ class OffsetEvents:
             return f"{key}: an offset was deleted, whose commit is not in the log."
         return f"{key}: a tombstone without a commit in the log."
 
-    def _describe_deletion(
-        self, key: TopicPartition, group: GroupState, kept: dict[TopicPartition, GroupRecord]
-    ) -> str:
+    def _describe_deletion(self, key: TopicPartition, group: GroupState) -> str:
         """Return which requests can have deleted an offset that did not expire."""
         causes = [] if group.subscribes(key.topic) else ["by request"]
-        if not any(other.topic == key.topic for other in kept):
+        if not any(other.topic == key.topic for other in self.committed):
             causes.append("with the topic")
-        if self.is_classic and group.type is None and not kept:
+        if self.is_classic and group.type is None and not self.committed:
             causes.append("with the group")
         return " or ".join(causes) or "for an unknown reason"
 
     def has_offsets(self) -> bool:
         """Return whether the group has a committed or a pending offset."""
-        is_pending = any(p.deleted_by is None for commits in self.pending.values() for p in commits.values())
-        return bool(self.committed) or is_pending
+        return bool(self.committed or self._live_by_key)
 
     def _transaction_event(
         self,
@@ -262,6 +307,14 @@ class OffsetEvents:
             producer_id=producer_id,
             is_routine=is_routine,
         )
+
+
+def _remove_producer(by_key: dict[TopicPartition, dict[int, Pending]], key: TopicPartition, producer_id: int) -> None:
+    """Remove the pending commit of a producer for a topic partition, if it is there."""
+    commits = by_key.get(key, {})
+    commits.pop(producer_id, None)
+    if not commits:
+        by_key.pop(key, None)
 
 
 class _Position(NamedTuple):

@@ -16,7 +16,6 @@ Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, cast
 
@@ -43,13 +42,13 @@ def judge_expiry(
     commit: GroupRecord,
     tombstone: GroupRecord,
     group: GroupState,
-    kept_commits: Mapping[TopicPartition, GroupRecord],
-    protected: Iterable[TopicPartition],
+    oldest_begin_ms: int | None,
 ) -> Expiry:
     """Return whether the offset of `commit` can have expired when `tombstone` deleted it.
 
-    `group` is the group at this time. `kept_commits` are the commits of the group that no tombstone of the same batch
-    deletes. `protected` are the topic partitions with a pending commit, whose offsets may not expire.
+    `group` is the group at this time. `oldest_begin_ms` is the earliest time from which the retention time of another
+    offset counts: an offset of the group that no tombstone of the same batch deletes, and that may expire. It is None
+    if there is no such offset.
     """
     if tombstone.timestamp == NO_TIMESTAMP:
         return Expiry.POSSIBLE
@@ -59,13 +58,7 @@ def judge_expiry(
     begin_ms = find_retention_begin(key, commit, group)
     if begin_ms is None or tombstone.timestamp - begin_ms < MIN_RETENTION_MS:
         return Expiry.IMPOSSIBLE
-    for kept_key, kept_commit in kept_commits.items():
-        if kept_key in protected or get_expire_time(kept_commit) is not None:
-            continue
-        kept_begin_ms = find_retention_begin(kept_key, kept_commit, group)
-        if kept_begin_ms is not None and kept_begin_ms <= begin_ms:
-            return Expiry.IMPOSSIBLE
-    return Expiry.POSSIBLE
+    return Expiry.IMPOSSIBLE if oldest_begin_ms is not None and oldest_begin_ms <= begin_ms else Expiry.POSSIBLE
 
 
 def get_expire_time(commit: GroupRecord) -> int | None:

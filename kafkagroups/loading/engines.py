@@ -35,6 +35,8 @@ ENGINES = ("auto", "python", "compiled")
 MIN_COMPILED_SIZE = 16 * 1024 * 1024
 """If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, the
 start of the compiled engine takes longer than the load, at least if its machine code is not stored yet."""
+MIN_COMPILED_SIZE_TO_COUNT = 2 * 1024 * 1024
+"""The same size for the statistics and for the tables with a row for each record, which take longer than a load."""
 MIN_COMPILED_SIZE_TO_CLEAN = 4 * 1024 * 1024
 """The same for a pass of the log cleaner. It reads the log three times, so the compiled cleaner is faster earlier."""
 
@@ -180,12 +182,12 @@ def engine_of(shard: Shard) -> Engine:
     return PYTHON if isinstance(shard.offsets, Offsets) else _compiled_engine()
 
 
-def choose_engine_for(name: str, logs: Iterable[Log]) -> Engine:
-    """Return the engine that has the name `name`. For "auto", the size of `logs` decides.
+def choose_engine_for(name: str, logs: Iterable[Log], min_compiled_size: int = MIN_COMPILED_SIZE) -> Engine:
+    """Return the engine that has the name `name`. For "auto", the size of `logs` decides, as in `choose_engine`.
 
     Raise UsageError in the same cases as `choose_engine`.
     """
-    return choose_engine(name, sum(log.size for log in logs) if name == "auto" else 0)
+    return choose_engine(name, sum(log.size for log in logs) if name == "auto" else 0, min_compiled_size)
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.folders import open_logs
+from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop, batches_until
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.versions import Version, parse_release
@@ -39,7 +39,7 @@ examples:
   kafkagroups dump LOG --tombstones
   kafkagroups dump LOG --format dump-log --kafka 1.0.1
       the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
-      (--kafka 0.10.2 or newer)
+      (--kafka 0.10.2 or newer; with --from and --until, only the batches and records in this range)
   kafkagroups dump LOG --format formatter --kafka 2.8.2
       the output of kafka-console-consumer.sh with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
 
@@ -67,6 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
+    parser.add_argument(
+        "--since-time",
+        type=options.parse_time,
+        metavar="T",
+        help="only records whose timestamp is T or later (T as in --until-time)",
+    )
     dump_filter.add_arguments(parser)
     options.add_max_batch_bytes(parser)
     parser.add_argument(
@@ -80,9 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(None, args.kafka)
     record_filter = make_filter(args)
-    has_limit = args.until is not None or args.until_time is not None
-    if args.format != "text" and (args.json or has_limit or record_filter.selects_records):
-        raise UsageError(f"--format {args.format} prints whole logs as text: remove --json and the options that select")
+    if args.format != "text" and (args.json or record_filter.selects_content):
+        raise UsageError(
+            f"--format {args.format} prints text of all groups and types: of the options that select, it takes only "
+            "--from, --since-time, --until and --until-time, and it does not take --json"
+        )
     tool_version = parse_release(args.kafka or NEWEST_TOOL)
     status = 0
     errors: list[str] = []
@@ -95,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
                 if args.format == "text":
                     _print_log(log, args, dialect, record_filter, errors)
                 else:
-                    _print_as_tool(log, args.format, tool_version, errors)
+                    _print_as_tool(log, args.format, tool_version, record_filter.record_range, errors)
         except UsageError as error:
             options.print_error(error)
             status = 2
@@ -110,19 +118,19 @@ def run(args: argparse.Namespace) -> int:
     return max(status, int(bool(errors)))
 
 
-def _print_as_tool(log: Log, tool: str, tool_version: Version, errors: list[str]) -> None:
+def _print_as_tool(log: Log, tool: str, tool_version: Version, record_range: RecordRange, errors: list[str]) -> None:
     """Print the text of one of Kafka's own tools. `tool` is the value of --format.
 
     Append a message to `errors` if the text ends because of damaged bytes or because of --max-batch-bytes.
     """
     out = ToolOutput(sys.stdout)
     if tool == "formatter":
-        for line in formatters.format_lines(log, tool_version):
+        for line in formatters.format_lines(log, tool_version, record_range):
             out.write(f"{line}\n")
         _add_damage(log, errors)
         return
     try:
-        dump_log.dump(log, out, tool_version)
+        dump_log.dump(log, out, tool_version, record_range)
     except BatchTooLarge as error:
         errors.append(str(error))
 
@@ -132,7 +140,7 @@ def _print_log(
 ) -> None:
     """Print the batches and records that the options select. Append the messages about bad data to `errors`."""
     next_offset = log.start_offset
-    for batch in batches_until(log, Stop(args.until, args.until_time)):
+    for batch in record_filter.record_range.read_batches(log):
         next_offset = batch.next_offset
         try:
             lines = list(_format_records(log, batch, args, dialect, record_filter, errors))
@@ -161,9 +169,7 @@ def _format_records(
     log: Log, batch: Batch, args: argparse.Namespace, dialect: Dialect, record_filter: RecordFilter, errors: list[str]
 ) -> Iterator[str]:
     """Yield a line for each selected record of a batch. Append the decoding errors to `errors`."""
-    for log_record in batch.records:
-        if not record_filter.includes_position(log_record):
-            continue
+    for log_record in record_filter.record_range.select_records(batch):
         decoded = decode_record(batch, log_record, dialect)
         if not record_filter.includes_content(log_record, decoded):
             continue

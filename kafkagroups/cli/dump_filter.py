@@ -15,6 +15,8 @@ from kafkagroups.cli import options
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.record_range import RecordRange
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
@@ -68,12 +70,11 @@ def _decode_key_only(log_record: LogRecord, dialect: Dialect) -> Record | None:
 class RecordFilter:
     """The options that select records. None means that the option is not given. A record must match all options.
 
-    `first_offset` is a Kafka offset, and `since_time` is in ms since 1970. `record_type` is a number. `key` contains
-    the bytes of the key.
+    `record_range` is the range of --from, --since-time, --until and --until-time. `record_type` is a number. `key`
+    contains the bytes of the key.
     """
 
-    first_offset: int | None
-    since_time: int | None
+    record_range: RecordRange
     group: str | None
     record_type: int | None
     topic: str | None
@@ -91,13 +92,7 @@ class RecordFilter:
     @property
     def selects_records(self) -> bool:
         """Whether the filter can leave out records."""
-        return self.selects_content or self.first_offset is not None or self.since_time is not None
-
-    def includes_position(self, log_record: LogRecord) -> bool:
-        """Return whether the offset and the timestamp of a record match."""
-        if self.first_offset is not None and log_record.offset < self.first_offset:
-            return False
-        return self.since_time is None or log_record.timestamp >= self.since_time
+        return self.selects_content or self.record_range.has_start
 
     def includes_content(self, log_record: LogRecord, decoded: DecodedRecord) -> bool:
         """Return whether the key and the value of a record match."""
@@ -141,7 +136,7 @@ def _find_member_ids(decoded: DecodedRecord) -> set[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select records."""
+    """Add the options that select records by their content."""
     parser.add_argument("--group", metavar="G", help="only records of this group")
     parser.add_argument("--topic", metavar="T", help="only commits of an offset of this topic")
     parser.add_argument(
@@ -162,19 +157,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type", metavar="T", help="only records of this type: a number, or a name such as OffsetCommit"
     )
-    parser.add_argument(
-        "--since-time",
-        type=options.parse_time,
-        metavar="T",
-        help="only records whose timestamp is T or later (T as in --until-time)",
-    )
 
 
 def make_filter(args: argparse.Namespace) -> RecordFilter:
     """Return the filter of the options. Raises UsageError if --type or --key is wrong."""
     return RecordFilter(
-        first_offset=args.first_offset,
-        since_time=args.since_time,
+        record_range=RecordRange(args.first_offset, args.since_time, Stop(args.until, args.until_time)),
         group=args.group,
         record_type=_parse_type(args.type),
         topic=args.topic,

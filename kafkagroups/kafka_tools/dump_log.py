@@ -33,6 +33,7 @@ from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.frames import Frame, FrameState, read_frames
+from kafkagroups.log.record_range import WHOLE_LOG, RecordRange
 from kafkagroups.log.segment_file import SegmentFile, open_segment
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
@@ -57,8 +58,11 @@ class Output(Protocol):
         """Write a text of whole lines."""
 
 
-def dump(log: Log, out: Output, kafka: Version) -> None:
+def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> None:
     """Write what the tool prints for the segments of a log. `kafka` is the version of the tool.
+
+    The tool itself has no range. Of a batch with records outside `record_range`, only the records in the range are
+    written. A batch without a record in the range is left out.
 
     Raises ToolCrashed where the tool crashes. Raises BatchTooLarge before a batch that needs more memory than the log's
     limit (`max_batch_bytes`) allows. Raises UsageError if the version is older than `OLDEST`.
@@ -67,7 +71,8 @@ def dump(log: Log, out: Output, kafka: Version) -> None:
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
     # Since 3.8, the tool reads records with the rules of the new coordinator.
     dialect = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
-    plain_batches = PlainBatches(dialect) if kafka >= dump_commits.FIRST_VERSION else None
+    has_plain_batches = kafka >= dump_commits.FIRST_VERSION and not record_range.has_start
+    plain_batches = PlainBatches(dialect) if has_plain_batches else None
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         file_name = os.path.basename(segment)
@@ -78,11 +83,18 @@ def dump(log: Log, out: Output, kafka: Version) -> None:
         end = 0
         with open_segment(segment) as file:
             for frame, data in _read_whole_frames(file, segment, log.max_batch_bytes):
+                if record_range != WHOLE_LOG:
+                    batch = parse_batch(frame, data, segment, log.max_batch_bytes)
+                    if record_range.stop.excludes(batch):
+                        return
+                    if record_range.is_before(batch):
+                        end = frame.end
+                        continue
                 text = plain_batches.format(data, frame.position) if plain_batches else None
                 if text is None:
                     batch = parse_batch(frame, data, segment, log.max_batch_bytes)
                     batch.check_size()
-                    _dump_batch(batch, out, kafka, dialect)
+                    _dump_batch(batch, out, kafka, dialect, record_range)
                 else:
                     out.write_lines(text)
                 end = frame.end
@@ -110,13 +122,16 @@ def _read_whole_frames(file: SegmentFile, segment: str, max_batch_bytes: int) ->
         yield frame, data
 
 
-def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect) -> None:
+def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect, record_range: RecordRange) -> None:
+    """Write the lines of a batch and of its records in the range; nothing if no record is in the range."""
     try:
         if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
             raise ToolCrashed(f"{batch.file}, byte {batch.position}: zstd is supported from Kafka 2.1 on")
+        if record_range.has_start and not record_range.select_records(batch):
+            return
         if kafka >= (2, 2):
             out.write(_format_batch_line(batch, kafka) + "\n")
-        for record in batch.records:
+        for record in record_range.select_records(batch):
             out.write(_format_record_line(batch, record, kafka))
             if not batch.is_control:
                 out.write(_format_key_and_value(record, kafka, dialect))

@@ -29,6 +29,7 @@ from kafkagroups.kafka_tools.classic_member_order import order_members_as_tool
 from kafkagroups.kafka_tools.dump_json import drop_unknown_tags
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_json, format_nullable, format_option
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_range import WHOLE_LOG, RecordRange
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
@@ -36,18 +37,20 @@ from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import UnknownContent, decode
 
 
-def format_lines(log: Log, kafka: Version) -> Iterator[str]:
+def format_lines(log: Log, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> Iterator[str]:
     """Yield the lines that the console consumer of the Kafka version `kafka` prints for a log, in the log's order.
+
+    Only records in the range are printed.
 
     Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
-    for batch in log:
+    for batch in record_range.read_batches(log):
         if batch.is_control:
             continue
         try:
-            for record in batch.records:
+            for record in record_range.select_records(batch):
                 line = _format_record(record, kafka, dialect)
                 if line is not None:
                     yield line

@@ -305,9 +305,62 @@ def test_dump_log_frames_as_the_tool_does(run, tmp_path):
     assert run("dump", "--format", "dump-log", other, segment)[:2] == (1, f"Dumping {other}\n")
 
 
+def parse_lines(text):
+    """Return the lines of batches and records, each with its first and its last offset."""
+    pattern = r"baseOffset: (\d+) lastOffset: (\d+) |[|] offset: (\d+) "
+    matches = ((line, re.match(pattern, line)) for line in text.splitlines())
+    return [(line, int(found[1] or found[3]), int(found[2] or found[3])) for line, found in matches if found]
+
+
+@pytest.mark.parametrize(("tool", "version"), [("3.9.2", "4.3.1"), ("4.3.1", "4.3.1"), ("1.0.1", "1.0.1")])
+def test_a_range_of_dump_log_has_lines_of_the_whole_text(tool, version, run, monkeypatch):
+    """The range has the tool's own lines of the batches and records in it (dump.txt), and no others.
+
+    --until ends before the first batch whose base offset is not below it. The tool of 1.0.1 has no lines of batches.
+    """
+    monkeypatch.chdir(DATA / tool)
+    text = (DATA / tool / "dump.txt").read_text().replace("\noffset: ", "\n| offset: ")
+    for section in re.split("^Dumping ", text, flags=re.M)[1:]:
+        segment = section.partition("\n")[0]
+        lines = parse_lines(section)
+        middle = lines[len(lines) // 2][1]
+        command = ("dump", "--format", "dump-log", "--kafka", version, segment)
+        _, out, _ = run(*command, "--from", middle)
+        tail = [line for line, _, last in lines if last >= middle]
+        assert [line for line, *_ in parse_lines(out.replace("\noffset: ", "\n| offset: "))] == tail
+        _, out, _ = run(*command, "--until", middle)
+        if version != "1.0.1":  # There, --until at an offset inside a batch takes the whole batch.
+            cut = [line for line, first, _ in lines if line.startswith("base") and first < middle]
+            assert [line for line, *_ in parse_lines(out) if line.startswith("base")] == cut
+        _, out, _ = run(*command, "--from", lines[-1][2] + 1)
+        assert not parse_lines(out)
+
+
+def test_a_range_of_the_formatters_has_lines_of_the_whole_text(run):
+    """console.jsonl has the offset of each line, and each batch of these partitions has one offset."""
+    folder = captured("runs") / "runs" / "4.3.1-expiry"
+    captures = [row for row in rows("runs", "runs/4.3.1-expiry/console.jsonl")]
+    captures = [row for row in captures if not row["line"]["key"]["data"]["group"].startswith("console-consumer-")]
+    for partition in sorted({row["partition"] for row in captures}):
+        lines = sorted((row["offset"], row["line"]) for row in captures if row["partition"] == partition)
+        first = lines[len(lines) // 2][0]
+        log = folder / "log" / f"__consumer_offsets-{partition}"
+        _, out, _ = run("dump", "--format", "formatter", log, "--from", first)
+        assert [json.loads(line) for line in out.splitlines()] == [line for offset, line in lines if offset >= first]
+
+
+def test_a_time_selects_records_of_dump_log(run):
+    """Each line of a record in dump.txt has its time (CreateTime)."""
+    pattern = r"[|] offset: \d+ CreateTime: (\d+)"
+    times = sorted(map(int, re.findall(pattern, (DATA / "4.3.1" / "dump.txt").read_text())))
+    middle = times[len(times) // 2]
+    out = run("dump", "--format", "dump-log", DATA / "4.3.1", "--since-time", middle)[1]
+    assert sorted(map(int, re.findall(pattern, out))) == [time for time in times if time >= middle]
+
+
 def test_formats_of_kafka_take_no_other_options(run):
     """One line and exit code 2; a dump tool that is not known, too."""
-    for args in (["--json"], ["--from", "0"], ["--until", "0"], ["--group", ""], ["--type", "1"]):
+    for args in (["--json"], ["--group", ""], ["--type", "1"], ["--tombstones"], ["--topic", "t"], ["--key", "00"]):
         for form in ("dump-log", "formatter"):
             status, out, err = run("dump", "--format", form, BILLING, *args)
             assert (status, out, err.count("\n")) == (2, "", 1)

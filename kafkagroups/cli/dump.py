@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkagroups.cli import dump_filter, options
 from kafkagroups.cli.dump_filter import DecodedRecord, RecordFilter, decode_record, make_filter
+from kafkagroups.cli.dump_members import add_decoded_members, replace_member_bytes
 from kafkagroups.cli.output import ToolOutput, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
 from kafkagroups.kafka_tools import dump_log, formatters
@@ -37,6 +38,7 @@ examples:
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --group billing --topic orders --partition 0 --since-time 2026-11-21T10:00
   kafkagroups dump LOG --tombstones
+  kafkagroups dump LOG --type GroupMetadata --json | jq -c '.value.data.members[]? | .subscriptionData.topics'
   kafkagroups dump LOG --format dump-log --kafka 1.0.1
       the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
       (--kafka 0.10.2 or newer; with --from and --until, only the batches and records in this range)
@@ -79,7 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json",
         action="store_true",
         help="one line of JSON per record, without the last line of text, which names the first offset after "
-        "--until or --until-time",
+        "--until or --until-time; members of classic consumer groups have the decoded subscriptionData and "
+        "assignmentData",
     )
 
 
@@ -201,6 +204,7 @@ def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
         fields["name"] = record.name
         fields["key"] = key_to_json(record)
         fields["value"] = value_to_json(record, dialect)
+        add_decoded_members(record, fields["value"])
     if decoded.error:
         fields["error"] = decoded.error
         fields["key_hex"] = _to_hex(log_record.key)
@@ -244,6 +248,7 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
         return f"{start}  marker: {decoded.control_type}"
     key = key_to_json(record)
     value = value_to_json(record, dialect)
+    replace_member_bytes(record, value)
     # The key of an unknown record type has no fields, only bytes in hex.
     key_fields = key.get("data", {"key": key.get("hex")})
     key_text = " ".join(f"{name}={content}" for name, content in key_fields.items())

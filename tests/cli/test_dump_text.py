@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -99,3 +100,38 @@ def test_a_record_without_a_time_and_a_time_after_the_year_9999(run, tmp_path):
         (folder / f"{0:020}.log").write_bytes(encode_batch([LogRecord(0, timestamp, COMMIT_KEY, None)]))
         _, out, _ = run("dump", folder)
         assert out.count(shown) == 2 and f"  0  {shown}  leader epoch 0  OffsetCommit" in out
+
+
+def test_subscriptions_and_assignments_of_classic_groups_are_decoded(run):
+    """Kafka's dump tool prints the same fields (dump.txt). JSON keeps the bytes in base64 next to the fields."""
+    printed = (DATA / "3.9.2" / "dump.txt").read_text()
+    payloads = re.findall(r'^[|] offset: (\d+) .*"type":"2".* payload: ([{].*"members":.*)$', printed, re.M)
+    expected = [(int(offset), json.loads(payload)["data"]["members"]) for offset, payload in payloads]
+    assert sum(len(members) for _, members in expected) > 5
+    rows = [row for row in json_rows(run, DATA / "3.9.2", "--type", "2") if row["value"]]
+    decoded = []
+    for row in rows:
+        members = row["value"]["data"]["members"]
+        for member in members:
+            for name in ("subscription", "assignment"):
+                data = b64decode(member[name])
+                fields = member.pop(f"{name}Data")
+                if fields is not None:
+                    assert fields.pop("version") == int.from_bytes(data[:2], "big")
+                    member[name] = fields
+        decoded.append((row["offset"], members))
+    assert sorted(decoded, key=str) == sorted(expected, key=str)
+
+
+def test_the_text_shows_the_topics_of_members_and_encode_reads_the_json(run):
+    """The text has no base64 of a subscription, and the rows give the bytes of the log again."""
+    log = DATA / "3.9.2" / "__consumer_offsets-9"
+    _, text, _ = run("dump", log, "--type", "2", "--group", "billing")
+    assert '"subscription": {"version": 3, "topics": ["orders", "payments"]' in text
+    assert '"assignedPartitions": [{"topic": "payments", "partitions": [0, 1]}' in text
+    _, out, _ = run("dump", log, "--json", "--type", "2")
+    _, encoded, _ = run("encode", "--jsonl", stdin=out)
+    data = b"".join(path.read_bytes() for path in sorted(log.glob("*.log")))
+    lines = [json.loads(line) for line in encoded.splitlines()]
+    assert len(lines) == out.count("\n") > 3
+    assert all(bytes.fromhex(line["value_hex"]) in data for line in lines if line["value_hex"])

@@ -21,6 +21,7 @@ from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.folders import open_logs
+from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -143,17 +144,23 @@ def _print_log(
 ) -> None:
     """Print the batches and records that the options select. Append the messages about bad data to `errors`."""
     next_offset = log.start_offset
+    # Filters leave out records, so only a text without filters of the content or the time shows the gaps.
+    shows_gaps = not (args.json or record_filter.selects_content or args.since_time is not None)
+    gaps = _GapLines(log, args.first_offset) if shows_gaps else None
     for batch in record_filter.record_range.read_batches(log):
         next_offset = batch.next_offset
+        gap_lines = gaps.format_before(batch.base_offset) if gaps else []
         try:
-            lines = list(_format_records(log, batch, args, dialect, record_filter, errors))
+            lines = list(_format_records(log, batch, args, dialect, record_filter, gaps, errors))
             shows_batch = not record_filter.selects_records or bool(lines)
             if shows_batch and not args.json:
                 lines.insert(0, _format_batch(log, batch))
         except BadBytes as error:
             errors.append(str(error))
-            continue
-        for line in lines:
+            lines = []
+            if gaps:
+                gaps.skip_to(batch.last_offset + 1)
+        for line in [*gap_lines, *lines]:
             print_line(line)
     has_limit = args.until is not None or args.until_time is not None
     if has_limit and not args.json:
@@ -169,10 +176,19 @@ def _add_damage(log: Log, errors: list[str]) -> None:
 
 
 def _format_records(
-    log: Log, batch: Batch, args: argparse.Namespace, dialect: Dialect, record_filter: RecordFilter, errors: list[str]
+    log: Log,
+    batch: Batch,
+    args: argparse.Namespace,
+    dialect: Dialect,
+    record_filter: RecordFilter,
+    gaps: _GapLines | None,
+    errors: list[str],
 ) -> Iterator[str]:
-    """Yield a line for each selected record of a batch. Append the decoding errors to `errors`."""
+    """Yield a line for each selected record of a batch, and for each gap. Append the decoding errors to `errors`."""
     for log_record in record_filter.record_range.select_records(batch):
+        if gaps:
+            yield from gaps.format_before(log_record.offset, indent="  ")
+            gaps.skip_to(log_record.offset + 1)
         decoded = decode_record(batch, log_record, dialect)
         if not record_filter.includes_content(log_record, decoded):
             continue
@@ -180,6 +196,29 @@ def _format_records(
             errors.append(decoded.error)
         format_record = _format_json if args.json else _format_text
         yield format_record(log, batch, log_record, decoded, dialect)
+    if gaps:
+        yield from gaps.format_before(batch.last_offset + 1, indent="  ")
+
+
+class _GapLines:
+    """The lines that mark offsets without a record, from the start of the log or from --from (`first_offset`)."""
+
+    def __init__(self, log: Log, first_offset: int | None) -> None:
+        self._partition = "" if log.partition is None else f"partition {log.partition} "
+        self._gaps = OffsetGaps(max(log.start_offset, first_offset or 0))
+
+    def format_before(self, offset: int, indent: str = "") -> list[str]:
+        """Return the line of the gap right before `offset`; no line if there is no gap."""
+        gap = self._gaps.find_before(offset)
+        if gap is None:
+            return []
+        first, last = gap
+        offsets = f"offset {first} has" if first == last else f"offsets {first} to {last} have"
+        return [f"{indent or self._partition}gap: {offsets} no record"]
+
+    def skip_to(self, offset: int) -> None:
+        """Continue at `offset`. The offsets before it are no gap."""
+        self._gaps.skip_to(offset)
 
 
 def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: DecodedRecord, dialect: Dialect) -> str:

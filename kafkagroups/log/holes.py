@@ -52,3 +52,28 @@ class HoleFinder:
         if missing_inside > 0:
             holes.append(Hole(batch.base_offset, batch.last_offset, missing_inside))
         return holes
+
+
+class OffsetGaps:
+    """The offsets without a record, found while all records of a log are read in order.
+
+    Use it if the records are read anyway: unlike HoleFinder, it finds the exact offsets inside a batch.
+    """
+
+    def __init__(self, start_offset: int) -> None:
+        self._next_offset = start_offset
+
+    def find_before(self, offset: int) -> tuple[int, int] | None:
+        """Return the first and the last of the missing offsets right before `offset`; None if there are none.
+
+        Each gap is returned only once.
+        """
+        first_missing = self._next_offset
+        if offset <= first_missing:
+            return None
+        self._next_offset = offset
+        return first_missing, offset - 1
+
+    def skip_to(self, offset: int) -> None:
+        """Continue at `offset`. The offsets before it are no gap."""
+        self._next_offset = max(self._next_offset, offset)

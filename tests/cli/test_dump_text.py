@@ -135,3 +135,37 @@ def test_the_text_shows_the_topics_of_members_and_encode_reads_the_json(run):
     lines = [json.loads(line) for line in encoded.splitlines()]
     assert len(lines) == out.count("\n") > 3
     assert all(bytes.fromhex(line["value_hex"]) in data for line in lines if line["value_hex"])
+
+
+GAP = re.compile(r"(?:  |partition \d+ )gap: offsets? (\d+)(?: to (\d+))? ha(?:s|ve) no record")
+
+
+@pytest.mark.parametrize(("path", "folder"), list(dumps()))
+@pytest.mark.parametrize("first", [None, 3, 40])
+def test_offsets_without_a_record_are_marked_as_gaps(path, folder, first, run):
+    """Kafka's tool prints the offset of each record (dump.txt): between the first and the last, the others are gaps."""
+    printed = {}
+    for section in re.split("^Dumping ", path.read_text(), flags=re.M)[1:]:
+        partition = re.search(r"__consumer_offsets-\d+", section)[0]
+        found = [(int(record[1]), int(record[1])) for record in KAFKA_RECORD.finditer(section)]
+        lasts = [int(batch[2]) for batch in KAFKA_BATCH.finditer(section)]
+        printed.setdefault(partition, []).append((found, lasts))
+    for partition, sections in printed.items():
+        present = {offset for found, _ in sections for offset, _ in found}
+        end = max((last for _, lasts in sections for last in lasts), default=-1) + 1
+        range_options = [] if first is None else ["--from", first]
+        _, out, _ = run("dump", folder / partition, *range_options)
+        missing = set()
+        for gap in GAP.finditer(out):
+            missing |= set(range(int(gap[1]), int(gap[2] or gap[1]) + 1))
+        assert missing == set(range(first or 0, end)) - present
+        assert "gap" not in run("dump", folder / partition, "--tombstones")[1]
+
+
+def test_a_log_that_begins_with_a_later_segment_has_no_gap_before_it(run, tmp_path):
+    """The name of the first segment is the first offset of the log."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / f"{100:020}.log").write_bytes(encode_batch([LogRecord(102, 5, COMMIT_KEY, None)]))
+    _, out, _ = run("dump", folder)
+    assert out.startswith("partition 0 gap: offsets 100 to 101 have no record\n") and out.count("gap") == 1

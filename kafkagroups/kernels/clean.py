@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels import clean_batches, clean_layout as columns
-from kafkagroups.kernels.layout import HAND_OVER, NEEDS_MORE_BYTES, NO_SPACE, OK, STOPPED
+from kafkagroups.kernels.hash_table import copy_numbers
+from kafkagroups.kernels.layout import HAND_OVER, IS_USED, NEEDS_MORE_BYTES, NO_SPACE, OK, STOPPED
 from kafkagroups.kernels.md5 import create_block
 from kafkagroups.kernels.secret import process_secret
 from kafkagroups.kernels.unpack import as_array
 from kafkagroups.log import cleaner
-from kafkagroups.log.batch import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.log_to_clean import (
@@ -98,7 +99,7 @@ class CompiledPass:
         self._report = report
         self._piece = np.empty(PIECE_BYTES, np.uint8)
         self._numbers = np.zeros(columns.NUMBER_COUNT, np.int64)
-        self._producers = _create_table(INITIAL_PRODUCERS, columns.HAS_COMMITTED_DATA + 1)
+        self._producers = np.zeros((INITIAL_PRODUCERS, columns.PRODUCER_COLUMNS), np.int64)
         self._aborted = np.zeros((INITIAL_ABORTED, columns.ABORTED_LAST_OFFSET + 1), np.int64)
         self._all_aborted = self._aborted
         self._map_rows = _create_table(INITIAL_MAP_ROWS, columns.MAP_HASH_END + 1)
@@ -253,8 +254,8 @@ class CompiledPass:
         status, position = clean_batches.read_batches(data, 0, self._make_pass())
         while status == NO_SPACE:
             if 2 * self._numbers[columns.PRODUCER_COUNT] >= len(self._producers):
-                larger = _create_table(2 * len(self._producers), self._producers.shape[1])
-                columns.copy_producers(self._producers, larger, self._secret)
+                larger = np.zeros((2 * len(self._producers), columns.PRODUCER_COLUMNS), np.int64)
+                copy_numbers(self._producers, larger, self._secret)
                 self._producers = larger
             else:
                 self._aborted = np.concatenate([self._aborted, np.zeros_like(self._aborted)])
@@ -281,7 +282,7 @@ class CompiledPass:
 
     def _used_producers(self) -> Array:
         """Return a bool for each row of the producers: whether the row is used."""
-        return np.asarray(self._producers[:, columns.PRODUCER] != NO_PRODUCER_ID)
+        return np.asarray(self._producers[:, IS_USED] != 0)
 
     def _sort_aborted(self) -> None:
         """Sort the aborted transactions by their first offsets. The order of equal offsets does not change."""

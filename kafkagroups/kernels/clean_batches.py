@@ -45,12 +45,12 @@ from kafkagroups.kernels.clean_layout import (
     RECORDS,
     UNUSUAL,
     check_batch,
-    find_producer,
     read_record,
 )
 from kafkagroups.kernels.clean_transactions import PRODUCER_EPOCH_POSITION, add_batch, check_next_batch
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.crc32c import crc32c
+from kafkagroups.kernels.hash_table import find_number
 from kafkagroups.kernels.intrinsics import copy_bytes
 from kafkagroups.kernels.layout import (
     HAND_OVER,
@@ -302,7 +302,7 @@ def _is_kept_when_empty(data: Any, position: int, arrays: Any) -> bool:
     """Return whether a batch stays although it loses all its records, like the function in log/record_filter.py."""
     last_offset = load_int64(data, position) + load_int32(data, position + LAST_OFFSET_DELTA_POSITION)
     producers = arrays.producers
-    row = find_producer(load_int64(data, position + PRODUCER_ID_POSITION), producers, arrays.secret)
+    row = find_number(load_int64(data, position + PRODUCER_ID_POSITION), producers, arrays.secret)
     is_needed = False
     if producers[row, IS_ACTIVE]:  # A free row is not active.
         if producers[row, LAST_DATA_OFFSET] < 0:

@@ -2,7 +2,7 @@
 
 The kernels of a pass read a segment in pieces. A piece is an array of bytes. These arrays hold what they find:
 
-producers   hash table of the producers. A row is one producer; PRODUCER is NO_PRODUCER_ID in a free row
+producers   hash table of the producers (hash_table.py). A row is one producer
 aborted     one row for each aborted transaction
 map_rows    the offset map, a hash table. A row is one key; MAP_OFFSET is -1 in a free row
 numbers     counts, and settings of the pass
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kafkagroups.int_limits import MAX_INT64
-from kafkagroups.kernels.compiled import inlined, kernel
+from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.layout import (
     LAST_OFFSET_DELTA_POSITION,
@@ -27,13 +27,12 @@ from kafkagroups.kernels.layout import (
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
-from kafkagroups.kernels.scan import find_record_parts, hash_number, load_int16, load_int32, load_int64
+from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64
 from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD, MAGIC_POSITION
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 
 (
-    PRODUCER,
     EPOCH,
     LAST_DATA_OFFSET,
     LAST_TIMESTAMP,
@@ -41,13 +40,14 @@ from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSI
     IS_ACTIVE,
     ABORTED_STATE,
     HAS_COMMITTED_DATA,
-) = range(8)
-"""The columns of `producers`.
+) = range(2, 9)
+"""The columns of `producers` after NUMBER and IS_USED (layout.py).
 
-PRODUCER: the producer id. EPOCH, LAST_DATA_OFFSET, LAST_TIMESTAMP and TXN_FIRST_OFFSET: the attributes of ProducerState
+EPOCH, LAST_DATA_OFFSET, LAST_TIMESTAMP and TXN_FIRST_OFFSET: the attributes of ProducerState
 (log/producer_state.py), with -1 instead of None. IS_ACTIVE: 1 for an active producer. ABORTED_STATE and
 HAS_COMMITTED_DATA: the open transaction of the producer, as in log/cleaned_transactions.py.
 """
+PRODUCER_COLUMNS = 9
 NOT_ABORTED, ABORTED_WITHOUT_DATA, ABORTED_WITH_DATA = range(3)
 """The values of ABORTED_STATE. ABORTED_WITHOUT_DATA: the transaction will be aborted, and the pass has read no data
 batch of it."""
@@ -147,26 +147,6 @@ def read_record(data: Any, start: int, end: int) -> tuple[int, int, int, int, in
     This kernel is compiled once. `find_record_parts` would be compiled again in each kernel that calls it.
     """
     return find_record_parts(data, start, end)
-
-
-@inlined
-def find_producer(producer_id: int, producers: Any, secret: Any) -> int:
-    """Return the row of a producer, or the free row where it belongs. The table must have a free row."""
-    mask = len(producers) - 1
-    row = hash_number(np.uint64(producer_id), secret) & mask
-    while producers[row, PRODUCER] != NO_PRODUCER_ID and producers[row, PRODUCER] != producer_id:
-        row = row + 1 & mask
-    return row
-
-
-@kernel
-def copy_producers(producers: Any, larger: Any, secret: Any) -> None:
-    """Copy the producers into `larger`, an empty hash table."""
-    for row in range(len(producers)):
-        if producers[row, PRODUCER] != NO_PRODUCER_ID:
-            new_row = find_producer(producers[row, PRODUCER], larger, secret)
-            for column in range(producers.shape[1]):
-                larger[new_row, column] = producers[row, column]
 
 
 BASE_TIMESTAMP_POSITION = 27

@@ -20,19 +20,20 @@ from kafkagroups.kernels.clean_layout import (
     LAST_TIMESTAMP,
     NEXT_ABORTED,
     NOT_ABORTED,
-    PRODUCER,
     PRODUCER_COUNT,
     TXN_FIRST_OFFSET,
     UNUSUAL,
-    find_producer,
     read_record,
 )
 from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.hash_table import find_number
 from kafkagroups.kernels.layout import (
     ABORT,
     COMMIT,
+    IS_USED,
     LAST_OFFSET_DELTA_POSITION,
     MAX_TIMESTAMP_POSITION,
+    NUMBER,
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
@@ -91,10 +92,11 @@ def add_batch(data: Any, position: int, size: int, arrays: Any) -> bool:
     base_offset = load_int64(data, position)
     last_offset = base_offset + load_int32(data, position + LAST_OFFSET_DELTA_POSITION)
     epoch = load_int16(data, position + PRODUCER_EPOCH_POSITION)
-    row = find_producer(producer_id, producers, arrays.secret)
-    if producers[row, PRODUCER] == NO_PRODUCER_ID:
+    row = find_number(producer_id, producers, arrays.secret)
+    if not producers[row, IS_USED]:
         numbers[PRODUCER_COUNT] += 1
-        producers[row, PRODUCER] = producer_id
+        producers[row, NUMBER] = producer_id
+        producers[row, IS_USED] = 1
         producers[row, EPOCH] = epoch
         producers[row, LAST_DATA_OFFSET] = -1
         producers[row, TXN_FIRST_OFFSET] = -1
@@ -132,15 +134,15 @@ def check_next_batch(data: Any, position: int, size: int, arrays: Any) -> int:
         numbers[NEXT_ABORTED] < numbers[ABORTED_COUNT]
         and aborted[numbers[NEXT_ABORTED], ABORTED_FIRST_OFFSET] <= last_offset
     ):
-        row = find_producer(aborted[numbers[NEXT_ABORTED], ABORTED_PRODUCER], producers, arrays.secret)
+        row = find_number(aborted[numbers[NEXT_ABORTED], ABORTED_PRODUCER], producers, arrays.secret)
         if producers[row, ABORTED_STATE] == NOT_ABORTED:
             producers[row, ABORTED_STATE] = ABORTED_WITHOUT_DATA
         numbers[NEXT_ABORTED] += 1
     attributes = load_int16(data, position + ATTRIBUTES_POSITION)
     if not attributes & (CONTROL | TRANSACTIONAL):
         return 0
-    row = find_producer(load_int64(data, position + PRODUCER_ID_POSITION), producers, arrays.secret)
-    if producers[row, PRODUCER] == NO_PRODUCER_ID:  # The file has changed since the pass has read it first.
+    row = find_number(load_int64(data, position + PRODUCER_ID_POSITION), producers, arrays.secret)
+    if not producers[row, IS_USED]:  # The file has changed since the pass has read it first.
         return UNUSUAL
     if not attributes & CONTROL:
         if producers[row, ABORTED_STATE] != NOT_ABORTED:

@@ -103,7 +103,7 @@ def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answer
 
     result = follow_fates_if_possible(log, dialect)
     if result is None:
-        raise InvalidLog(f"{log.path}: the log has changed while it was read")
+        raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")
     shard, followed = result
     fates, by = followed.settle(answers)
     yield from read_record_arrays(log, dialect, shard.loaded.batches, columns, fates, by)

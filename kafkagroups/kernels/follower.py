@@ -83,7 +83,7 @@ class RecordFollower:
             try:
                 self._follow_record(state, memory, position, segment)
             except BadBytes:
-                return
+                break
         self._note_kinds(memory, state.kinds)
 
     def _note_kinds(self, memory: memoryview, kinds: Array) -> None:

@@ -25,7 +25,7 @@ from kafkagroups.kernels.layout import (
 )
 from kafkagroups.kernels.next_batch import find_next_batch
 from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64, same_bytes
-from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
 COUNTS = range(6)
@@ -66,12 +66,14 @@ def find_group_batches(
             return NO_SPACE, position, found_count
         _count_missing(data, position, counts)
         producer_id = load_int64(data, position + PRODUCER_ID_POSITION)
-        if load_int16(data, position + ATTRIBUTES_POSITION) & CONTROL:
+        attributes = load_int16(data, position + ATTRIBUTES_POSITION)
+        if attributes & CONTROL:
             is_found = producer_ids[find_number(producer_id, producer_ids, secret), IS_USED] != 0
         else:
             record_count = load_int32(data, position + RECORD_COUNT_POSITION)
             is_found = _has_record_of(data, position + HEADER_SIZE, batch_end, record_count, group_id, id_size)
-            if is_found and producer_id != NO_PRODUCER_ID:
+            # In the classic coordinator, the bit alone makes a batch transactional, even without a producer id.
+            if is_found and (producer_id != NO_PRODUCER_ID or attributes & TRANSACTIONAL):
                 row = find_number(producer_id, producer_ids, secret)
                 counts[PRODUCER_COUNT] += not producer_ids[row, IS_USED]
                 producer_ids[row, NUMBER] = producer_id

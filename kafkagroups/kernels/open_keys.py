@@ -1,4 +1,4 @@
-"""Reads the keys of all records in open transactions, from a log that the compiled engine has loaded well."""
+"""Reads the keys of all records in open transactions, from a log that the engine has loaded without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the commits that may create groups, from a log that the compiled engine has loaded well (events.py)."""
+"""Reads the commits that may create groups, from a log that the engine has loaded without an error."""
 
 from __future__ import annotations
 

@@ -12,16 +12,23 @@ from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.intrinsics import copy_bytes
 from kafkagroups.kernels.layout import (
     BASE_TIMESTAMP_POSITION,
+    HAND_OVER,
     HAS_BATCH,
     MAX_TIMESTAMP_POSITION,
     NO_SPACE,
-    OK,
     PAUSED,
     PRODUCER_ID_POSITION,
     RECORD_COUNT_POSITION,
 )
 from kafkagroups.kernels.next_batch import find_next_batch
-from kafkagroups.kernels.scan import find_record_parts, load_int16, load_int32, load_int64, read_varint
+from kafkagroups.kernels.scan import (
+    find_record_parts,
+    group_and_topic_size,
+    load_int16,
+    load_int32,
+    load_int64,
+    read_varint,
+)
 from kafkagroups.log.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
@@ -93,8 +100,9 @@ def read_records(data: Any, start: int, batches_left: Any, max_bytes: int, colum
             record_start, offset_delta, key_start, key_size, value_start, value_size = find_record_parts(
                 data, record_start, batch_end
             )
-            if record_start < 0:
-                return OK, position, row
+            # The load has checked all sizes. The kernel checks them again, because the file can have changed since.
+            if record_start < 0 or not _has_usual_layout(data, attributes, key_start, key_size, value_size):
+                return HAND_OVER, position, row
             columns[OFFSET, row] = base_offset + offset_delta
             columns[TIMESTAMP, row] = load_int64(data, position + BASE_TIMESTAMP_POSITION) + timestamp_delta
             if attributes & LOG_APPEND_TIME:
@@ -114,6 +122,20 @@ def read_records(data: Any, start: int, batches_left: Any, max_bytes: int, colum
             row += 1
         batches_left[0] -= 1
         position = batch_end
+
+
+@kernel
+def _has_usual_layout(data: Any, attributes: int, key_start: int, key_size: int, value_size: int) -> bool:
+    """Return whether the key and the value of a record are long enough for the fields that the kernels read."""
+    if attributes & CONTROL:
+        return key_size >= 4
+    if key_size < 2:
+        return False
+    record_type = load_int16(data, key_start)
+    if record_type != 0 and record_type != 1:
+        return value_size < 0 or value_size >= 2
+    has_value = value_size < 0 or value_size >= 10
+    return has_value and group_and_topic_size(data, key_start, key_size) >= 0
 
 
 @kernel

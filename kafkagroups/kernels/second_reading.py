@@ -1,5 +1,7 @@
 """Reads a log again, after the compiled engine has loaded it without an error.
 
+The file can have changed since the load. So a kernel checks each size again before it uses the size.
+
 A subclass says what to find in the batches. Compressed batches are given to it without compression.
 """
 
@@ -11,13 +13,15 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from kafkagroups.kernels.layout import COMPRESSED, NEEDS_MORE_BYTES, NO_SPACE, OK
+from kafkagroups.errors import InvalidLog
+from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, NEEDS_MORE_BYTES, NO_SPACE, OK
 from kafkagroups.kernels.state import PIECE_BYTES
 from kafkagroups.kernels.unpack import as_array, decompress_batches
 from kafkagroups.log.segments import Log
 
 Array = np.ndarray[Any, Any]
 FoundT = TypeVar("FoundT")
+CHANGED_FILE = "the file has changed while it was read: read the log again"
 
 
 class SecondReading(ABC, Generic[FoundT]):
@@ -42,7 +46,8 @@ class SecondReading(ABC, Generic[FoundT]):
         - NO_SPACE: `grow` must first make space.
         - PAUSED: there is no space for what the next batch contains. `collect` makes space.
 
-        OK means that there is nothing more to read in the segment.
+        OK means that there is nothing more to read in the segment. HAND_OVER means that the file has changed since the
+        load.
         """
 
     @abstractmethod
@@ -87,3 +92,5 @@ class SecondReading(ABC, Generic[FoundT]):
                 return position
             elif status == OK:
                 return None
+            elif status == HAND_OVER:
+                raise InvalidLog(f"{segment}: {CHANGED_FILE}")

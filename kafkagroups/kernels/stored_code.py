@@ -59,19 +59,29 @@ class MachineCode(NamedTuple):
     object_file: bytes
 
 
+FILES_OF_CONSTANTS = ("int_limits.py", "log/batch.py", "log/frames.py", "log/record_batch.py")
+"""The files outside this package whose constants are in the machine code."""
+
+
 def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _hash_sources() -> str:
-    """Return a hash of the source files of this package, which can be in a zip."""
+    """Return a hash of the source files of this package, and of the files whose constants the kernels use.
+
+    The files can be in a zip.
+    """
     folder: Any = FOLDER
+    root: Any = FOLDER.parent
     if not FOLDER.is_dir():
         from importlib import resources
 
         folder = resources.files(__package__)
+        root = resources.files("kafkagroups")
     contents = sorted((file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(".py"))
-    return hashlib.sha256(b"".join(content for _, content in contents)).hexdigest()
+    constants = [root.joinpath(*path.split("/")).read_bytes() for path in FILES_OF_CONSTANTS]
+    return hashlib.sha256(b"".join([content for _, content in contents] + constants)).hexdigest()
 
 
 def _read_numba_version() -> str:

@@ -23,7 +23,7 @@ def is_plain(cls: type[Message], message_format: MessageFormat) -> bool:
 def make_plain_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
     """Return a fast reader of the field values of a plain message (`is_plain`).
 
-    This reader knows only the usual bytes: no null, no tagged field, and compact lengths of one byte. In all other
+    This reader reads only the usual bytes: no null, no tagged field, and compact lengths of one byte. In all other
     cases, it returns None instead of the values. The general reader (structs.py) must then read the same bytes again,
     and raises the error if they are wrong.
 

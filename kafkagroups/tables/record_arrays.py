@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.observer import Fate
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segments import Log
@@ -62,6 +63,8 @@ def read_record_arrays(
     row_count = 0
     for chunk in RecordReader(log, dialect, batch_count, BATCH_ROWS, BATCH_BYTES).read():
         end = row_count + len(chunk)
+        if fates is not None and end > len(fates):
+            raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")
         chunk_fates = None if fates is None else fates[row_count:end]
         chunk_by = None if by is None else by[row_count:end]
         row_count = end

@@ -114,6 +114,20 @@ def test_a_log_of_many_pieces_and_producers(attributes, tmp_path, monkeypatch, c
     assert count_compiled["loaded"] == 2
 
 
+@pytest.mark.parametrize("ending", [b"\0\0\0\1", b"\0\0\0\0"])
+def test_a_transaction_without_a_producer_id(ending, tmp_path):
+    """The classic coordinator decides by the transactional bit: the marker of producer -1 ends its transaction."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    marker = LogRecord(1, 5, ending, b"\0\0\0\0\0\0")
+    log = encode_batch([commit(0, "g")], attributes=0x10) + encode_batch([marker], attributes=0x30)
+    (folder / f"{0:020}.log").write_bytes(log)
+    for coordinator, kafka in (("classic", "3.9.2"), ("new", "4.3.1")):
+        readable, compiled = explain_both(folder, "g", coordinator, kafka)
+        assert compiled == readable
+    assert [entry["fate"].value for entry in explain_both(folder, "g", "classic", "3.9.2")[1]["history"]][1] == "marker"
+
+
 @pytest.mark.parametrize("group", ["\ufffd", "\ud800", "", "a" * 40_000, "a" * 70_000], ids=lambda group: group[:2])
 def test_a_group_id_that_has_no_single_encoding(group, tmp_path):
     """Java reads different wrong bytes as U+FFFD, so no bytes can be searched for it. No key has a very long id."""

@@ -139,6 +139,6 @@ def _count_new_batches(
             continue
         observer.start_batch(shard.partition, batch)
         loaded.batches += 1
-        loaded.records += record_count(batch)
+        loaded.records += batch.count if batch.magic == 2 else record_count(batch)
         loaded.next_offset = next_offset
         yield batch

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
-from kafkagroups.groups.member import Member, find_unreadable_subscription
+from kafkagroups.groups.member import Member, find_unreadable_subscription, read_subscribed_topics
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.dialects import Dialect
@@ -112,7 +112,13 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
     has_consumer_protocol = value.protocol_type == "consumer" and value.protocol is not None
-    if has_consumer_protocol and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version):
+    # If all subscriptions can be read, their order does not matter.
+    has_unreadable_subscription = (
+        has_consumer_protocol
+        and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version)
+        and read_subscribed_topics(member.subscription_bytes for member in group.members.values()) is None
+    )
+    if has_unreadable_subscription:
         # Kafka reads the subscriptions in this order. If one ends too early, Kafka skips the remaining subscriptions.
         is_classic = dialect.coordinator == "classic"
         ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)

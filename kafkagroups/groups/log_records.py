@@ -97,8 +97,9 @@ class LogKeys(dict[bytes | None, LogKey]):
         content = decoded.content
         if decoded.readers is None or not isinstance(content, OFFSET_KEYS):
             return LogKey(decoded, _find_group_id(decoded.type, content), None, {})
-        partition = TopicPartition(content.topic, content.partition)
-        return LogKey(decoded, content.group, partition, decoded.readers.read_offset_fields)
+        # `tuple.__new__` is faster than the constructors of these tuples.
+        partition = tuple.__new__(TopicPartition, (content.topic, content.partition))
+        return tuple.__new__(LogKey, (decoded, content.group, partition, decoded.readers.read_offset_fields))
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:

@@ -64,6 +64,7 @@ class OffsetAndMetadata:
 
 
 _build_offset = make_builder(OffsetAndMetadata)
+_NO_TOPIC_ID = UUID.default
 _LEGACY_FIELD_COUNT = len(field_specs(LegacyOffsetCommitValue))
 
 
@@ -82,7 +83,7 @@ def build_offset_and_metadata(fields: Sequence[Any], record_offset: int, batch_o
         commit_timestamp,
         leader_epoch,
         None if expire_timestamp == -1 else expire_timestamp,
-        None if topic_id == UUID.default else topic_id,
+        None if topic_id == _NO_TOPIC_ID else topic_id,
         record_offset,
         batch_offset,
     )

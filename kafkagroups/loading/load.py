@@ -69,8 +69,7 @@ def load_logs(
     cache = create_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}
     with ExitStack() as stack:
-        if engine.is_parallel:
-            stack.enter_context(pause_garbage_collector())
+        stack.enter_context(pause_garbage_collector())
         shards = engine.fold_logs(list(logs), dialect, stop, threads=threads, count_bytes=count_bytes)
         for shard in stack.enter_context(closing(shards)):
             loaded[shard.partition] = add_shard(cache, shard)

@@ -37,7 +37,7 @@ def parse_valid_batch(
     if frame.state is not FrameState.WHOLE:
         raise frame.make_error(file)
     batch = parse_batch(frame, data, file, max_batch_bytes)
-    if not batch.is_valid:
+    if batch.crc != batch.computed_crc:
         reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
         raise InvalidLog(reason, file=file, position=frame.position)
     return batch

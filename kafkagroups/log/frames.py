@@ -128,7 +128,9 @@ def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_
         offset, length, magic, last_offset_delta = _header.unpack_from(data, position)
         size = LOG_OVERHEAD + length
         if magic == 2 and _MIN_BYTES_OF_MAGIC_2 <= size <= available:
-            last_offset = to_int64(offset + last_offset_delta)
+            last_offset = offset + last_offset_delta
+            if last_offset > MAX_INT64 or last_offset < MIN_INT64:
+                last_offset = to_int64(last_offset)
             fields = (data_start + position, size, offset, last_offset, magic, FrameState.WHOLE, "")
             return tuple.__new__(Frame, fields)  # This is faster than Frame(…).
     frame = _check_frame(data, position, available, any_magic=any_magic)

@@ -129,7 +129,8 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
         return ()
-    data = batch.content
+    # Without compression, the payload is the content.
+    data = batch.content if batch.attributes & CODEC else batch.payload
     records: list[LogRecord] = []
     try:
         position = _add_records(records, data, batch)
@@ -158,11 +159,15 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
     position = 0
     for _ in range(batch.count):
         start = position
-        # Most varints have one byte. To save the time of a call, this loop reads them without `read_varint`.
+        # To save the time of a call, this loop reads most varints without `read_varint`. Lengths often have two bytes.
         byte = data[position]
         if byte < 0x80:
             length = _ZIGZAG[byte]
             position += 1
+        elif data[position + 1] < 0x80:
+            zigzag = byte & 0x7F | data[position + 1] << 7
+            length = (zigzag >> 1) ^ -(zigzag & 1)
+            position += 2
         else:
             length, position = read_varint(data, position)
         end = position + length
@@ -186,6 +191,10 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
         if byte < 0x80:
             size = _ZIGZAG[byte]
             position += 1
+        elif data[position + 1] < 0x80:
+            zigzag = byte & 0x7F | data[position + 1] << 7
+            size = (zigzag >> 1) ^ -(zigzag & 1)
+            position += 2
         else:
             size, position = read_varint(data, position)
         key = None
@@ -198,6 +207,10 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
         if byte < 0x80:
             size = _ZIGZAG[byte]
             position += 1
+        elif data[position + 1] < 0x80:
+            zigzag = byte & 0x7F | data[position + 1] << 7
+            size = (zigzag >> 1) ^ -(zigzag & 1)
+            position += 2
         else:
             size, position = read_varint(data, position)
         value = None

@@ -35,6 +35,9 @@ from kafkagroups.log.segment_file import (
 )
 from kafkagroups.log.zeros import Zeros
 
+FramesWithBytes = Iterator[tuple[Frame, bytes]]
+"""The frames of a segment, each with its bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -164,15 +167,17 @@ class Log:
         folder was listed.
         """
         self.zeros = None
+        whole = FrameState.WHOLE
         for segment in self.segments[self.find_segment(position) :]:
-            for frame, data, inode in self._read_segment_frames(segment, position):
-                if frame.state is FrameState.ZEROS:
-                    self.note_zeros(segment, frame.position, frame.size)
-                    break
-                if frame.state is not FrameState.WHOLE:
-                    raise frame.make_error(segment)
-                found_batch = (frame, data, segment, inode, self.max_batch_bytes)
-                yield tuple.__new__(FoundBatch, found_batch)  # This is faster than FoundBatch(…).
+            with self._open_frames(segment, position) as (frames, inode):
+                for frame, data in frames:
+                    if frame.state is not whole:
+                        if frame.state is FrameState.ZEROS:
+                            self.note_zeros(segment, frame.position, frame.size)
+                            break
+                        raise frame.make_error(segment)
+                    found_batch = (frame, data, segment, inode, self.max_batch_bytes)
+                    yield tuple.__new__(FoundBatch, found_batch)  # This is faster than FoundBatch(…).
 
     def find_segment(self, position: Position | None) -> int:
         """Return the index of the segment that contains a position."""
@@ -181,24 +186,24 @@ class Log:
         count = sum(base_offset_of(segment) <= position.next_offset for segment in self.segments)
         return max(0, count - 1)
 
-    def _read_segment_frames(self, segment: str, position: Position | None) -> Iterator[tuple[Frame, bytes, int]]:
-        """Yield the frames of a segment, each with its bytes and the inode of the file; -1 if there is no file.
+    @contextmanager
+    def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
+        """Open a segment to read its frames, each with its bytes. Also return the file's inode; -1 if there is no file.
 
         Begin at the position's byte if the position is in this file.
         """
         if self.content:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
-            for frame in find_frames(view[:end], start):
-                yield mark_too_large(frame, self.max_batch_bytes), bytes(view[frame.position : frame.end]), -1
+            frames = (mark_too_large(frame, self.max_batch_bytes) for frame in find_frames(view[:end], start))
+            yield ((frame, bytes(view[frame.position : frame.end])) for frame in frames), -1
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             if position is not None:
                 is_same_file = position.segment == segment and position.inode == file.inode
                 if is_same_file and position.byte <= file.end:
                     file.move_to(position.byte)
-            for frame, data in read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes):
-                yield frame, data, file.inode
+            yield read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes), file.inode
 
     def note_zeros(self, segment: str, start: int, count: int) -> None:
         """Set `zeros` to the zeros at the end of a segment, if no earlier segment ends with zeros."""

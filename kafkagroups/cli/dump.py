@@ -102,10 +102,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             logs = [log.limit_batches(args.max_batch_bytes) for log in open_logs(path)]
             if len(logs) > 1 and args.until is not None:
-                raise UsageError(
-                    f"--until needs one partition, but {path} has {len(logs)}: give the folder of one partition, or "
-                    "use --until-time"
-                )
+                raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
             for log in logs:
                 if args.format == "text":
                     _print_log(log, args, dialect, record_filter, errors)

@@ -12,7 +12,6 @@ from typing import Any
 
 from kafkagroups.api import explain
 from kafkagroups.cli import options
-from kafkagroups.cli.group_partition import find_group_folder
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import print_table
@@ -29,7 +28,6 @@ EXAMPLES = """\
 examples:
   kafkagroups explain data/harbour/3.9.2 --group billing --coordinator classic
   kafkagroups explain LOG --group billing --topic orders --partition 0
-  kafkagroups explain data/harbour/3.9.2 --group billing --until 20
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
 LAST_RECORD_COUNT = 20
@@ -48,12 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_coordinator(parser)
     options.add_partitions(parser)
-    parser.add_argument(
-        "--until",
-        type=options.parse_number,
-        metavar="N",
-        help="read only batches whose base offset is below N, and only the partition with the group's records",
-    )
+    parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument(
         "--all",
@@ -101,15 +94,6 @@ def _explain(path: str, dialect: Dialect, args: argparse.Namespace) -> Explanati
         "until_time": args.until_time,
     }
     if args.engine != "spark":
-        if args.until is not None:
-            path = find_group_folder(
-                path,
-                args.group,
-                dialect,
-                partitions=args.partitions,
-                max_batch_bytes=args.max_batch_bytes,
-                engine=args.engine,
-            )
         return explain(path, args.group, args.topic, args.partition, engine=args.engine, **load_options)
     from kafkagroups import spark
 

@@ -43,10 +43,7 @@ def open_for_load(
     dialect = dialects.dialect(coordinator, kafka)
     logs = [log.limit_batches(max_batch_bytes) for log in find_logs(path)]
     if until is not None and len(logs) > 1:
-        raise UsageError(
-            f"--until (an offset to stop at) needs one partition, but {path} has {len(logs)}: give the folder of one "
-            "partition, or use --until-time"
-        )
+        raise UsageError(f"an offset to stop at needs one partition, but {path} has {len(logs)}")
     return logs, dialect
 
 

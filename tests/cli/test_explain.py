@@ -60,34 +60,15 @@ def test_a_long_history_is_cut_for_a_person_and_whole_for_a_machine(run, tmp_pat
 
 
 def test_several_paths_are_several_lines(run):
-    """CONTRACT.md 2: an object a PATH, one bad one does not stop the others; 22: --until reads one partition."""
+    """CONTRACT.md 2: an object a PATH, one bad one does not stop the others; 22: --until needs one partition."""
     status, out, _ = run("explain", LOG, "nowhere", DATA / "1.0.1", "--group", "billing", "--json")
     assert status == 2
     assert [json.loads(line)["path"] for line in out.splitlines()] == [str(LOG), str(DATA / "1.0.1")]
+    status, _, err = run("explain", LOG, "--group", "billing", "--until", "10")
+    assert status == 2 and "one partition" in err
     _, out, _ = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20", "--json")
     batches = [batch for batch in kg.open_log(LOG / "__consumer_offsets-9") if batch.base_offset < 20]
     assert max(entry["offset"] for entry in json.loads(out)["history"]) <= batches[-1].last_offset
-
-
-def test_until_finds_the_partition_of_the_group(run, tmp_path):
-    """billing is stored in partition 9 of 50 (partition_for.jsonl has the hash)."""
-    expected = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20")[1]
-    expected = expected.replace(str(LOG / "__consumer_offsets-9"), str(LOG))
-    assert "20 in partition 9" in expected or "21 in partition 9" in expected
-    for count in ((), ("--partitions", "50")):
-        assert run("explain", LOG, "--group", "billing", "--until", "20", *count)[:2] == (0, expected)
-    for arguments, message in (
-        (("--group", "nobody"), "no partition in"),
-        (("--group", "billing", "--partitions", "3"), "no folder of partition"),
-    ):
-        status, out, err = run("explain", LOG, *arguments, "--until", "20")
-        assert (status, out, err.count("\n")) == (2, "", 1) and message in err
-    for number in (0, 1):
-        write(tmp_path / f"__consumer_offsets-{number}", [("C", 0)], set())
-    status, out, err = run("explain", tmp_path, "--group", "g", "--until", "20")
-    assert (status, out, err.count("\n")) == (2, "", 1) and "partitions 0, 1 have records of g" in err
-    status, out, err = run("load", LOG, "--until", "20")
-    assert (status, out, err.count("\n")) == (2, "", 1) and "--until-time" in err
 
 
 def test_a_hidden_offset_names_the_tombstone_that_hid_it(run, tmp_path):

@@ -275,6 +275,9 @@ def _format_batch(log: Log, batch: Batch) -> str:
     return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(properties)}"
 
 
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: DecodedRecord, dialect: Dialect) -> str:
     start = f"  {log_record.offset}  {options.format_time_ms(log_record.timestamp)}"
     if batch.magic >= 2:
@@ -294,7 +297,7 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
     if value is None:
         value_text = "tombstone"
     elif "data" in value:
-        value_text = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
+        value_text = f"v{value['version']} {_encode_json(value['data'])}"
     else:
         value_text = value["hex"]
     return f"{start}  {record.name}  {key_text}  {value_text}"

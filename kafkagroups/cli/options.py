@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from kafkagroups.bounded_lines import read_lines
@@ -238,6 +239,7 @@ def parse_time(text: str) -> int:
     return round(time.timestamp() * 1000)
 
 
+@lru_cache(maxsize=1024)
 def format_time(ms: int) -> str:
     """Return a time in UTC without the milliseconds. `ms` is the time in ms since 1970.
 
@@ -252,6 +254,7 @@ def format_time(ms: int) -> str:
         return str(ms)
 
 
+@lru_cache(maxsize=1024)
 def format_time_ms(ms: int) -> str:
     """Return a time in UTC with the milliseconds. `ms` is the time in ms since 1970.
 

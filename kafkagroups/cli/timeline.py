@@ -11,7 +11,6 @@ import argparse
 import json
 import shutil
 import sys
-import textwrap
 
 from kafkagroups.api import timeline
 from kafkagroups.cli import options
@@ -20,8 +19,10 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
 from kafkagroups.history.timeline import Timeline
-from kafkagroups.loading.engines import ENGINES
+from kafkagroups.loading.engines import ENGINES, pause_garbage_collector
 
+INDENT = " " * 4
+"""The start of the lines that continue a sentence."""
 NAME = "timeline"
 HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"
 EXAMPLES = """\
@@ -59,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    # All records of the group stay in memory until they are printed.
+    with pause_garbage_collector():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     status = 0
     for path in args.paths:
@@ -128,13 +135,11 @@ def _format_position(event: Event) -> str:
 
 def _wrap(line: str, width: int) -> list[str]:
     """Divide a line into lines of at most `width` characters. All lines except the first are indented."""
-    if len(line) <= width:
-        return [line]
-    wrapper = textwrap.TextWrapper(
-        width,
-        subsequent_indent=" " * 4,
-        expand_tabs=False,
-        replace_whitespace=False,
-        break_on_hyphens=False,
-    )
-    return wrapper.wrap(line)
+    lines = []
+    while len(line) > width:
+        # The last space that fits. Without one, the word is broken.
+        end = line.rfind(" ", len(INDENT) + 1, width + 1)
+        end = width if end < 0 else end
+        lines.append(line[:end])
+        line = INDENT + line[end:].lstrip(" ")
+    return [*lines, line]

@@ -19,6 +19,7 @@ from kafkagroups.cli.output import ToolOutput, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
+from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import OffsetGaps
@@ -88,6 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    # The records of a batch are many objects that are soon released, and none of them refers to itself.
+    with pause_garbage_collector():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(None, args.kafka)
     record_filter = make_filter(args)
     if args.format != "text" and (args.json or record_filter.selects_content):

@@ -12,7 +12,6 @@ from kafkagroups.cli import options
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
-from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 
@@ -58,12 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         # With SUPPRESS, an option that the user does not give is not in `args`, so `compact` uses its own default.
         parser.add_argument(flag, type=options.parse_number, metavar="N", default=argparse.SUPPRESS, help=help_text)
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="the engine that cleans the log (default: auto, which chooses python or compiled by the size of the log)",
-    )
+    options.add_local_engine(parser, verb="cleans")
     options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 

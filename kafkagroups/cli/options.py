@@ -62,17 +62,22 @@ def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add --engine and --master. Use `check_master` and `check_engine_of_path` to check their values."""
+def add_local_engine(parser: argparse.ArgumentParser, *other_engines: str, verb: str = "loads") -> None:
+    """Add --engine, with the engines of this process and `other_engines`. `verb` says what the engine does."""
     # Imported here, because commands without an engine start faster without the engines.
     from kafkagroups.loading.engines import ENGINES
 
     parser.add_argument(
         "--engine",
-        choices=(*ENGINES, "spark"),
+        choices=(*ENGINES, *other_engines),
         default="auto",
-        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
+        help=f"the engine that {verb} the log (default: auto, which chooses python or compiled by the size of the log)",
     )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add --engine and --master. Use `check_master` and `check_engine_of_path` to check their values."""
+    add_local_engine(parser, "spark")
     parser.add_argument(
         "--master", metavar="URL", help="the Spark master, for --engine spark (default: all cores of this machine)"
     )

@@ -19,7 +19,7 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
 from kafkagroups.history.timeline import Timeline
-from kafkagroups.loading.engines import ENGINES, pause_garbage_collector
+from kafkagroups.loading.engines import pause_garbage_collector
 
 INDENT = " " * 4
 """The start of the lines that continue a sentence."""
@@ -45,12 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also show the commits that only move an offset forward, and each step of a member to a new assignment",
     )
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
-    )
+    options.add_local_engine(parser)
     options.add_max_batch_bytes(parser)
     parser.add_argument(
         "--json",

@@ -10,7 +10,6 @@ import numpy as np
 from kafkagroups.groups.answers import Answer, Answers
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.arrays import Array
-from kafkagroups.kernels.fates import list_pending_nodes
 from kafkagroups.kernels.follower import FATE_NUMBERS, RecordFollower
 from kafkagroups.kernels.shards import FindCommits
 from kafkagroups.kernels.state import FoldState
@@ -43,8 +42,7 @@ class FollowedFates:
         cls, partition: int | None, state: FoldState, follower: RecordFollower, find_commits: FindCommits
     ) -> FollowedFates:
         """Return the fates of a log's records, after the compiled engine has folded the log."""
-        pending_nodes = np.empty(int(state.counts[layout.NODES]), np.int64)
-        pending_nodes = pending_nodes[: list_pending_nodes(state.as_tables(), pending_nodes)]
+        pending_nodes = state.list_pending_nodes()
         group_ids, group_of_name = state.list_group_ids()
         entries = state.entries[: state.counts[layout.ENTRIES]]
         names = entries[:, layout.NAME_AND_PARTITION] >> layout.PARTITION_BITS

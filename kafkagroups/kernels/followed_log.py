@@ -17,7 +17,6 @@ from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.observer import Fate
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.arrays import Array
-from kafkagroups.kernels.fates import list_pending_nodes
 from kafkagroups.kernels.follower import RecordFollower
 from kafkagroups.kernels.open_keys import OpenKeyReader
 from kafkagroups.kernels.state import FoldState
@@ -172,9 +171,7 @@ def _count_live(state: FoldState) -> Array:
     names = state.entries[:entry_count, layout.NAME_AND_PARTITION] >> layout.PARTITION_BITS
     committed = np.flatnonzero(state.entries[:entry_count, layout.RECORD_OFFSET] >= 0)
     _add_live(live, _COMMITTED, names[committed], state.key_records[committed])
-    pending_nodes = np.empty(int(state.counts[layout.NODES]), np.int64)
-    pending_count = list_pending_nodes(state.as_tables(), pending_nodes)
-    pending = pending_nodes[:pending_count]
+    pending = state.list_pending_nodes()
     _add_live(live, _PENDING, names[state.nodes[pending, layout.ENTRY]], state.node_records[pending])
     return live
 

@@ -19,6 +19,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, Topi
 from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.kernels import fold, layout
 from kafkagroups.kernels.arrays import Array, FoldArrays
+from kafkagroups.kernels.fates import list_pending_nodes
 from kafkagroups.kernels.folded_offsets import FoldedOffsets
 from kafkagroups.kernels.group_keys import sort_live_keys
 from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPACE, OK, PAUSED, STOPPED
@@ -240,6 +241,11 @@ class FoldState(FoldArrays):
             if live_keys:
                 offsets[group_id] = FoldedOffsets(self, sorted_entries[end - live_keys : end])
         return offsets, newest_value_offsets
+
+    def list_pending_nodes(self) -> Array:
+        """Return the numbers of the nodes that are pending at the end of the log (fates.py)."""
+        pending_nodes = np.empty(int(self.counts[layout.NODES]), np.int64)
+        return pending_nodes[: list_pending_nodes(self.as_tables(), pending_nodes)]
 
     def list_group_ids(self) -> tuple[list[str], Array]:
         """Return the ids of the groups with offset records, and an array with the index of each name's group."""

@@ -8,13 +8,14 @@ import pytest
 from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
 from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.kernels import arrays, fate_arrays, fold_log, open_keys, second_reading
+from kafkagroups.kernels import arrays, fate_arrays, open_keys, second_reading
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from tests.captured import captured
 from tests.cases import case
+from tests.history.counting import count_results
 from tests.history.test_group_fates import RULES
 from tests.kernels.random_logs import random_log
 from tests.kernels.test_equal import folders
@@ -32,16 +33,7 @@ def count_both(path, by, coordinator, kafka):
 @pytest.fixture
 def count_followed(monkeypatch):
     """Count the logs that the compiled engine could follow."""
-    counts = {"followed": 0}
-    follow_if_possible = fold_log.follow_if_possible
-
-    def follow(*arguments, **options):
-        result = follow_if_possible(*arguments, **options)
-        counts["followed"] += result is not None
-        return result
-
-    monkeypatch.setattr(fold_log, "follow_if_possible", follow)
-    return counts
+    return count_results(monkeypatch, "follow_if_possible")
 
 
 @pytest.mark.slow
@@ -54,7 +46,7 @@ def test_captured_logs_have_the_same_statistics(family, count_followed):
                 with case((folder.relative_to(captured(family)), coordinator, by)):
                     readable, compiled = count_both(folder, by, coordinator, kafka)
                     assert compiled == readable
-    assert count_followed["followed"]
+    assert count_followed
 
 
 @pytest.mark.slow
@@ -70,7 +62,7 @@ def test_random_logs_have_the_same_statistics(tmp_path, count_followed):
         with case((seed, coordinator, kafka)):
             readable, compiled = count_both(folder, rnd.choice(ROW_KINDS), coordinator, kafka)
             assert compiled == readable
-    assert count_followed["followed"] > 200
+    assert len(count_followed) > 200
 
 
 def commit(offset, group, partition=0, topic="orders", value_size=2):
@@ -117,4 +109,4 @@ def test_a_log_of_many_pieces_segments_and_producers(attributes, tmp_path, monke
             readable, compiled = count_both(folder, by, coordinator, kafka)
             assert compiled == readable
             assert compiled["partitions"]["0"]["open_transactions"]
-    assert count_followed["followed"] == 2 * len(ROW_KINDS)
+    assert len(count_followed) == 2 * len(ROW_KINDS)

@@ -8,13 +8,14 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import load_table
 from kafkagroups.errors import UsageError
-from kafkagroups.kernels import fold_log, read_records, second_reading
+from kafkagroups.kernels import read_records, second_reading
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.tables import record_arrays
 from tests.captured import captured
 from tests.cases import case
+from tests.history.counting import count_results
 from tests.history.test_compiled_stats import commit
 from tests.history.test_group_fates import RULES
 from tests.kernels.random_logs import random_log
@@ -37,16 +38,7 @@ def read_both(path, table, coordinator, kafka, **options):
 @pytest.fixture
 def count_followed(monkeypatch):
     """Count the logs whose fates the compiled engine could follow."""
-    counts = {"followed": 0}
-    follow_if_possible = fold_log.follow_fates_if_possible
-
-    def follow(*arguments, **options):
-        result = follow_if_possible(*arguments, **options)
-        counts["followed"] += result is not None
-        return result
-
-    monkeypatch.setattr(fold_log, "follow_fates_if_possible", follow)
-    return counts
+    return count_results(monkeypatch, "follow_fates_if_possible")
 
 
 @pytest.mark.slow
@@ -59,7 +51,7 @@ def test_captured_logs_have_the_same_tables(family, count_followed):
                 with case((folder.relative_to(captured(family)), coordinator, table)):
                     readable, compiled = read_both(folder, table, coordinator, kafka)
                     assert compiled == readable
-    assert count_followed["followed"]
+    assert count_followed
 
 
 @pytest.mark.slow
@@ -76,7 +68,7 @@ def test_random_logs_have_the_same_tables(tmp_path, count_followed):
             for table in TABLES:
                 readable, compiled = read_both(folder, table, coordinator, kafka)
                 assert compiled == readable
-    assert count_followed["followed"] > 200
+    assert len(count_followed) > 200
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -123,7 +115,7 @@ def test_a_log_of_many_pieces_and_small_batches(attributes, tmp_path, monkeypatc
             readable, compiled = read_both(folder, table, coordinator, kafka)
             assert compiled == readable
         assert {row["fate"] for row in read_both(folder, "fates", coordinator, kafka)[1]} >= {"wins", "superseded"}
-    assert count_followed["followed"] == 4
+    assert len(count_followed) == 4
 
 
 def test_one_partition_alone_has_the_rows_of_the_topic():

@@ -7,13 +7,14 @@ from dataclasses import asdict
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.kernels import fold_log, read_group, second_reading
+from kafkagroups.kernels import read_group, second_reading
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from tests.captured import captured
 from tests.cases import case
+from tests.history.counting import count_results
 from tests.kernels.random_logs import random_log
 from tests.kernels.test_equal import folders
 from tests.releases.sequences import encode_log, random_sequence
@@ -39,16 +40,7 @@ def explain_both(path, group, coordinator, kafka, **options):
 @pytest.fixture
 def count_compiled(monkeypatch):
     """Count the logs that the compiled engine could load."""
-    counts = {"loaded": 0}
-    fold_if_possible = fold_log.fold_if_possible
-
-    def fold(*arguments):
-        shard = fold_if_possible(*arguments)
-        counts["loaded"] += shard is not None
-        return shard
-
-    monkeypatch.setattr(fold_log, "fold_if_possible", fold)
-    return counts
+    return count_results(monkeypatch, "fold_if_possible")
 
 
 @pytest.mark.slow
@@ -62,7 +54,7 @@ def test_captured_groups_have_the_same_history(family, count_compiled):
                 for group in [*random.Random(1).sample(groups, min(8, len(groups))), "no group"]:
                     readable, compiled = explain_both(folder, group, coordinator, kafka)
                     assert compiled == readable, group
-    assert count_compiled["loaded"]
+    assert count_compiled
 
 
 @pytest.mark.slow
@@ -81,7 +73,7 @@ def test_random_groups_have_the_same_history(tmp_path, count_compiled):
             with case((seed, group, coordinator, kafka)):
                 readable, compiled = explain_both(folder, group, coordinator, kafka, **options)
                 assert compiled == readable
-    assert count_compiled["loaded"] > 300
+    assert len(count_compiled) > 300
 
 
 def commit(offset, group, partition=0):
@@ -111,7 +103,7 @@ def test_a_log_of_many_pieces_and_producers(attributes, tmp_path, monkeypatch, c
         readable, compiled = explain_both(folder, "mine", coordinator, kafka)
         assert compiled == readable
         assert {entry["fate"].value for entry in compiled["history"]} >= {"wins", "superseded", "pending", "marker"}
-    assert count_compiled["loaded"] == 2
+    assert len(count_compiled) == 2
 
 
 @pytest.mark.parametrize("ending", [b"\0\0\0\1", b"\0\0\0\0"])

@@ -11,14 +11,13 @@ from typing import Any
 
 from kafkagroups.api import load
 from kafkagroups.cli import options
+from kafkagroups.cli.load_text import OFFSETS_SHOWN, print_groups
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar, spinner
-from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 
@@ -52,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue from the snapshot in DIR, if DIR contains one, and save the new snapshot in DIR",
     )
     options.add_max_batch_bytes(parser)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"print every committed offset (default: at most {OFFSETS_SHOWN} of each group)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
@@ -77,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             with pause_garbage_collector():
                 print(json.dumps(to_json(groups)))
         else:
-            _print_groups(groups)
+            print_groups(groups, shows_all=args.all)
             if _has_limit(args):
                 options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
         sys.stdout.flush()
@@ -189,51 +193,3 @@ def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
     if loaded.zeros is not None:
         del fields["zeros"]["later_segments"]
     return fields
-
-
-def _print_groups(groups: Groups) -> None:
-    partitions = groups.partitions.values()
-    records = sum(partition.records for partition in partitions)
-    batches = sum(partition.batches for partition in partitions)
-    counted_partitions = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
-    print_line(f"{groups.path}: {records} records in {batches} batches of {counted_partitions},")
-    print_line(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
-    rows = []
-    for group_id in sorted(groups):
-        group = group_json(groups[group_id])
-        protocol = f"{group['protocol_type']} {group['protocol'] or ''}".strip() or "-"
-        counts = [len(group[field]) for field in ("members", "offsets", "pending")]
-        epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
-        partition = "-" if group["partition"] is None else group["partition"]
-        rows.append((group_id, partition, group["type"], group["state"], protocol, epoch, *counts))
-    print_table(("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending"), rows)
-    offset_rows = [
-        (group_id, topic_partition, offset.offset, offset.metadata, offset.record_offset)
-        for group_id in sorted(groups)
-        for topic_partition, offset in sorted(groups[group_id].offsets.items())
-    ]
-    if offset_rows:
-        print_table(("group", "topic-partition", "offset", "metadata", "record"), offset_rows)
-    for title, group_ids in (
-        ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
-        ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
-    ):
-        if group_ids:
-            print_line(f"{title}: {', '.join(sorted(group_ids))}.")
-    _print_zeros(groups)
-
-
-def _print_zeros(groups: Groups) -> None:
-    """Print which partitions end with zeros, and what a broker does with these zeros at each kind of start."""
-    files_of: dict[tuple[Outcome, ...], list[str]] = {}
-    for loaded in groups.partitions.values():
-        if loaded.zeros is not None:
-            zeros = loaded.zeros
-            outcomes = tuple(judge_start(start, zeros, groups.coordinator) for start in Start)
-            unit = "zero byte follows" if zeros.bytes == 1 else "zero bytes follow"
-            files_of.setdefault(outcomes, []).append(f"{zeros.file}, byte {zeros.position}: {zeros.bytes} {unit}.")
-    for outcomes, lines in files_of.items():
-        for line in lines:
-            print_line(line)
-        rows = [(start.value, outcome.value) for start, outcome in zip(Start, outcomes, strict=True)]
-        print_table(("start", f"what a Kafka {groups.kafka} broker does with the zeros"), rows)

@@ -15,6 +15,13 @@ _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of control characters, format characters, surrogates, line and paragraph separators."""
 
 
+TEXT_WIDTH = 80
+"""The width of the texts that an operator reads, in characters."""
+
+INDENT = "    "
+"""The start of each further line of a text that was wrapped."""
+
+
 def escape(text: str) -> str:
     r"""Return the text with control and format characters escaped, as Python's `repr` does.
 
@@ -40,6 +47,18 @@ def print_line(text: str) -> None:
 def print_error_line(text: str) -> None:
     """Print one line for people on stderr."""
     print(escape(text), file=sys.stderr)
+
+
+def wrap(line: str, width: int = TEXT_WIDTH, indent: str = INDENT) -> list[str]:
+    """Divide a line into lines of at most `width` characters. All lines except the first are indented."""
+    lines = []
+    while len(line) > width:
+        # The last space that fits. Without one, the word is broken.
+        end = line.rfind(" ", len(indent) + 1, width + 1)
+        end = width if end < 0 else end
+        lines.append(line[:end])
+        line = indent + line[end:].lstrip(" ")
+    return [*lines, line]
 
 
 class ToolOutput:

@@ -14,15 +14,13 @@ import sys
 
 from kafkagroups.api import timeline
 from kafkagroups.cli import options
-from kafkagroups.cli.output import escape, print_line
+from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
 
-INDENT = " " * 4
-"""The start of the lines that continue a sentence."""
 NAME = "timeline"
 HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"
 EXAMPLES = """\
@@ -30,9 +28,6 @@ examples:
   kafkagroups timeline data/harbour/3.9.2 --group billing --coordinator classic
   kafkagroups timeline data/harbour/cleaning/after-clean --group dashboard
   kafkagroups timeline LOG --group billing --all --json"""
-
-TEXT_WIDTH = 80
-"""The width of a line in a file, a pipe or a narrow terminal, in characters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +100,7 @@ def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
         # A gap has no time.
         time = "" if event.timestamp_ms is None else f"{options.format_time(event.timestamp_ms):19} "
         start = "gap: " if event.event == "gap" else f"{time}{position:>{position_width}} "
-        for line in _wrap(start + escape(event.what), width):
+        for line in wrap(start + escape(event.what), width):
             print_line(line)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
@@ -126,15 +121,3 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
 def _format_position(event: Event) -> str:
     """Return the partition and the offset of an event, for example 9:43."""
     return f"{event.offset}" if event.partition is None else f"{event.partition}:{event.offset}"
-
-
-def _wrap(line: str, width: int) -> list[str]:
-    """Divide a line into lines of at most `width` characters. All lines except the first are indented."""
-    lines = []
-    while len(line) > width:
-        # The last space that fits. Without one, the word is broken.
-        end = line.rfind(" ", len(INDENT) + 1, width + 1)
-        end = width if end < 0 else end
-        lines.append(line[:end])
-        line = INDENT + line[end:].lstrip(" ")
-    return [*lines, line]

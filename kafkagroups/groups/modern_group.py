@@ -27,6 +27,20 @@ DELETED_EPOCH = -1
 """
 
 
+MEMBER_STATES = {
+    "consumer": {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions"},
+    "streams": {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"},
+}
+"""Kafka's names of the states in a member's assignment record (types 8, 22), by type of group.
+
+A stable member has reached its target. An unrevoked member has to give partitions or tasks back. An unreleased member
+waits for partitions or tasks of other members.
+Source (4.3.1): MemberState.java in modern/ and in streams/.
+"""
+_UNKNOWN_STATE = "Unknown"
+"""Kafka's name of every other number: a later release may add states."""
+
+
 class ModernState(Enum):
     """The state of a modern group. Each value is Kafka's name. No record contains the state, so it is computed.
 
@@ -131,6 +145,26 @@ class ModernGroup:
             if state != stable_state or member.member_epoch != self.assignment_epoch:
                 return ModernState.RECONCILING
         return ModernState.STABLE
+
+    def name_state(self, member: ModernMember) -> str | None:
+        """Return Kafka's name of a member's state; None for a streams member without an assignment record.
+
+        A consumer member without this record is Stable. A member whose record was deleted keeps its last state.
+        """
+        names = MEMBER_STATES[self.type]
+        if member.state is None:
+            return "Stable" if self.type == "consumer" else None
+        return names.get(member.state, _UNKNOWN_STATE)
+
+    def find_previous_epoch(self, member: ModernMember) -> int | None:
+        """Return the epoch before the member's epoch; -1 if the member has none, or if its record was deleted.
+
+        A streams member without an assignment record has no previous epoch at all: None.
+        """
+        if member.assignment is not None:
+            return int(member.assignment.previous_member_epoch)
+        is_new = self.type == "streams" and member.member_epoch != DELETED_EPOCH
+        return None if is_new else -1
 
     @property
     def assignor(self) -> str | None:

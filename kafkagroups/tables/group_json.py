@@ -8,6 +8,7 @@ from typing import Any
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.member import Member
 from kafkagroups.groups.modern_group import (
+    MEMBER_STATES,
     AnyGroup,
     ModernGroup,
     ModernMember,
@@ -86,15 +87,22 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
         "member_epoch": member.member_epoch,
         "member_type": 0 if member.uses_classic_protocol else 1,
     }
+    if group.type in MEMBER_STATES:
+        member_fields["state"] = group.name_state(member)
+        member_fields["previous_member_epoch"] = group.find_previous_epoch(member)
     if group.type == "streams":
         return member_fields | {
             "topology_epoch": read_metadata("topology_epoch"),
             "process_id": read_metadata("process_id"),
             "assignment": _tasks_by_role(member.assignment),
+            "pending_revocation": _tasks_by_role(member.assignment, "_pending_revocation"),
             "target_assignment": _tasks_by_role(target),
         }
     # Without metadata, a member of a consumer group has the regex "" instead of null.
     default_regex = "" if group.type == "consumer" and not metadata else None
+    if group.type == "consumer":
+        revoking = getattr(member.assignment, "partitions_pending_revocation", ())
+        member_fields["pending_revocation"] = partitions_by_topic(revoking)
     return member_fields | {
         "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
         "subscribed_topic_regex": read_metadata("subscribed_topic_regex", default_regex),
@@ -137,10 +145,13 @@ def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[li
     return member["subscribed_topic_names"], partitions
 
 
-def _tasks_by_role(assignment: Any) -> dict[str, dict[str, list[int]]]:
-    """Return the tasks in an assignment of a streams group, by role and then by subtopology."""
+def _tasks_by_role(assignment: Any, suffix: str = "") -> dict[str, dict[str, list[int]]]:
+    """Return the tasks in an assignment of a streams group, by role and then by subtopology.
+
+    `suffix` is "_pending_revocation" for the tasks that the member has to give back.
+    """
     roles = ("active", "standby", "warmup")
-    return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks", ())) for role in roles}
+    return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks{suffix}", ())) for role in roles}
 
 
 def _topology(group: ModernGroup) -> dict[str, Any] | None:

@@ -1,0 +1,175 @@
+"""The text of the command `load`: tables of groups and offsets, and the members of the new protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
+from kafkagroups.cli.tables import print_table
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.starts import Outcome, Start, judge_start
+from kafkagroups.tables.group_json import group_json, modern_member_json, sorted_pending
+
+OFFSETS_SHOWN = 20
+"""The text shows at most this number of committed offsets of a group. Pending offsets are always shown."""
+
+
+def print_groups(groups: Groups, *, shows_all: bool = False) -> None:
+    """Print the result of a load for people. `shows_all`: print all committed offsets of each group."""
+    partitions = groups.partitions.values()
+    records = sum(partition.records for partition in partitions)
+    batches = sum(partition.batches for partition in partitions)
+    counted_partitions = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
+    print_line(f"{groups.path}: {records} records in {batches} batches of {counted_partitions},")
+    print_line(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
+    _print_group_table(groups)
+    _print_members(groups)
+    _print_offsets(groups, shows_all=shows_all)
+    _print_pending(groups)
+    for title, group_ids in (
+        ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
+        ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
+    ):
+        if group_ids:
+            _print_wrapped(f"{title}: {', '.join(sorted(group_ids))}.")
+    _print_zeros(groups)
+
+
+def _print_group_table(groups: Groups) -> None:
+    rows = []
+    for group_id in sorted(groups):
+        group = group_json(groups[group_id])
+        counts = [len(group[field]) for field in ("members", "offsets", "pending")]
+        epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
+        partition = "-" if group["partition"] is None else group["partition"]
+        rows.append((group_id, partition, group["type"], group["state"], _name_protocol(group), epoch, *counts))
+    columns = ("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending")
+    print_table(columns, rows, width_in_file=TEXT_WIDTH)
+
+
+def _name_protocol(group: Mapping[str, Any]) -> str:
+    """Return the assignor of a group. A classic group of another protocol type than "consumer" is named with it."""
+    if group["protocol"] and group["protocol_type"] in ("consumer", "share", "streams"):
+        return str(group["protocol"])
+    return f"{group['protocol_type']} {group['protocol'] or ''}".strip() or "-"
+
+
+def _print_members(groups: Groups) -> None:
+    """Print the members of consumer, share and streams groups: states, epochs, and what is assigned to them."""
+    for group_id in sorted(groups):
+        group = groups[group_id]
+        if not isinstance(group, ModernGroup) or not group.members:
+            continue
+        print_line("")
+        epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+        _print_wrapped(f"Members of {group_id} ({group.type} group, {epochs}):")
+        for member_id in sorted(group.members):
+            _print_member(modern_member_json(group, group.members[member_id]))
+
+
+def _print_member(member: Mapping[str, Any]) -> None:
+    instance = f", instance {member['group_instance_id']}" if member["group_instance_id"] else ""
+    protocol = ", classic protocol" if member["member_type"] == 0 else ""
+    _print_wrapped(f"  {member['member_id']} (client {member['client_id'] or '-'}{instance}{protocol})")
+    state = ""
+    if "state" in member:
+        previous = member["previous_member_epoch"]
+        state = f"{member['state'] or 'no state'}, "
+        epochs = f"member epoch {member['member_epoch']}, previous {'none' if previous in (None, -1) else previous}"
+    else:
+        epochs = f"member epoch {member['member_epoch']}"
+    _print_wrapped(f"    {state}{epochs}")
+    _print_wrapped(f"    assigned: {_list_partitions(member['assignment'])}")
+    if "pending_revocation" in member:
+        _print_wrapped(f"    pending revocation: {_list_partitions(member['pending_revocation'])}")
+    if member["target_assignment"] != member["assignment"]:
+        _print_wrapped(f"    target: {_list_partitions(member['target_assignment'])}")
+
+
+def _list_partitions(assignment: Mapping[str, Any]) -> str:
+    """Return the text of an assignment: partitions by topic id, or tasks by role and subtopology."""
+    parts = []
+    for name, content in assignment.items():
+        if isinstance(content, Mapping):
+            parts += [f"{name} {subtopology}: {_list_numbers(tasks)}" for subtopology, tasks in content.items()]
+        else:
+            parts.append(f"{name}: {_list_numbers(content)}")
+    return "; ".join(parts) or "none"
+
+
+def _list_numbers(numbers: list[int]) -> str:
+    """Return sorted numbers as text. Three or more in a row are a range.
+
+    >>> _list_numbers([0, 1, 2, 5, 6])
+    '0-2, 5, 6'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = []
+    for run in runs:
+        texts += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(number) for number in run]
+    return ", ".join(texts)
+
+
+def _print_offsets(groups: Groups, *, shows_all: bool) -> None:
+    rows: list[tuple[object, ...]] = []
+    cut_counts: dict[str, int] = {}
+    for group_id in sorted(groups):
+        offsets = sorted(groups[group_id].offsets.items())
+        # One row less would not be worth the note.
+        shown = len(offsets) if shows_all or len(offsets) == OFFSETS_SHOWN + 1 else OFFSETS_SHOWN
+        for topic_partition, offset in offsets[:shown]:
+            rows.append((group_id, topic_partition, offset.offset, offset.metadata, offset.record_offset))
+        if len(offsets) > shown:
+            cut_counts[group_id] = len(offsets) - shown
+    if rows:
+        columns = ("group", "committed topic-partition", "offset", "metadata", "record")
+        print_table(columns, rows, width_in_file=TEXT_WIDTH)
+    if cut_counts:
+        counts = ", ".join(f"{count} of {group_id}" for group_id, count in cut_counts.items())
+        _print_wrapped(f"Not shown: committed offsets, {counts}. --all shows them.")
+
+
+def _print_pending(groups: Groups) -> None:
+    """Print the offsets of open transactions, of groups and of orphans."""
+    rows = [
+        (group_id, topic_partition, offset.offset, producer_id, offset.record_offset)
+        for group_id in sorted({*groups, *groups.orphans})
+        for topic_partition, producer_id, offset in sorted_pending(_pending_of(groups, group_id))
+    ]
+    if rows:
+        columns = ("group", "pending topic-partition", "offset", "producer", "record")
+        print_table(columns, rows, width_in_file=TEXT_WIDTH)
+
+
+def _pending_of(groups: Groups, group_id: str) -> Any:
+    return groups[group_id].pending if group_id in groups else groups.orphans[group_id].pending
+
+
+def _print_wrapped(line: str) -> None:
+    for part in wrap(escape(line)):
+        print_line(part)
+
+
+def _print_zeros(groups: Groups) -> None:
+    """Print which partitions end with zeros, and what a broker does with these zeros at each kind of start."""
+    files_of: dict[tuple[Outcome, ...], list[str]] = {}
+    for loaded in groups.partitions.values():
+        if loaded.zeros is not None:
+            zeros = loaded.zeros
+            outcomes = tuple(judge_start(start, zeros, groups.coordinator) for start in Start)
+            unit = "zero byte follows" if zeros.bytes == 1 else "zero bytes follow"
+            files_of.setdefault(outcomes, []).append(f"{zeros.file}, byte {zeros.position}: {zeros.bytes} {unit}.")
+    for outcomes, lines in files_of.items():
+        for line in lines:
+            print_line(line)
+        rows = [(start.value, outcome.value) for start, outcome in zip(Start, outcomes, strict=True)]
+        print_table(
+            ("start", f"what a Kafka {groups.kafka} broker does with the zeros"), rows, width_in_file=TEXT_WIDTH
+        )

@@ -1,0 +1,107 @@
+"""`kafkagroups load`: the members of the new protocols, and a text of 80 columns.
+
+The expected members are those of the records themselves, with the names of MemberState.java (4.3.1).
+"""
+
+import json
+
+import pytest
+from rich.cells import cell_len
+
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from tests.captured import captured
+from tests.groups.test_load_runs import DATA
+
+LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"
+ORDERS = "ZU65847bTT-V05yS1qluiQ"
+
+
+def load_members(run, path, group, *options):
+    status, out, _ = run("load", path, "--json", *options)
+    assert status == 0
+    return {member["client_id"]: member for member in json.loads(out)["groups"][group]["members"]}
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_member_that_gives_a_partition_back_and_one_that_waits_for_it(run, engine):
+    """loyalty after record 15: member 1 has to revoke partition 2 (record 15), member 2 waits for it (record 14)."""
+    members = load_members(run, LOYALTY, "loyalty", "--until", "16", "--engine", engine)
+    fields = ("state", "member_epoch", "previous_member_epoch", "assignment", "pending_revocation")
+    assert {client: [member[field] for field in fields] for client, member in members.items()} == {
+        "loyalty-1": ["UnrevokedPartitions", 2, 2, {ORDERS: [0, 1, 2]}, {ORDERS: [2]}],
+        "loyalty-2": ["UnreleasedPartitions", 3, 3, {}, {}],
+    }
+
+
+def test_the_state_of_a_streams_member_has_other_numbers(run):
+    """4.3.1-next, records 42 and 43: number 3 is UNRELEASED_TASKS, and number 2 is UNREVOKED_TASKS."""
+    log = captured("runs") / "runs" / "4.3.1-next" / "log" / "__consumer_offsets-1"
+    _, out, _ = run("load", log, "--until", "44", "--json")
+    (members,) = [group["members"] for group in json.loads(out)["groups"].values() if group["type"] == "streams"]
+    tasks = {"standby": {}, "warmup": {}}
+    assert sorted((m["state"], m["previous_member_epoch"], str(m["pending_revocation"])) for m in members) == [
+        ("UnreleasedTasks", 4, str({"active": {}} | tasks)),
+        ("UnrevokedTasks", 3, str({"active": {"0": [1], "1": [1]}} | tasks)),
+    ]
+
+
+def test_a_snapshot_keeps_the_states_of_members(run, tmp_path):
+    """A load that continues from a snapshot gives the same members as a load of the whole log."""
+    for _ in range(2):
+        snapshot_members = load_members(run, LOYALTY, "loyalty", "--snapshot", tmp_path / "state")
+        assert snapshot_members == load_members(run, LOYALTY, "loyalty")
+
+
+def test_a_member_of_a_share_group_has_no_state(run):
+    """The record of a share member has a state, but its only number is 0, and a share member has nothing to revoke."""
+    (member,) = load_members(run, DATA / "4.3.1", "tasters").values()
+    assert not {"state", "previous_member_epoch", "pending_revocation"} & member.keys()
+
+
+def test_the_text_names_members_and_pending_offsets(run):
+    _, out, _ = run("load", LOYALTY, "--until", "16")
+    assert "UnrevokedPartitions, member epoch 2, previous 2" in out
+    assert f"pending revocation: {ORDERS}: 2\n" in out
+    _, out, _ = run("load", DATA / "3.9.2", "--coordinator", "classic")
+    answers = json.loads(run("load", DATA / "3.9.2", "--coordinator", "classic", "--json")[1])
+    for topic_partition, commits in answers["groups"]["fraud-check"]["pending"].items():
+        (commit,) = commits
+        numbers = (commit["offset"], commit["producer_id"], commit["record_offset"])
+        assert ["fraud-check", topic_partition, *map(str, numbers)] in [line.split() for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("log", ["1.0.1", "3.9.2", "4.3.1", "cleaning/after-clean"])
+def test_the_text_fits_80_columns_and_aligns_numbers(run, log):
+    _, out, _ = run("load", DATA / log)
+    lines = [line.rstrip() for line in out.splitlines()][1:]  # The first line contains the path.
+    assert max(map(cell_len, lines)) <= 80
+    start = next(number for number, line in enumerate(lines) if "committed topic-partition" in line)
+    end = cell_len(lines[start])
+    table = lines[start + 2 : lines.index("", start)]
+    ends_of_numbers = {cell_len(line) for line in table if line[-1:].isdigit()}
+    assert ends_of_numbers == {end}
+
+
+def write_commits(tmp_path, count):
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    value = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 9}
+    records = []
+    for number in range(count):
+        key = {"group": "g", "topic": "orders", "partition": number}
+        row = {"key": {"type": "1", "data": key}, "value": {"version": "3", "data": value}}
+        records.append(LogRecord(number, 5, *kg.encode(kg.from_json(row))))
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    return folder
+
+
+@pytest.mark.parametrize(("count", "shown"), [(20, 20), (21, 21), (300, 20)])
+def test_many_offsets_of_a_group_are_cut_and_the_cut_is_announced(run, tmp_path, count, shown):
+    log = write_commits(tmp_path, count)
+    _, out, _ = run("load", log)
+    assert out.count(" orders-") == shown
+    assert (f"Not shown: committed offsets, {count - shown} of g. --all shows them." in out) == (shown < count)
+    _, out, _ = run("load", log, "--all")
+    assert out.count(" orders-") == count and "Not shown" not in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
@@ -13,6 +14,23 @@ LISTED_NAMES = 3
 """How many names a sentence contains. The other names are only counted."""
 _UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 """The units of a duration: ms and name. A duration of less than two units is given in the next smaller unit."""
+
+
+class Cause(Enum):
+    """How a tombstone came to be, as far as the log tells.
+
+    EXPIRED: the expire timestamp in the commit had passed.
+    GROUP_DELETED: the group was deleted: by a request, or because it had no member and no offset left.
+    OFFSET_DELETED: a request deleted the offset.
+    TOPIC_DELETED: the topic was deleted.
+    UNKNOWN: the log fits several of these causes, or none of them.
+    """
+
+    EXPIRED = "expired"
+    GROUP_DELETED = "group_deleted"
+    OFFSET_DELETED = "offset_deleted"
+    TOPIC_DELETED = "topic_deleted"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.group_fates import load_group_fates
+from kafkagroups.history.group_fates import load_into
+from kafkagroups.history.group_log import GroupLog
+from kafkagroups.history.record_details import add_details
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
@@ -85,14 +86,34 @@ def explain_group(
     `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
     count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
     """
-    groups, fates = load_group_fates(logs, dialect, group, engine=engine, path=path, partitions=partitions, stop=stop)
-    return explain_fates(groups, fates, topic_partition)
+    groups, group_log = load_group_log(logs, dialect, group, engine=engine, path=path, partitions=partitions, stop=stop)
+    return explain_log(groups, group_log, topic_partition)
 
 
-def explain_fates(groups: Groups, fates: Fates, topic_partition: TopicPartition | None = None) -> Explanation:
+def load_group_log(
+    logs: Iterable[Log],
+    dialect: Dialect,
+    group: str,
+    *,
+    engine: str = "auto",
+    path: str = "",
+    partitions: int | None = None,
+    stop: Stop = NO_STOP,
+) -> tuple[Groups, GroupLog]:
+    """Load logs. Return the result of the load, and the log of the group. The parameters are those of `explain_group`.
+
+    The fates of the group's records are settled, and their details (record_details.py) are set.
+    """
+    group_log = GroupLog(dialect, group)
+    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
+    add_details(group_log)
+    return groups, group_log
+
+
+def explain_log(groups: Groups, fates: GroupLog, topic_partition: TopicPartition | None = None) -> Explanation:
     """Return the history of a group, or of the group's offset for one topic partition, after a load.
 
-    `groups` and `fates` are the results of `load_group_fates`.
+    `groups` and `fates` are the results of `load_group_log`.
     """
     group = fates.wanted_group
     assert group is not None

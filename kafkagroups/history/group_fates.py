@@ -32,26 +32,6 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 """Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
 
 
-def load_group_fates(
-    logs: Iterable[Log],
-    dialect: Dialect,
-    group: str,
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    stop: Stop = NO_STOP,
-) -> tuple[Groups, Fates]:
-    """Load logs. Return the result of the load, and the settled fates of the group's records.
-
-    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
-    count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
-    """
-    fates = Fates(dialect, group)
-    groups = load_into(fates, logs, engine=engine, path=path, partitions=partitions, stop=stop)
-    return groups, fates
-
-
 def load_into(
     fates: Fates,
     logs: Iterable[Log],
@@ -64,7 +44,7 @@ def load_into(
     """Load logs, and add the settled fates of one group's records to `fates`, which is still empty.
 
     `fates` is an object of Fates or of a subclass with the same arguments. The other parameters are those of
-    `load_group_fates`.
+    `kafkagroups.history.explain.load_group_log`.
     """
     dialect = fates.dialect
     group = fates.wanted_group

@@ -14,12 +14,19 @@ from typing import Any, NamedTuple, cast
 
 from kafkagroups.groups.log_records import get_topic_partition
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Event, describe_duration, time_or_none
+from kafkagroups.history.event import Cause, Event, describe_duration, time_or_none
 from kafkagroups.history.group_events import GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.history.offset_expiry import Expiry, find_retention_begin, get_expire_time, judge_expiry
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
+
+_WORDS = {
+    Cause.OFFSET_DELETED: "by request",
+    Cause.TOPIC_DELETED: "with the topic",
+    Cause.GROUP_DELETED: "with the group",
+}
+"""The words for the causes of a deletion by a request."""
 
 
 class Commit(NamedTuple):
@@ -52,6 +59,8 @@ class OffsetEvents:
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Pending]] = {}
         self.hole_count = 0
+        self.causes: dict[int, Cause] = {}
+        """The causes of the tombstones, by their offsets in the log."""
         self._deleted: set[TopicPartition] = set()
         """The topic partitions whose newest offset was deleted."""
         self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
@@ -182,16 +191,26 @@ class OffsetEvents:
             deletions.append((tombstone, key, old))
         # `committed` now contains only the offsets that no tombstone of the batch deletes.
         oldest_begin_ms = self._find_oldest_begin(group) if any(old for _, _, old in deletions) else None
+        # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
+        can_be_topic = self.is_classic and len({key.topic for _, key, _ in deletions}) == 1
         for tombstone, key, old in deletions:
             pending = self._delete_pending(key, tombstone)
             at = _Position(tombstone.offset, time_or_none(tombstone.timestamp))
             if old is None:
+                self.causes[at.offset] = Cause.UNKNOWN
                 if not deletes_group:
                     what = self._describe_unknown(key, pending, tombstone)
                     yield self._event(at, "offset_deleted", what, group, key, None, None)
                 continue
             self._deleted.add(key)
             expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms)
+            if expiry is Expiry.IMPOSSIBLE and deletes_group:
+                self.causes[at.offset] = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
+            elif expiry is Expiry.IMPOSSIBLE:
+                causes = self._find_causes(key, group)
+                self.causes[at.offset] = causes[0] if len(causes) == 1 else Cause.UNKNOWN
+            else:
+                self.causes[at.offset] = Cause.EXPIRED if expiry is Expiry.CERTAIN else Cause.UNKNOWN
             if expiry is not Expiry.IMPOSSIBLE:
                 what = f"{key}: {old.offset} {_describe_expiry(key, old.group_record, tombstone, group, expiry)}"
                 yield self._event(at, "expired", what, group, key, old.offset, None)
@@ -245,12 +264,16 @@ class OffsetEvents:
 
     def _describe_deletion(self, key: TopicPartition, group: GroupState) -> str:
         """Return which requests can have deleted an offset that did not expire."""
-        causes = [] if group.subscribes(key.topic) else ["by request"]
+        return " or ".join(_WORDS[cause] for cause in self._find_causes(key, group)) or "for an unknown reason"
+
+    def _find_causes(self, key: TopicPartition, group: GroupState) -> list[Cause]:
+        """Return the possible causes of the deletion of an offset that did not expire."""
+        causes = [] if group.subscribes(key.topic) else [Cause.OFFSET_DELETED]
         if not any(other.topic == key.topic for other in self.committed):
-            causes.append("with the topic")
+            causes.append(Cause.TOPIC_DELETED)
         if self.is_classic and group.type is None and not self.committed:
-            causes.append("with the group")
-        return " or ".join(causes) or "for an unknown reason"
+            causes.append(Cause.GROUP_DELETED)
+        return causes
 
     def has_offsets(self) -> bool:
         """Return whether the group has a committed or a pending offset."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.event import Cause, time_or_none
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class RecordFate:
         The offset (in the same partition) of the record that decided the fate: the newer record, the tombstone or the
         marker. None if no other record decided the fate.
     why
-        Why the record is ignored; None if the fate is not IGNORED.
+        Why the record is ignored, or why it counts although a tombstone follows it. None for other records.
     size
         The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
     timestamp
@@ -43,6 +44,15 @@ class RecordFate:
         Offset record: the commit's metadata. Marker: "commit" or "abort". Tombstone, other record: None.
     producer_id
         The producer id of the record's batch; None if the batch has no producer.
+    is_transactional
+        Whether the record's batch has the transactional bit.
+    group_record
+        Group record: the group after the record's batch (group_records.py). None for other records. Only `explain`
+        sets this attribute and the next two.
+    cause
+        Tombstone: how the record came to be, as far as the log tells. None for other records.
+    what
+        One sentence about what the record changed, as in `timeline`. None if there is nothing to say.
     """
 
     partition: int | None
@@ -60,6 +70,10 @@ class RecordFate:
     committed: int | None = None
     note: str | None = None
     producer_id: int | None = None
+    is_transactional: bool = False
+    group_record: dict[str, Any] | None = None
+    cause: Cause | None = None
+    what: str | None = None
 
 
 def history_json(entry: RecordFate) -> dict[str, Any]:
@@ -73,6 +87,8 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "fate": entry.fate.value,
         "by": entry.by,
         "timestamp": entry.timestamp,
+        "timestamp_ms": time_or_none(entry.timestamp),
+        "group_record": entry.group_record,
     }
     if entry.committed is not None:
         fields |= {"committed_offset": entry.committed, "metadata": entry.note}
@@ -82,6 +98,10 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         fields["producer_id"] = entry.producer_id
     if entry.member_id is not None:
         fields["member_id"] = entry.member_id
+    if entry.fate is Fate.TOMBSTONE:
+        fields["cause"] = (entry.cause or Cause.UNKNOWN).value
+    if entry.what is not None:
+        fields["what"] = entry.what
     if entry.why is not None:
         fields["why"] = entry.why
     return fields

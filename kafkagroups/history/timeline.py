@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
-from kafkagroups.history.event import Event, count_of, event_json, list_names, time_or_none
+from kafkagroups.history.event import Cause, Event, count_of, event_json, list_names, time_or_none
 from kafkagroups.history.gaps import Gaps
 from kafkagroups.history.group_events import GroupEvents
 from kafkagroups.history.group_fates import load_into
@@ -113,9 +113,19 @@ def find_events(steps: list[Step], partition: int | None, dialect: Dialect, star
 
     `start_offset` is the first offset of the log. The result is empty if the partition has no record of the group.
     """
+    return walk(steps, partition, dialect, start_offset)[0]
+
+
+def walk(
+    steps: list[Step], partition: int | None, dialect: Dialect, start_offset: int
+) -> tuple[list[Event], PartitionHistory]:
+    """Return all events of a group in one partition, in the order of the log, and the group at the end of the log.
+
+    The parameters are those of `find_events`.
+    """
+    history = PartitionHistory(partition, dialect)
     if not any(isinstance(step, GroupRecord) for step in steps):
-        return []
-    history = _PartitionHistory(partition, dialect)
+        return [], history
     gaps = Gaps(partition, steps, start_offset)
     events: list[tuple[int, Event]] = []
     number_by_record: dict[int, int] = {}
@@ -134,7 +144,7 @@ def find_events(steps: list[Step], partition: int | None, dialect: Dialect, star
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
     events += [(number_by_record[id(record)], event) for record, event in history.offsets.find_open_transactions()]
     events.sort(key=lambda pair: pair[0])
-    return [event for _, event in events]
+    return [event for _, event in events], history
 
 
 def _divide(steps: list[Step]) -> Iterator[list[Step]]:
@@ -150,17 +160,22 @@ def _get_batch_offset(step: Step) -> int | None:
     return step.batch_offset if isinstance(step, GroupRecord) else None
 
 
-class _PartitionHistory:
-    """The group and its offsets in one partition, after some records of the log."""
+class PartitionHistory:
+    """The group and its offsets in one partition, after some records of the log.
+
+    `causes` are the causes of the tombstones, by their offsets in the log.
+    """
 
     def __init__(self, partition: int | None, dialect: Dialect) -> None:
         self.group = GroupEvents(partition)
         self.offsets = OffsetEvents(partition, dialect)
+        self.causes = self.offsets.causes
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of the group's records in one batch."""
         runs = [list(run) for _, run in groupby(records, key=_get_kind)]
         deletion = ""
+        group_cause = Cause.GROUP_DELETED
         for run, following in zip(runs, [*runs[1:], []], strict=True):
             kind = _get_kind(run[0])
             if kind is _Kind.COMMIT:
@@ -171,11 +186,15 @@ class _PartitionHistory:
                 events = list(self._delete_offsets(run, deletes_group=deletes_group))
                 yield from events
                 deletion = self._describe_deletion_with(run, can_expire=bool(events))
+                if any(self.causes[record.offset] is Cause.EXPIRED for record in run):
+                    group_cause = Cause.EXPIRED
             else:
                 had_state = self.group.state.type is not None
                 for event in self.group.apply(run):
                     if event.event == "deleted":
                         event = replace(event, what=deletion or self._describe_deletion(had_state=had_state))
+                        tombstones = (record for record in run if record.record.value is None)
+                        self.causes |= {record.offset: group_cause for record in tombstones}
                     yield event
 
     def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.history.count_logs import count_each_log
-from kafkagroups.history.explain import Explanation, build_topic_partition, explain_fates
-from kafkagroups.history.group_fates import load_group_fates
+from kafkagroups.history.explain import Explanation, build_topic_partition, explain_log, load_group_log
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.compression import MAX_BATCH_BYTES
@@ -175,7 +174,7 @@ def explain(
     has_home_partitions = uses_home_partitions(dialect, partitions)
 
     def explain_logs(chosen_logs: Iterable[Log]) -> _Part:
-        groups, fates = load_group_fates(
+        groups, group_log = load_group_log(
             chosen_logs,
             dialect,
             group,
@@ -185,9 +184,9 @@ def explain(
             stop=stop,
         )
         return _Part(
-            explain_fates(groups, fates, topic_partition),
+            explain_log(groups, group_log, topic_partition),
             groups.problems_by_partition,
-            has_records=bool(fates.records),
+            has_records=bool(group_log.records),
             group_ids=[] if has_home_partitions else list(groups.partitions_of),
         )
 

@@ -110,3 +110,97 @@ def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
     assert status == 1 and "answers nothing about g; it fails to load partition 0: " in out
     status, out, _ = run("explain", folder, "--group", "g", "--json")
     assert status == 1 and json.loads(out)["error"].startswith("partition 0: ")
+
+
+def explain_json(run, path, group, coordinator, *options):
+    status, out, _ = run("explain", path, "--group", group, "--coordinator", coordinator, "--json", *options)
+    assert status in (0, 1)
+    return json.loads(out)
+
+
+def test_group_records_say_who_is_a_member_and_who_joined_or_left(run):
+    """Act 1 (acts.json): billing-2 joins at record 6 and leaves at record 15, and the answers name the member ids."""
+    acts = json.loads((LOG / "acts.json").read_text())
+    joined = next(act for act in acts if act["step"] == "billing-2 joins")
+    ids = {answer["client"]: answer["member_id"] for answer in joined["answer"]}
+    rows = {row["offset"]: row for row in explain_json(run, LOG, "billing", "classic")["history"]}
+    content = rows[joined["wrote"][0]["first"]]["group_record"]
+    assert (content["generation"], content["state"]) == (2, "Stable")
+    assert {member["client_id"]: member["member_id"] for member in content["members"]} == ids
+    assert (content["members_joined"], content["members_left"]) == ([ids["billing-2"]], [])
+    left = next(act for act in acts if act["step"] == "billing-2 leaves")
+    content = rows[left["wrote"][0]["first"]]["group_record"]
+    assert (content["generation"], content["members_left"]) == (3, [ids["billing-2"]])
+    assert all((row["type"] == 2) == (row["group_record"] is not None) for row in rows.values())
+    van = explain_json(run, LOG, "shipping", "classic")["history"]
+    instances = {
+        member["group_instance_id"] for row in van if row["group_record"] for member in row["group_record"]["members"]
+    }
+    assert {"van-1", "van-2"} <= instances
+
+
+def test_records_of_the_new_protocol_have_epochs_and_members(run):
+    """Act 9: loyalty-1 joins at epoch 2, loyalty-2 at epoch 3; the last state is that of `load`."""
+    acts = json.loads((DATA / "4.3.1" / "acts.json").read_text())
+    joined = next(act for act in acts if act["step"] == "loyalty-2 joins")
+    ids = {answer["member_id"] for answer in joined["answer"]}
+    written = joined["wrote"][0]
+    told = explain_json(run, DATA / "4.3.1", "loyalty", "new")
+    rows = [row for row in told["history"] if row["type"] == 3 and written["first"] <= row["offset"] <= written["last"]]
+    content = rows[0]["group_record"]
+    assert content["type"] == "consumer" and content["group_epoch"] == 3
+    assert {member["member_id"] for member in content["members"]} == ids and len(content["members_joined"]) == 1
+    last = [row for row in told["history"] if row["group_record"]][-1]["group_record"]
+    for name in ("state", "group_epoch", "assignment_epoch"):
+        assert last[name] == told["answer"][name]
+
+
+@pytest.mark.parametrize(
+    ("version", "step", "cause"),
+    [
+        ("3.9.2", "mailer is deleted", {"unknown"}),
+        ("4.3.1", "mailer is deleted", {"group_deleted"}),
+        ("3.9.2", "spring is over", {"unknown"}),
+        ("4.3.1", "spring is over", {"unknown"}),
+    ],
+)
+def test_a_tombstone_says_its_cause_as_far_as_the_log_tells(run, version, step, cause):
+    """The acts tell the truth; 3.9 writes the same records for a deleted group and for the deleted topic of a group.
+
+    A request that deletes the only offset of a topic, and the deletion of that topic, write the same record in 4.3.
+    """
+    folder = DATA / version
+    act = next(act for act in json.loads((folder / "acts.json").read_text()) if act["step"] == step)
+    group = "mailer" if "mailer" in step else "promo"
+    written = act["wrote"][0]
+    rows = explain_json(run, folder, group, "classic" if version < "4" else "new")["history"]
+    rows = [row for row in rows if written["first"] <= row["offset"] <= written["last"]]
+    assert {row["cause"] for row in rows if row["key"]} == cause
+    assert {row["cause"] for row in rows if not row["key"]} <= {"group_deleted"}
+    assert all("cause" not in row for row in rows if row["fate"] != "tombstone")
+
+
+@pytest.mark.parametrize(("version", "coordinator"), [("3.9.2", "classic"), ("4.3.1", "new")])
+def test_an_offset_with_an_expire_time_has_expired(run, version, coordinator):
+    """stock-audit commits with a retention time of 3 s, and the broker deletes the offsets after it."""
+    rows = explain_json(run, DATA / version, "stock-audit", coordinator)["history"]
+    assert {row["cause"] for row in rows if row["fate"] == "tombstone"} == {"expired"}
+    assert [row["timestamp_ms"] for row in rows] == [row["timestamp"] for row in rows]
+
+
+SURVIVORS = {
+    "a pending commit stays": ([("X", 1, 0), ("T", 0)], "deleted only the committed offset"),
+    "so it wins after its marker": ([("X", 1, 0), ("T", 0), ("M", 1)], "deleted only the committed offset"),
+    "a tombstone of an open transaction": ([("C", 0), ("U", 1, 0)], "is in a transaction of producer 1"),
+    "a tombstone of an aborted transaction": ([("C", 0), ("U", 1, 0), ("A", 1)], "is in a transaction of producer 1"),
+    "a group tombstone": ([("C", 0), ("D",)], "deleted only the group's own record"),
+}
+
+
+@pytest.mark.parametrize("name", SURVIVORS)
+def test_a_record_that_counts_although_a_tombstone_follows_says_why(run, tmp_path, name):
+    """SEMANTICS.md 7 and 8: the classic coordinator keeps pending commits, and the offsets of a deleted group."""
+    steps, reason = SURVIVORS[name]
+    folder = write(tmp_path / "__consumer_offsets-0", steps, set())
+    row = explain_json(run, folder, "g", "classic")["history"][0]
+    assert row["fate"] in ("wins", "pending") and reason in row["why"] and "tombstone at 1" in row["why"]

@@ -1,0 +1,109 @@
+"""What `explain` says about single records: group records, the causes of tombstones, commits that survive a tombstone.
+
+The events and the causes are those of the timeline (timeline.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.event import Event
+from kafkagroups.history.group_log import GroupLog
+from kafkagroups.history.group_records import read_group_records
+from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
+from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.timeline import walk
+
+_SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "rewind", "expired", "offset_deleted")
+"""The events whose sentence is shown at their record. The others repeat what the record's columns contain."""
+_COUNTING = (Fate.WINS, Fate.PENDING)
+
+
+def add_details(group_log: GroupLog) -> None:
+    """Set `group_record`, `cause`, `what` and, if a tombstone follows, `why` of the records in a settled log."""
+    group_id = group_log.wanted_group
+    assert group_id is not None
+    dialect = group_log.dialect
+    entries: dict[int | None, list[RecordFate]] = {}
+    for entry in group_log:
+        entries.setdefault(entry.partition, []).append(entry)
+    for partition, partition_entries in entries.items():
+        steps = group_log.steps.get(partition, [])
+        events, history = walk(steps, partition, dialect, start_offset=0)
+        sentences = _join_sentences(events)
+        contents = read_group_records(steps, partition, dialect, group_id, events)
+        for entry in partition_entries:
+            if entry.fate is Fate.IGNORED or entry.fate is Fate.MARKER:
+                continue
+            entry.what = sentences.get(entry.offset)
+            if entry.key is None:
+                entry.group_record = contents.get(entry.offset)
+            if entry.fate is Fate.TOMBSTONE:
+                entry.cause = history.causes.get(entry.offset)
+        _explain_survivors(partition_entries, is_classic=dialect.coordinator == "classic")
+
+
+def _join_sentences(events: Iterable[Event]) -> dict[int, str]:
+    """Return what the events at each offset say."""
+    sentences: dict[int, str] = {}
+    for event in events:
+        if event.event in _SHOWN_EVENTS:
+            earlier = sentences.get(event.offset)
+            sentences[event.offset] = event.what if earlier is None else f"{earlier} {event.what}"
+    return sentences
+
+
+def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
+    """Set `why` of the records that count although a later tombstone has their key or their group.
+
+    `entries` are the records of one partition, in the order of the log.
+    """
+    offset_tombstones: dict[TopicPartition, RecordFate] = {}
+    group_tombstone: RecordFate | None = None
+    for entry in reversed(entries):
+        if entry.fate is Fate.TOMBSTONE and entry.key is not None:
+            offset_tombstones[entry.key] = entry
+        elif entry.fate is Fate.TOMBSTONE and entry.type in (CLASSIC_GROUP, *EPOCHS):
+            group_tombstone = entry
+        elif entry.fate in _COUNTING and entry.key is not None:
+            tombstone = offset_tombstones.get(entry.key)
+            if tombstone is not None:
+                entry.why = _explain_offset_tombstone(entry, tombstone)
+            elif group_tombstone is not None and entry.fate is Fate.WINS:
+                entry.why = _explain_group_tombstone(group_tombstone, is_classic=is_classic)
+
+
+def _explain_offset_tombstone(entry: RecordFate, tombstone: RecordFate) -> str:
+    """Return why a record counts although the tombstone has its key. Only the classic coordinator has such records.
+
+    A tombstone in a transaction deletes only the pending commit of its own producer. Any other tombstone deletes only
+    the committed offset, so a commit that is pending at this time stays.
+    """
+    if not tombstone.is_transactional:
+        return (
+            f"the tombstone at {tombstone.offset} deleted only the committed offset: this commit was pending, because "
+            f"the transaction of producer {entry.producer_id} was open"
+        )
+    if entry.producer_id != tombstone.producer_id or not entry.is_transactional:
+        return (
+            f"the tombstone at {tombstone.offset} is in a transaction of producer {tombstone.producer_id}: it deletes "
+            "only pending commits of this producer"
+        )
+    return (
+        f"the tombstone at {tombstone.offset} is in a later transaction of producer {tombstone.producer_id}: it "
+        "deletes only pending commits, and this commit was no longer pending"
+    )
+
+
+def _explain_group_tombstone(tombstone: RecordFate, *, is_classic: bool) -> str:
+    if is_classic:
+        return (
+            f"the tombstone at {tombstone.offset} deleted only the group's own record: a load keeps the group's "
+            "offsets, and creates a group without members for them"
+        )
+    return (
+        f"the tombstone at {tombstone.offset} deleted the group, but not this offset: a later record created the group "
+        "again"
+    )

@@ -107,6 +107,7 @@ def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     partitions = {json.dumps(number): _partition_json(partition) for number, partition in statistics.partitions.items()}
     return {
         "partitions": partitions,
+        "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": [{statistics.by: name, **asdict(count)} for name, count in _sort_rows(statistics)[:top]],
     }
@@ -125,6 +126,9 @@ def _sort_rows(statistics: Stats) -> list[tuple[object, Count]]:
 def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     fields = asdict(partition)
     del fields["in_partitions"]  # It only repeats the partition's own number.
+    fields["written_by_ranges"] = [
+        {"from": part.first, "to": part.last, "versions": part.versions} for part in partition.written_by_ranges
+    ]
     return fields
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kafkagroups.anatomy.written_by import describe_writers
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.observed_stats import StatsObserver
-from kafkagroups.history.stats import OpenTransaction, PartitionStats, Stats, find_stop_base
+from kafkagroups.history.cleaning_traces import Traces
+from kafkagroups.history.stats import OpenTransaction, PartitionStats, SegmentCount, Stats
+from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
@@ -22,6 +24,8 @@ from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.serde import decode
+from kafkagroups.records.versions import VersionRange
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.followed_log import FollowedLog
@@ -65,7 +69,8 @@ def count_each_log(
 
     The parameters are those of `count_logs`.
     """
-    counting = _Counting(by, is_compiled=choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT) is not PYTHON)
+    is_compiled = choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT) is not PYTHON
+    counting = _Counting(by, dialect, is_compiled=is_compiled)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads)
     return groups, counting.finish_all(logs, groups)
 
@@ -73,8 +78,9 @@ def count_each_log(
 class _Counting:
     """The counting of several logs: an engine that counts while it folds, and what was counted in each log."""
 
-    def __init__(self, by: str, *, is_compiled: bool) -> None:
+    def __init__(self, by: str, dialect: Dialect, *, is_compiled: bool) -> None:
         self.by = by
+        self.dialect = dialect
         self.is_compiled = is_compiled
         self.engine = Engine("compiled" if is_compiled else "python", self._fold, self._fold)
         self._observers: dict[int, StatsObserver] = {}
@@ -114,10 +120,10 @@ class _Counting:
         followed = self._followed.pop(id(log), None)
         if followed is None:
             return self._observers.pop(id(log)).finish(groups)
-        return _finish_followed(followed, log, groups, answers, self.by)
+        return _finish_followed(followed, log, groups, answers, self.by, self.dialect)
 
 
-def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: Answers, by: str) -> Stats:
+def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: Answers, by: str, dialect: Dialect) -> Stats:
     """Return the statistics of a log that the compiled engine has folded."""
     loaded = groups.partitions[log.partition]
     counts = PartitionStats(
@@ -128,16 +134,12 @@ def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: A
         first_timestamp_ms=followed.first_timestamp,
         last_timestamp_ms=followed.last_timestamp,
         written_by=describe_writers(followed.writers),
-        segments=len(log.segments),
     )
     counts.add_transactions([OpenTransaction(*transaction) for transaction in followed.open_transactions])
-    segment_bases = [base_offset_of(segment) for segment in log.segments]
-    stop_base = find_stop_base(segment_bases, counts.last_stable_offset)
-    for base, size, replaced_bytes in zip(segment_bases, followed.segment_bytes, followed.replaced_bytes, strict=True):
-        if base >= stop_base:
-            counts.uncleanable_bytes += size
-        else:
-            counts.freed_bytes += replaced_bytes
+    bases = [base_offset_of(segment) for segment in log.segments]
+    numbers = zip(bases, followed.segment_bytes, followed.replaced_bytes, followed.traces, strict=True)
+    counts.add_segments([SegmentCount(base, size, replaced, Traces(*traces)) for base, size, replaced, traces in numbers])
+    counts.written_by_ranges = _find_writer_ranges(log, dialect, followed.writers, counts.next_offset)
     stats = Stats(by, {log.partition: counts})
     for row in followed.count_rows(by, answers):
         if not (row.records or row.bytes or row.live_records):
@@ -151,3 +153,21 @@ def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: A
             count.live_bytes += row.live_bytes
             count.tombstones += row.tombstones
     return stats
+
+
+def _find_writer_ranges(log: Log, dialect: Dialect, writers: set[VersionRange], next_offset: int) -> list[WriterRange]:
+    """Return the ranges of offsets by the Kafka versions that can have written them.
+
+    `writers` has the versions of each record. Most logs have one range. To find where several ranges begin, the log is
+    read a second time, in plain Python.
+    """
+    ranges = WriterRanges()
+    if not have_common_writer(writers):
+        for batch in log:
+            for record in () if batch.is_control else batch.records:
+                decoded = decode(record.key, record.value, dialect)
+                ranges.add(record.offset, writers_of(decoded, is_transactional=batch.is_transactional))
+    else:
+        for versions in writers:
+            ranges.add(log.start_offset, versions)
+    return ranges.finish(log.start_offset, next_offset)

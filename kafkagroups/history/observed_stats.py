@@ -9,7 +9,9 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.history.stats import Count, OpenTransaction, PartitionStats, Stats, divide, find_stop_base
+from kafkagroups.history.cleaning_traces import Traces, add_batch
+from kafkagroups.history.stats import Count, OpenTransaction, PartitionStats, SegmentCount, Stats, divide
+from kafkagroups.history.writer_ranges import WriterRanges
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
@@ -36,6 +38,9 @@ class StatsObserver(Fates):
         """The group ids of each open transaction, by producer id."""
         self._writers: set[VersionRange] = set()
         """The Kafka versions that can have written the records."""
+        self._writer_ranges = WriterRanges()
+        self._traces: dict[str, Traces] = {}
+        """The traces of the cleaner in each segment file."""
         self._segment_bytes: Counter[str] = Counter()
         """The number of bytes in each segment file, in the order of the log."""
         self._segment_bases: list[int] = []
@@ -51,8 +56,8 @@ class StatsObserver(Fates):
         self.counts.batches += 1
         self.counts.bytes += batch.size
         self.counts.records += record_count(batch)
-        self.counts.next_offset = batch.next_offset
         self._count_segment(batch)
+        self.counts.next_offset = batch.next_offset
         if not entries:
             # The cleaner removed all records of the batch, or the records cannot be read.
             self._find_row(None).bytes += batch.size
@@ -60,7 +65,9 @@ class StatsObserver(Fates):
         sizes = divide(batch.size, [entry.size for entry, _ in entries])
         for (entry, record), size in zip(entries, sizes, strict=True):
             if record is not None:
-                self._writers.add(writers_of(record, is_transactional=batch.is_transactional))
+                writers = writers_of(record, is_transactional=batch.is_transactional)
+                self._writers.add(writers)
+                self._writer_ranges.add(entry.offset, writers)
             entry.size = size
             row = self._find_row(entry)
             row.records += 1
@@ -80,6 +87,7 @@ class StatsObserver(Fates):
         if file not in self._segment_bytes:
             self._segment_bases.append(base_offset_of(file))
         self._segment_bytes[file] += batch.size
+        self._traces[file] = add_batch(self._traces.get(file, Traces()), batch, self.counts.next_offset)
 
     def _drop(self, entry: RecordFate) -> None:
         """Remove the entry of a record that can no longer be live."""
@@ -139,14 +147,12 @@ class StatsObserver(Fates):
         for transaction in transactions:
             transaction.groups = sorted(self._open_groups[transaction.producer_id])
         self.counts.add_transactions(transactions)
-        segment_bases = [base_offset_of(segment) for segment in self.log.segments]
-        self.counts.segments = len(segment_bases)
-        stop_base = find_stop_base(segment_bases, self.counts.last_stable_offset)
-        for file, size in self._segment_bytes.items():
-            if base_offset_of(file) >= stop_base:
-                self.counts.uncleanable_bytes += size
-        for base, size in self._replaced_bytes.items():
-            if base < stop_base:
-                self.counts.freed_bytes += size
+        segments = []
+        for file in self.log.segments:
+            base = base_offset_of(file)
+            traces = self._traces.get(file, Traces())
+            segments.append(SegmentCount(base, self._segment_bytes[file], self._replaced_bytes[base], traces))
+        self.counts.add_segments(segments)
         self.counts.written_by = describe_writers(self._writers)
+        self.counts.written_by_ranges = self._writer_ranges.finish(self.log.start_offset, self.counts.next_offset)
         return self.stats

@@ -16,8 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find_last_cleaned
+from kafkagroups.history.finding import Finding
+from kafkagroups.history.writer_ranges import WriterRange
 
 ROW_KINDS = ("group", "topic", "type", "partition")
 """What one row of the statistics can stand for."""
@@ -56,6 +60,20 @@ class Count:
     in_partitions: list[int | None] = field(default_factory=list)
 
 
+class SegmentCount(NamedTuple):
+    """The numbers of one segment.
+
+    `bytes` is the size of its batches. `replaced_bytes` counts the bytes of the records that were replaced by a newer
+    record of the same key, if this segment contains the later one of the two records. `traces` are those of the
+    cleaner.
+    """
+
+    base_offset: int
+    bytes: int
+    replaced_bytes: int
+    traces: Traces
+
+
 @dataclass
 class PartitionStats(Count):
     """The statistics of a partition of the offsets topic.
@@ -63,7 +81,12 @@ class PartitionStats(Count):
     `segments` and `batches` are counts. The timestamps are the smallest and the largest timestamp of the records; None
     if no record has a timestamp. `next_offset` is the offset after the last batch. `uncleanable_bytes` counts the bytes
     that the cleaner cannot clean now. `freed_bytes` estimates how many bytes a pass of the cleaner would free.
-    `written_by` names the Kafka versions that can have written the records.
+    `written_by` names the Kafka versions that can have written the records. `written_by_ranges` has a range of offsets
+    for each change of the versions (writer_ranges.py).
+
+    `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean (`find_stop_base`).
+    `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
+    contains traces (cleaning_traces.py); None if there are no traces.
     """
 
     segments: int = 0
@@ -76,6 +99,10 @@ class PartitionStats(Count):
     uncleanable_bytes: int = 0
     freed_bytes: int = 0
     written_by: str = ""
+    first_uncleanable_offset: int = 0
+    last_cleaned_ms: int | None = None
+    cleaned_up_to: int | None = None
+    written_by_ranges: list[WriterRange] = field(default_factory=list)
 
     def include_timestamp(self, timestamp: int) -> None:
         """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""
@@ -88,6 +115,20 @@ class PartitionStats(Count):
         """Set the open transactions, in the order of their first offsets, and the last stable offset."""
         self.open_transactions = transactions
         self.last_stable_offset = transactions[0].first_offset if transactions else self.next_offset
+
+    def add_segments(self, segments: Sequence[SegmentCount]) -> None:
+        """Set what the segments of the log say about its cleaning. Call `add_transactions` first."""
+        bases = [segment.base_offset for segment in segments]
+        traces = [segment.traces for segment in segments]
+        self.segments = len(segments)
+        self.first_uncleanable_offset = find_stop_base(bases, self.last_stable_offset)
+        self.cleaned_up_to = find_cleaned_up_to(bases, traces)
+        self.last_cleaned_ms = find_last_cleaned(traces)
+        for segment in segments:
+            if segment.base_offset >= self.first_uncleanable_offset:
+                self.uncleanable_bytes += segment.bytes
+            else:
+                self.freed_bytes += segment.replaced_bytes
 
 
 def check_row_kind(by: str) -> None:
@@ -102,13 +143,14 @@ class Stats:
 
     `by` is one of ROW_KINDS: what a row stands for. `rows` has a Count for each group, topic, record type or partition,
     as `by` says, and for None. `partitions` has a PartitionStats for each partition. `problems` describe the partitions
-    that are damaged or whose load fails.
+    that are damaged or whose load fails. `findings` say what is wrong with the logs, and what to do (findings.py).
     """
 
     by: str = "group"
     partitions: dict[int | None, PartitionStats] = field(default_factory=dict)
     rows: dict[object, Count] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def find_row(self, name: object, partition: int | None) -> Count:
         """Return the row with a name, for a record in a partition of the offsets topic. Add the row if it is new."""
@@ -121,6 +163,7 @@ class Stats:
         """Add the statistics of another partition."""
         self.partitions |= other.partitions
         self.problems += other.problems
+        self.findings += other.findings
         for name, count in other.rows.items():
             for partition in count.in_partitions:
                 row = self.find_row(name, partition)

@@ -35,7 +35,8 @@ class FateArrays:
         self.keeps_each_fate = keeps_each_fate
         self.record_columns = layout.RECORD_COLUMNS if follows_fates else 0
         self.total_columns = 2 * layout.TOTAL_COLUMNS if follows_fates else 0
-        self.segments = np.zeros((segment_count, 2), np.int64)
+        self.segments = np.zeros((segment_count, layout.SEGMENT_COLUMNS), np.int64)
+        self.segments[:, layout.TRACE_END :] = -1
         self.transactions = np.zeros((INITIAL_TRANSACTIONS, layout.TRANSACTION_COLUMNS), np.int64)
         self.kinds = np.zeros((layout.KIND_COUNT if follows_fates else 0, 5), np.int64)
         self.disk_sizes = np.empty(0, np.int64)

@@ -55,6 +55,7 @@ from kafkagroups.kernels.layout import (
     NEWER_OFFSET,
     NEWER_SEGMENT,
     NEXT_NODE,
+    NEXT_OFFSET,
     NEXT_NODE_OF_KEY,
     NODE_PRODUCER,
     PARTITION_BITS,
@@ -79,6 +80,9 @@ from kafkagroups.kernels.layout import (
     TOTAL_COLUMNS,
     TOTAL_RECORDS,
     TOTAL_TOMBSTONES,
+    TRACE_END,
+    TRACE_HORIZON,
+    TRACE_NEWEST,
     VALUE_SIZE,
     VALUE_START,
     WALK,
@@ -87,7 +91,7 @@ from kafkagroups.kernels.layout import (
 )
 from kafkagroups.kernels.producers import find_or_add_producer
 from kafkagroups.kernels.scan import load_int16, load_int64, read_varint
-from kafkagroups.log.batch import LOG_APPEND_TIME, NO_TIMESTAMP
+from kafkagroups.log.batch import DELETE_HORIZON, LOG_APPEND_TIME, NO_TIMESTAMP
 
 _PARTITION_SIZE = 4
 
@@ -119,6 +123,29 @@ def note_batch(disk_size: int, record_count: int, is_control: bool, tables: Any)
     if is_control or record_count == 0:
         counts[CONTROL_RECORDS] += record_count
         counts[CONTROL_BYTES] += disk_size
+
+
+@inlined
+def note_traces(
+    data: Any, start: int, attributes: int, base_offset: int, last_offset: int, record_count: int, tables: Any
+) -> None:
+    """Note the traces of the log cleaner in a batch, with the rules of history/cleaning_traces.py.
+
+    `start` is the position of the batch in `data`. NEXT_OFFSET is the offset after the batch before it.
+    """
+    counts = tables.counts
+    segments = tables.segments
+    row = counts[SEGMENT]
+    if base_offset != counts[NEXT_OFFSET]:
+        segments[row, TRACE_END] = base_offset
+    if last_offset - base_offset + 1 > record_count:
+        segments[row, TRACE_END] = last_offset + 1
+    if attributes & DELETE_HORIZON:
+        segments[row, TRACE_END] = last_offset + 1
+        horizon = load_int64(data, start + BASE_TIMESTAMP_POSITION)
+        newest = load_int64(data, start + MAX_TIMESTAMP_POSITION)
+        segments[row, TRACE_HORIZON] = max(segments[row, TRACE_HORIZON], horizon)
+        segments[row, TRACE_NEWEST] = max(segments[row, TRACE_NEWEST], newest)
 
 
 @kernel

@@ -28,6 +28,7 @@ from kafkagroups.kernels.fates import (
     find_disk_size,
     keep_node_record,
     note_batch,
+    note_traces,
     note_fate,
     note_offset_record,
     note_timestamp,
@@ -324,6 +325,7 @@ def fold_batches(
             return HAND_OVER, position
         if follows_fates:
             note_batch(disk_size, record_count, is_control, tables)
+            note_traces(data, position, attributes, base_offset, last_offset, record_count, tables)
         counts[BATCHES] += 1
         counts[RECORDS] += record_count
         counts[NEXT_OFFSET] = last_offset + 1

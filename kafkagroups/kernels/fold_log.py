@@ -82,6 +82,8 @@ def follow_if_possible(
         return None
     follower = RecordFollower(dialect)
     state = FoldState(dialect, stop, log.size, follower=follower, segment_count=len(log.segments))
+    # Offsets before the start of the log are not missing.
+    state.counts[layout.NEXT_OFFSET] = log.start_offset
     folded = _fold_onto(state, log, dialect, None, count_bytes)
     return None if folded is None else (folded.shard, FollowedLog.finish(log, dialect, state, follower))
 

@@ -62,6 +62,8 @@ class FollowedLog:
         The smallest and the largest timestamp of a record, in ms; None if no record has a timestamp.
     segment_bytes, replaced_bytes
         For each segment: the size of its batches on disk, and the bytes of replaced records (REPLACED_BYTES).
+    traces
+        For each segment: the end, the horizon and the newest timestamp of the cleaner's traces (TRACE_END).
     open_transactions
         For each open transaction, in the order of the first offsets: the producer id, the first offset, the timestamp
         of its first record in ms, and the ids of its groups.
@@ -75,6 +77,7 @@ class FollowedLog:
     last_timestamp: int | None
     segment_bytes: list[int]
     replaced_bytes: list[int]
+    traces: list[list[int]]
     open_transactions: list[tuple[int, int, int, list[str]]]
     writers: set[VersionRange]
     _control_records: int
@@ -100,6 +103,7 @@ class FollowedLog:
             counts[layout.LATEST_TIME] if has_timestamp else None,
             state.segments[:, layout.SEGMENT_BYTES].tolist(),
             state.segments[:, layout.REPLACED_BYTES].tolist(),
+            state.segments[:, layout.TRACE_END :].tolist(),
             _list_open_transactions(log, dialect, state),
             follower.writers,
             counts[layout.CONTROL_RECORDS],

@@ -237,12 +237,14 @@ RECORD_COLUMNS = 8
 TOTAL_RECORDS, TOTAL_BYTES, TOTAL_TOMBSTONES = range(3)
 """The columns of `name_totals` for offset records of type 0. The next three columns are for type 1."""
 TOTAL_COLUMNS = 3
-SEGMENT_BYTES, REPLACED_BYTES = range(2)
+SEGMENT_BYTES, REPLACED_BYTES, TRACE_END, TRACE_HORIZON, TRACE_NEWEST = range(5)
 """The columns of `segments`.
 
 SEGMENT_BYTES: the size of the segment's batches on disk. REPLACED_BYTES: the size of records that another record of the
-same key, or a marker, has replaced. A record counts for the later one of the two records' segments.
+same key, or a marker, has replaced. A record counts for the later one of the two records' segments. TRACE_END,
+TRACE_HORIZON and TRACE_NEWEST: the fields of `Traces` (history/cleaning_traces.py).
 """
+SEGMENT_COLUMNS = 5
 OPEN_FIRST_OFFSET, OPEN_TIME, IS_OPEN = range(2, 5)
 """The columns of `transactions` after NUMBER and IS_USED: the base offset of the transaction's first batch, the
 timestamp of the first record of this batch, and 1 if the transaction is open."""

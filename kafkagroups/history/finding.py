@@ -1,0 +1,48 @@
+"""A finding: something that is wrong with a log, where it is, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a log.
+
+    Attributes
+    ----------
+    partition
+        The partition of the offsets topic; None if the log's folder has no partition number.
+    offset
+        The Kafka offset in that partition where the problem begins; None if it has no place.
+    group
+        The id of the group that the finding is about; None if it is about the whole partition, or several groups.
+    topic_partition
+        The topic partition of the committed offset, for example "orders-0"; None if the finding is about no offset.
+    kind
+        A word for programs, for example "hanging_transaction".
+    what
+        One sentence that says what is wrong.
+    remedy
+        One sentence that says what to do.
+    """
+
+    partition: int | None
+    offset: int | None
+    group: str | None
+    topic_partition: str | None
+    kind: str
+    what: str
+    remedy: str
+
+
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings by partition and offset. Findings without a partition or an offset are first."""
+
+    def sort_key(finding: Finding) -> tuple[int, int, str, str, str]:
+        partition = -1 if finding.partition is None else finding.partition
+        offset = -1 if finding.offset is None else finding.offset
+        return partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
+
+    return sorted(findings, key=sort_key)

@@ -13,8 +13,8 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
-from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.cleaning_traces import Traces
+from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import OpenTransaction, PartitionStats, SegmentCount, Stats
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
@@ -123,7 +123,9 @@ class _Counting:
         return _finish_followed(followed, log, groups, answers, self.by, self.dialect)
 
 
-def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: Answers, by: str, dialect: Dialect) -> Stats:
+def _finish_followed(
+    followed: FollowedLog, log: Log, groups: Groups, answers: Answers, by: str, dialect: Dialect
+) -> Stats:
     """Return the statistics of a log that the compiled engine has folded."""
     loaded = groups.partitions[log.partition]
     counts = PartitionStats(
@@ -138,7 +140,9 @@ def _finish_followed(followed: FollowedLog, log: Log, groups: Groups, answers: A
     counts.add_transactions([OpenTransaction(*transaction) for transaction in followed.open_transactions])
     bases = [base_offset_of(segment) for segment in log.segments]
     numbers = zip(bases, followed.segment_bytes, followed.replaced_bytes, followed.traces, strict=True)
-    counts.add_segments([SegmentCount(base, size, replaced, Traces(*traces)) for base, size, replaced, traces in numbers])
+    counts.add_segments(
+        [SegmentCount(base, size, replaced, Traces(*traces)) for base, size, replaced, traces in numbers]
+    )
     counts.written_by_ranges = _find_writer_ranges(log, dialect, followed.writers, counts.next_offset)
     stats = Stats(by, {log.partition: counts})
     for row in followed.count_rows(by, answers):

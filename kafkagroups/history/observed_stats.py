@@ -7,9 +7,9 @@ from collections import Counter
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups.observer import Fate
+from kafkagroups.history.cleaning_traces import Traces, add_batch
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.history.cleaning_traces import Traces, add_batch
 from kafkagroups.history.stats import Count, OpenTransaction, PartitionStats, SegmentCount, Stats, divide
 from kafkagroups.history.writer_ranges import WriterRanges
 from kafkagroups.loading.groups import Groups

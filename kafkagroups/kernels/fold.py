@@ -28,10 +28,10 @@ from kafkagroups.kernels.fates import (
     find_disk_size,
     keep_node_record,
     note_batch,
-    note_traces,
     note_fate,
     note_offset_record,
     note_timestamp,
+    note_traces,
     note_value,
     supersede_committed,
 )

@@ -16,6 +16,7 @@ One log:
 - `explain` shows which records led to the result of `load`.
 - `timeline` shows the history of a group as events.
 - `diff` compares two results of `load`.
+- `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 
@@ -26,7 +27,7 @@ One log:
 from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import compact, diff, explain, load, record_table, stats, timeline
+from kafkagroups.api import compact, compare_replicas, diff, explain, load, record_table, stats, timeline
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -51,6 +52,7 @@ __all__ = [
     "UsageError",
     "annotate",
     "compact",
+    "compare_replicas",
     "decode",
     "decode_assignment",
     "decode_subscription",

@@ -1,4 +1,4 @@
-"""The public functions `load`, `explain`, `timeline`, `diff`, `stats` and `compact`, and tables as Arrow data."""
+"""The public functions `load`, `explain`, `diff`, `stats`, `compact` and others, and tables as Arrow data."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
+from kafkagroups.history import replicas
 from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
 from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
+from kafkagroups.history.replicas import Replicas
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Timeline, build_timeline
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, choose_cleaner, choose_engine_for
@@ -241,6 +243,58 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     ['billing']
     """
     return compare(a, b)
+
+
+def compare_replicas(
+    a: str | Path,
+    b: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    partitions: int | None = None,
+    until: int | None = None,
+    until_time: int | None = None,
+    engine: str = "auto",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Replicas:
+    """Compare two replicas: where they fork, what was lost after the fork, and what later records healed.
+
+    Parameters
+    ----------
+    a, b
+        Two partition directories, .log files, or folders of partition directories, as in `load`. Partitions with the
+        same number are compared as replicas.
+    coordinator, kafka, partitions, until, until_time, engine, max_batch_bytes
+        As in `load`, for both paths.
+
+    Returns
+    -------
+    Replicas
+        `Replicas.differences` is the result of `diff`. `Replicas.forks` has the fork of each partition whose logs
+        differ. `Replicas.to_json()` returns what `kafkagroups diff A B --json` prints.
+
+    Raises
+    ------
+    UsageError
+        As in `load`.
+
+    Examples
+    --------
+    >>> path = "data/harbour/3.9.2/__consumer_offsets-9"
+    >>> compare_replicas(path, path).forks
+    {}
+    """
+    loads = []
+    logs = []
+    for path in (a, b):
+        side, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
+        chosen = choose_engine_for(engine, side)
+        stop = Stop(until, until_time)
+        loads.append(load_logs(side, dialect, str(path), partitions=partitions, stop=stop, engine=chosen))
+        logs.append(side)
+    return replicas.compare_replicas(
+        (logs[0], logs[1]), (loads[0], loads[1]), dialect, partitions=partitions, stop=stop, engine=chosen
+    )
 
 
 def stats(

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
-from kafkagroups.api import diff, load
+from kafkagroups.api import compare_replicas, load
 from kafkagroups.cli import options
-from kafkagroups.cli.output import print_line
+from kafkagroups.cli.diff_text import Comparison, print_comparison
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.groups import Groups
+from kafkagroups.history.replicas import Replicas
 
 NAME = "diff"
 HELP = "compare the groups and offsets of two logs, of two moments of one log, or of the two coordinators"
@@ -59,26 +57,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    compares_moments = _compares_moments(args)
+    _check_paths(args)
     with spinner(" and ".join(args.paths)):
-        groups_a, groups_b = _load_sides(args)
-    differences = diff(groups_a, groups_b)
+        result = _compare_sides(args)
     if args.json:
-        print(json.dumps({**differences, **options.rules_to_json(groups_a.kafka_rules)}))
+        found = result.to_json() if isinstance(result, Replicas) else result.differences
+        print(json.dumps({**found, **options.rules_to_json(result.a.kafka_rules)}))
     else:
-        _print_sides(groups_a, groups_b, compares_moments=_compares_moments(args))
-        _print_differences(differences)
-    problems = list(dict.fromkeys([*groups_a.problems, *groups_b.problems]))  # Each problem once.
-    for line in problems:
+        print_comparison(result, compares_moments=compares_moments)
+    for line in result.problems:
         options.print_error(line)
-    return int(bool(problems))
+    return int(bool(result.problems))
 
 
 def _compares_moments(args: argparse.Namespace) -> bool:
     return args.since is not None or args.since_time is not None
 
 
-def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
-    """Load the two sides of the comparison, a and b, as the options say."""
+def _check_paths(args: argparse.Namespace) -> None:
+    """Raise UsageError if the options contradict each other, or if the number of paths does not fit the options."""
     compares_moments = _compares_moments(args)
     if args.coordinators and compares_moments:
         raise UsageError("--coordinators cannot be used with --since or --since-time")
@@ -89,61 +87,22 @@ def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
         raise UsageError(
             "--coordinators compares the coordinators of 3.9.2 and 4.3.1: remove --coordinator and --kafka"
         )
+
+
+def _compare_sides(args: argparse.Namespace) -> Comparison | Replicas:
+    """Load and compare the two sides, a and b, as the options say. Two paths are compared as replicas."""
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    path_a = args.paths[0]
-    path_b = args.paths[-1]  # Equal to path_a if one PATH is given.
     limits = {
         "partitions": args.partitions,
         "until": args.until,
         "until_time": args.until_time,
         "max_batch_bytes": args.max_batch_bytes,
     }
+    path = args.paths[0]
     if args.coordinators:
-        return load(path_a, "classic", **limits), load(path_b, "new", **limits)
-    limits_a = limits
-    if compares_moments:
-        limits_a = {**limits, "until": args.since, "until_time": args.since_time}
-    groups_a = load(path_a, dialect.coordinator, dialect.kafka, **limits_a)
-    groups_b = load(path_b, dialect.coordinator, dialect.kafka, **limits)
-    return groups_a, groups_b
-
-
-def _print_sides(groups_a: Groups, groups_b: Groups, *, compares_moments: bool) -> None:
-    moment = ", the earlier moment" if compares_moments else ""
-    print_line(f"a: {groups_a.path}{moment}, {groups_a.coordinator} coordinator of Kafka {groups_a.kafka}")
-    print_line(f"b: {groups_b.path}, {groups_b.coordinator} coordinator of Kafka {groups_b.kafka}")
-
-
-def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
-    """Print the result of `diff`. Each difference is a pair of values: a, b. None means no value."""
-    if not any(differences.values()):
-        print_line("No group, no offset and no pending commit differs.")
-    if differences["groups"]:
-        rows = [(group_id, *map(_format_group, pair)) for group_id, pair in differences["groups"].items()]
-        print_table(("group", "a", "b"), rows)
-    for table, title in (("offsets", "committed"), ("pending", "pending")):
-        commits = [
-            (group_id, topic_partition, *map(_format_commit, pair))
-            for group_id, pairs in differences[table].items()
-            for topic_partition, pair in pairs.items()
-        ]
-        if commits:
-            print_table(("group", f"{title} topic-partition", "a", "b"), commits)
-
-
-def _format_group(group: dict[str, object] | None) -> str:
-    if group is None:
-        return "-"
-    members = group["members"]
-    assert isinstance(members, list)
-    return f"{group['type']} {group['state']} {group['protocol'] or ''} {len(members)} members"
-
-
-def _format_commit(commit: object) -> str:
-    """Return the text of a committed offset, or of a list of pending commits."""
-    if commit is None:
-        return "-"
-    if isinstance(commit, list):
-        return ", ".join(f"{pending['offset']} (producer {pending['producer_id']})" for pending in commit)
-    assert isinstance(commit, dict)
-    return f"{commit['offset']} {commit['metadata']}".strip()
+        return Comparison(load(path, "classic", **limits), load(path, "new", **limits))
+    if _compares_moments(args):
+        earlier = {**limits, "until": args.since, "until_time": args.since_time}
+        groups_a = load(path, dialect.coordinator, dialect.kafka, **earlier)
+        return Comparison(groups_a, load(path, dialect.coordinator, dialect.kafka, **limits))
+    return compare_replicas(path, args.paths[1], dialect.coordinator, dialect.kafka, **limits)

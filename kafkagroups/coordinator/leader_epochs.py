@@ -49,3 +49,48 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
         return epoch, log_end
     end_offset = next(start_offset for log_epoch, start_offset in epochs if log_epoch > epoch)
     return max((log_epoch for log_epoch, _ in epochs if log_epoch <= epoch), default=epoch), end_offset
+
+
+def find_truncation_offset(
+    follower: Sequence[tuple[int, int]], follower_end: int, leader: Sequence[tuple[int, int]], leader_end: int
+) -> int | None:
+    """Return the offset to which a follower truncates its log before it fetches from a leader.
+
+    Parameters
+    ----------
+    follower, leader
+        The leader epochs in each log, as in `offset_for_leader_epoch`.
+    follower_end, leader_end
+        The offset after the last record of each log.
+
+    Returns
+    -------
+    int | None
+        The follower's new end. It is `follower_end` if the follower truncates nothing. None if the epochs do not tell:
+        one of the logs has no leader epochs, or the follower has a newer epoch than the leader. The follower then
+        truncates to its high watermark, which is not in the log.
+
+    Notes
+    -----
+    Kafka's code (4.3.1): AbstractFetcherThread.getOffsetTruncationState, which the follower repeats until the leader's
+    answer to its fetch has no diverging epoch.
+
+    Examples
+    --------
+    >>> find_truncation_offset([(0, 0)], 15, [(0, 0), (1, 12)], 20)
+    12
+    """
+    epochs = list(follower)
+    end = follower_end
+    while epochs:
+        newest_epoch, _ = epochs[-1]
+        leader_epoch, leader_offset = offset_for_leader_epoch(leader, leader_end, newest_epoch)
+        if leader_epoch == UNDEFINED:
+            return None
+        if leader_epoch == newest_epoch and leader_offset >= end:
+            return end
+        own_epoch, own_end = offset_for_leader_epoch(epochs, end, leader_epoch)
+        # If the follower does not know the leader's epoch, it truncates to the end of its epoch before, and asks again.
+        end = min(end, own_end) if own_epoch != leader_epoch else min(end, own_end, leader_offset)
+        epochs = [entry for entry in epochs if entry[1] < end]
+    return end if follower else None

@@ -90,3 +90,24 @@ def _find_differences(
         if not is_in_both or select_fields(first[key]) != select_fields(second[key]):
             differences[key] = [first.get(key), second.get(key)]
     return differences
+
+
+_SELECT = {"groups": _select_group_fields, "offsets": _select_offset_fields, "pending": _select_pending_fields}
+
+
+def is_same(table: str, first: Any, second: Any) -> bool:
+    """Return whether two answers of a table ("groups", "offsets", "pending") are equal in the compared fields."""
+    if first is None or second is None:
+        return first is second
+    return _SELECT[table](first) == _SELECT[table](second)
+
+
+def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
+    """Return everything that is compared of a group, by table and topic partition ("" for the group itself)."""
+    answers: dict[tuple[str, str], Any] = {}
+    group = _group_json(loaded, group_id)
+    if group is not None:
+        answers["groups", ""] = group
+    answers |= {("offsets", key): offset for key, offset in _offsets_json(loaded, group_id).items()}
+    answers |= {("pending", key): commits for key, commits in _pending_json(loaded, group_id).items()}
+    return answers

@@ -1,9 +1,14 @@
 """`kafkagroups diff`: what brokers answered differently, and nothing else."""
 
 import json
+import shutil
 
 import pytest
 
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_crafted import ALL
@@ -80,3 +85,47 @@ def test_a_wrong_question_is_told(arguments, run):
     arguments = [str(DATA / "3.9.2") if word in ("A", "B", "C") else word for word in arguments]
     status, out, err = run("diff", *arguments)
     assert status == 2 and not out and err.count("\n") == 1
+
+
+def write_replicas(tmp_path):
+    """Two replicas with a common prefix of a real broker: a has a lost commit, b is the new leader."""
+    folders = []
+    for name, epoch, offset in (("a", 0, 90), ("b", 2, 60)):
+        folder = tmp_path / name / "__consumer_offsets-9"
+        shutil.copytree(DATA / "3.9.2" / "__consumer_offsets-9", folder)
+        data = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 5}
+        key = {"type": "1", "data": {"group": "billing", "topic": "orders", "partition": 0}}
+        record = kg.encode(kg.from_json({"key": key, "value": {"version": "3", "data": data}}))
+        with LogWriter(folder) as writer:
+            batch = encode_batch([LogRecord(writer.next_offset, 5, *record)], partition_leader_epoch=epoch)
+            writer.append(batch)
+        folders.append(folder)
+    return folders
+
+
+def test_the_fork_of_two_replicas_is_named(run, tmp_path):
+    """The log of 3.9.2 ends at offset 44 (dump.txt). Epoch 0 of a ends there on b, so a truncates to 44."""
+    a, b = write_replicas(tmp_path)
+    status, out, _ = run("diff", a, b, "--coordinator", "classic", "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert found["fork"] == {"9": {"offset": 44, "leader_epochs": [0, 2], "a_only": 1, "b_only": 1}}
+    assert found["truncation"] == {"9": {"newer": "b", "offset": 44}}
+    assert found["healed"] == {"groups": {}, "offsets": {"billing": {"orders-0": False}}, "pending": {}}
+    assert [pair["offset"] for pair in found["offsets"]["billing"]["orders-0"]] == [90, 60]
+    status, out, _ = run("diff", a, b, "--coordinator", "classic")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "Partition 9: the replicas fork at offset 44. Up to there, their records agree." in lines
+    assert "When the broker of a returns and follows b, it truncates its log to offset 44." in lines
+    assert "billing orders-0 offset 90 → 60 lost: b is behind (record 44)" in lines
+    assert all(len(line) <= 80 for line in out.splitlines()[2:])
+
+
+def test_the_text_names_the_changed_fields(run):
+    """billing's last minute in the log of 3.9.2: only fields that differ are shown, the old and the new value."""
+    _, out, _ = run("diff", DATA / "3.9.2", "--coordinator", "classic", "--since-time", "2026-11-21T10:14:00")
+    answers = json.loads((DATA / "3.9.2" / "answers.json").read_text())
+    new = answers["offsets"]["billing"]["orders-0"]
+    (line,) = [line for line in out.splitlines() if line.split()[:2] == ["billing", "orders-0"]]
+    assert f"→ {new['offset']}" in line and "leader epoch" not in line
+    assert all(len(line) <= 80 for line in out.splitlines()[2:])

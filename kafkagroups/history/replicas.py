@@ -1,0 +1,227 @@
+"""The comparison of two replicas of a partition: where they fork, what was lost, and what later records healed.
+
+After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
+with the newer leader epoch. When the broker of the older replica returns, it truncates its log and follows the newer
+replica. Its own records after the fork are lost.
+
+A difference between the answers of two replicas is healed in these cases:
+
+- Both replicas give the same answer again, although they did not at some time after the fork.
+- The newer replica has changed the answer after the fork, and its answer is not behind: an offset is not lower than the
+  offset of the older replica.
+- The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
+
+A difference in a partition that only one side has, or that has no fork, is not healed.
+Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafkagroups.coordinator.leader_epochs import find_truncation_offset
+from kafkagroups.history.diff import compare, is_same, list_answers
+from kafkagroups.loading.engines import Engine
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import load_logs
+from kafkagroups.log.fork import Branch, Fork, find_fork
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import Stop
+from kafkagroups.records.dialects import Dialect
+
+TABLES = ("groups", "offsets", "pending")
+
+
+class Truncation(NamedTuple):
+    """What a follower does when it returns. `newer` is the replica that it follows, "a" or "b".
+
+    `offset` is the offset to which the other replica truncates its log; None if the leader epochs do not tell.
+    """
+
+    newer: str
+    offset: int | None
+
+
+class Change(NamedTuple):
+    """An answer that the replicas changed after the fork, or that differs.
+
+    `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
+    those of `load --json`; None means no answer. `before` is the older replica's answer before the
+    fork.
+    `has_older_changed` and `has_newer_changed` say which replica changed the answer after the fork.
+    """
+
+    table: str
+    group: str
+    key: str
+    before: Any
+    a: Any
+    b: Any
+    has_older_changed: bool
+    has_newer_changed: bool
+    is_healed: bool
+
+    @property
+    def differs(self) -> bool:
+        return not is_same(self.table, self.a, self.b)
+
+
+@dataclass
+class Replicas:
+    """The comparison of two logs that can be replicas: `a` and `b` are their loads.
+
+    `differences` is the result of `kafkagroups.diff`. `forks` and `truncations` have an entry for each partition that
+    differs, by partition number.
+    """
+
+    a: Groups
+    b: Groups
+    differences: dict[str, dict[str, Any]]
+    forks: dict[int | None, Fork] = field(default_factory=dict)
+    truncations: dict[int | None, Truncation] = field(default_factory=dict)
+    changes: dict[int | None, list[Change]] = field(default_factory=dict)
+    """By partition number: the answers that the replicas changed after the fork."""
+
+    @property
+    def problems(self) -> list[str]:
+        """The problems of both loads, each once."""
+        return list(dict.fromkeys([*self.a.problems, *self.b.problems]))
+
+    def healed(self) -> dict[str, dict[str, Any]]:
+        """Return for each difference whether it is healed, in the form of the differences.
+
+        An answer that is the same again has no difference, but an entry here: it is healed.
+        """
+        healed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+        for table, groups in self.differences.items():
+            for group_id, content in groups.items():
+                healed[table][group_id] = False if table == "groups" else dict.fromkeys(content, False)
+        for changes in self.changes.values():
+            for change in changes:
+                if change.table == "groups":
+                    healed["groups"][change.group] = change.is_healed
+                else:
+                    healed[change.table].setdefault(change.group, {})[change.key] = change.is_healed
+        return healed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `diff --json` prints of two logs."""
+        return {
+            **self.differences,
+            "healed": self.healed(),
+            "fork": {
+                json.dumps(partition): {
+                    "offset": fork.offset,
+                    "leader_epochs": [fork.a.leader_epoch, fork.b.leader_epoch],
+                    "a_only": fork.a.only,
+                    "b_only": fork.b.only,
+                }
+                for partition, fork in self.forks.items()
+            },
+            "truncation": {
+                json.dumps(partition): truncation._asdict() for partition, truncation in self.truncations.items()
+            },
+        }
+
+
+def compare_replicas(
+    logs: tuple[Sequence[Log], Sequence[Log]],
+    loads: tuple[Groups, Groups],
+    dialect: Dialect,
+    *,
+    partitions: int | None,
+    stop: Stop,
+    engine: Engine,
+) -> Replicas:
+    """Return the comparison of two logs. `loads` are the loads of `logs`, with the same parameters."""
+    result = Replicas(*loads, compare(*loads))
+    logs_a, logs_b = ({log.partition: log for log in side} for side in logs)
+    for partition in logs_a:
+        if partition not in logs_b:
+            continue
+        fork = find_fork(logs_a[partition], logs_b[partition], stop)
+        if fork is None:
+            continue
+        result.forks[partition] = fork
+        truncation = _find_truncation(fork)
+        result.truncations[partition] = truncation
+        sides = []
+        for log, branch, loaded in ((logs_a[partition], fork.a, loads[0]), (logs_b[partition], fork.b, loads[1])):
+            before = loaded
+            if branch.only:
+                until = Stop(fork.batch_offset, stop.until_time)
+                before = load_logs([log], dialect, log.path, partitions=partitions, stop=until, engine=engine)
+            sides.append((before, loaded))
+        result.changes[partition] = _find_changes(partition, sides, truncation.newer)
+    return result
+
+
+def _find_truncation(fork: Fork) -> Truncation:
+    """Return which replica is newer, and to which offset the other one truncates."""
+    newer = "a" if _age(fork.a) > _age(fork.b) else "b"
+    leader, follower = (fork.a, fork.b) if newer == "a" else (fork.b, fork.a)
+    offset = find_truncation_offset(follower.epochs, follower.end_offset, leader.epochs, leader.end_offset)
+    return Truncation(newer, offset)
+
+
+def _age(branch: Branch) -> tuple[int, int]:
+    newest_epoch = branch.epochs[-1][0] if branch.epochs else -1
+    return newest_epoch, branch.end_offset
+
+
+def _find_changes(partition: int | None, sides: list[tuple[Groups, Groups]], newer_side: str) -> list[Change]:
+    """Return the answers of one partition that the replicas changed after the fork, or that differ.
+
+    `sides` has for a and for b the load of the log before the fork, and the load of the whole log.
+    """
+    group_ids = {
+        group_id
+        for _, loaded in sides
+        for group_id, partition_numbers in loaded.partitions_of.items()
+        if partition in partition_numbers
+    }
+    is_b_newer = newer_side == "b"
+    newer_loads = sides[is_b_newer]
+    older_loads = sides[not is_b_newer]
+    changes = []
+    for group_id in sorted(group_ids):
+        newer_before, newer_after = (list_answers(loaded, group_id) for loaded in newer_loads)
+        older_before, older_after = (list_answers(loaded, group_id) for loaded in older_loads)
+        for entry in dict.fromkeys([*older_before, *newer_before, *older_after, *newer_after]):
+            table, key = entry
+            newer = newer_after.get(entry)
+            older = older_after.get(entry)
+            has_newer_changed = not is_same(table, newer_before.get(entry), newer)
+            has_older_changed = not is_same(table, older_before.get(entry), older)
+            is_healed = is_same(table, newer, older)
+            if is_healed and not (has_newer_changed and has_older_changed):
+                continue
+            if not is_healed and has_newer_changed:
+                is_healed = not has_older_changed or not _is_behind(table, newer, older)
+            if not is_healed and table == "pending" and older is not None:
+                commit_entry = ("offsets", key)
+                is_healed = _replaces_pending(older, newer_after.get(commit_entry), newer_before.get(commit_entry))
+            a = older if is_b_newer else newer
+            b = newer if is_b_newer else older
+            before = older_before.get(entry)
+            change = Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed)
+            changes.append(change)
+    return changes
+
+
+def _replaces_pending(lost: list[dict[str, Any]], committed: Any, committed_before: Any) -> bool:
+    """Return whether a later commit of the newer replica stands for lost pending commits of the same partition.
+
+    `committed` is the committed offset of the newer replica, and `committed_before` the one before the fork.
+    """
+    if committed is None or is_same("offsets", committed, committed_before):
+        return False
+    return bool(committed["offset"] >= max(commit["offset"] for commit in lost))
+
+
+def _is_behind(table: str, newer: Any, older: Any) -> bool:
+    """Return whether an answer is behind the answer of the older replica. Only committed offsets have an order."""
+    return bool(table == "offsets" and newer is not None and older is not None and newer["offset"] < older["offset"])

@@ -1,0 +1,310 @@
+"""The fork of two replicas of a partition: the first offset at which their logs differ.
+
+Two replicas fork if both append records at the same offsets, each as the leader of another leader epoch. This happens
+after an unclean leader election, or if a leader loses records that it did not write to its disk.
+
+The log cleaner of each replica works on its own, so a record can be missing in one of the replicas although the
+replicas never forked. A missing record is explained by cleaning in these cases:
+
+- A later record with the same key is in the log.
+- The record is a tombstone, or a later record with the same key was a tombstone that was removed, too.
+- The record belongs to an aborted transaction.
+- The record is a transaction marker or has no key.
+
+A missing record that nothing explains is a difference. Two records with the same offset and different content are a
+difference, too. Batches are not compared, because the cleaner writes them again. The offset at which the shorter log
+ends is the fork if there is no earlier difference.
+
+Simpler than Kafka: if the cleaner has removed the first records after the fork, and these records can also have been
+equal, the fork that is found here comes later than the real one.
+Source (4.3.1): Cleaner.shouldRetainRecord.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.regular_files import check_regular
+
+_ABORT_MARKER = b"\0\0\0\0"
+"""The key of an abort marker: its version and its type, two int16."""
+_CHECKPOINT = "leader-epoch-checkpoint"
+"""The file in which a broker stores the first offset of each leader epoch, in the folder of the partition."""
+_MAX_CHECKPOINT_BYTES = 2**20
+
+Epochs = list[tuple[int, int]]
+"""Pairs of a leader epoch and the offset of its first record, in ascending order."""
+
+
+class Branch(NamedTuple):
+    """One replica from the fork on.
+
+    `only` is the number of records that only this replica has, and `first` and `last` are the offsets of the first and
+    the last of them. `leader_epoch` is the leader epoch of the first one. Without such records, all three are None.
+    `end_offset` is the offset after the last record of the log. `epochs` are the leader epochs of the whole log.
+    """
+
+    only: int
+    first: int | None
+    last: int | None
+    leader_epoch: int | None
+    end_offset: int
+    epochs: Epochs
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Where two replicas of a partition, a and b, begin to differ.
+
+    `offset` is the first offset at which they differ. `batch_offset` is the base offset of the batch with this offset:
+    all earlier batches contain only records before the fork.
+    """
+
+    offset: int
+    batch_offset: int
+    a: Branch
+    b: Branch
+
+
+def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
+    """Return the fork of two replicas of a partition, or None if they do not differ.
+
+    A log ends at its first damaged batch, as in a load. `stop` says where reading ends.
+    """
+    a = _Replica(log_a, stop)
+    b = _Replica(log_b, stop)
+    first_pair: int | None = None
+    while True:
+        if a.is_between_batches() and b.is_between_batches() and _is_same_batch(a.batch, b.batch):
+            for side in (a, b):
+                side.skip_batch()
+            continue
+        record_a = a.peek()
+        record_b = b.peek()
+        if record_a is None and record_b is None:
+            break
+        if record_a is not None and record_b is not None and record_a.offset == record_b.offset:
+            if a.describe_record(record_a) != b.describe_record(record_b):
+                first_pair = record_a.offset if first_pair is None else first_pair
+                a.note_difference(record_a)
+                b.note_difference(record_b)
+            a.advance(b)
+            b.advance(a)
+        elif record_b is None or (record_a is not None and record_a.offset < record_b.offset):
+            assert record_a is not None
+            b.note_missing(record_a, a)
+            a.advance(b)
+        else:
+            a.note_missing(record_b, b)
+            b.advance(a)
+    offsets = [offset for offset in (first_pair, a.first_unexplained(), b.first_unexplained()) if offset is not None]
+    if not offsets:
+        return None
+    offset = min(offsets)
+    batch_offset = min(side.batch_offset_of(offset) for side in (a, b))
+    return Fork(offset, batch_offset, a.branch(offset), b.branch(offset))
+
+
+def _is_same_batch(a: Batch | None, b: Batch | None) -> bool:
+    if a is None or b is None:
+        return False
+    return (
+        a.base_offset == b.base_offset
+        and a.crc == b.crc
+        and a.partition_leader_epoch == b.partition_leader_epoch
+        and a.payload == b.payload
+    )
+
+
+class _Replica:
+    """One replica while both are read: its next record, its leader epochs, and what it lacks.
+
+    `batch` is the current batch; None at the end of the log.
+    """
+
+    def __init__(self, log: Log, stop: Stop) -> None:
+        self.batch: Batch | None = None
+        self._batches: Iterator[Batch] = batches_until(log, stop)
+        self._start = log.start_offset
+        self._log = log
+        self._records: Sequence[LogRecord] | None = None
+        self._index = 0
+        self._end = log.start_offset
+        self._epochs: Epochs = []
+        # The records that only this replica has: their offsets, leader epochs, and the base offsets of their batches.
+        self._offsets = array("q")
+        self._leader_epochs = array("i")
+        self._batch_offsets = array("q")
+        # The first missing record of each key that no later record explains yet. A record of a transaction waits for
+        # the marker: its producer id comes before the key.
+        self._missing: dict[bytes, int] = {}
+        self._missing_in_transactions: dict[int, dict[bytes, int]] = {}
+        self._after_end: int | None = None
+        self._next_batch()
+
+    def is_between_batches(self) -> bool:
+        """Return whether the next record is the first one of its batch."""
+        while self._records is not None and self._index >= len(self._records):
+            self._next_batch()
+        return self._index == 0
+
+    @property
+    def lacks_records(self) -> bool:
+        return bool(self._missing or self._missing_in_transactions)
+
+    def _next_batch(self) -> None:
+        self.batch = next(self._batches, None)
+        self._records = None
+        self._index = 0
+        if self.batch is not None:
+            self._end = max(self._end, self.batch.next_offset)
+            epoch = self.batch.partition_leader_epoch
+            if epoch >= 0 and (not self._epochs or epoch > self._epochs[-1][0]):
+                self._epochs.append((epoch, self.batch.base_offset))
+
+    def _read_records(self) -> Sequence[LogRecord]:
+        """Return the records of the current batch. A batch that cannot be read is one record with its bytes."""
+        assert self.batch is not None
+        if self._records is None:
+            try:
+                self._records = self.batch.records
+            except InvalidLog:
+                content = self.batch.payload
+                self._records = [LogRecord(self.batch.base_offset, self.batch.max_timestamp, None, content)]
+        return self._records
+
+    def peek(self) -> LogRecord | None:
+        """Return the next record; None at the end of the log."""
+        while self.batch is not None:
+            records = self._read_records()
+            if self._index < len(records):
+                return records[self._index]
+            self._next_batch()
+        return None
+
+    def advance(self, other: _Replica) -> None:
+        """Go to the next record. The current record explains missing records of this replica."""
+        record = self.peek()
+        assert record is not None and self.batch is not None
+        self._explain(record, self.batch)
+        if self.batch.is_control:
+            other.end_transaction(record, self.batch)
+        self._index += 1
+
+    def skip_batch(self) -> None:
+        """Go to the next batch. Both replicas have the current batch."""
+        if self.lacks_records:
+            assert self.batch is not None
+            for record in self._read_records():
+                self._explain(record, self.batch)
+        self._next_batch()
+
+    def describe_record(self, record: LogRecord) -> tuple[object, ...]:
+        """Return what does not change when the cleaner writes the record's batch again."""
+        batch = self.batch
+        assert batch is not None
+        return (
+            record.key,
+            record.value,
+            record.timestamp,
+            record.sequence,
+            batch.partition_leader_epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.is_transactional,
+            batch.is_control,
+        )
+
+    def _explain(self, record: LogRecord, batch: Batch) -> None:
+        if batch.is_control:
+            self.end_transaction(record, batch)
+        elif record.key is not None and self.lacks_records:
+            self._missing.pop(record.key, None)
+            for missing in self._missing_in_transactions.values():
+                missing.pop(record.key, None)
+
+    def end_transaction(self, marker: LogRecord, batch: Batch) -> None:
+        """Judge the missing records of a producer's transaction: an abort explains them."""
+        missing = self._missing_in_transactions.pop(batch.producer_id, {})
+        if marker.key != _ABORT_MARKER:
+            for key, offset in missing.items():
+                self._missing.setdefault(key, offset)
+
+    def note_difference(self, record: LogRecord) -> None:
+        """Note a record that only this replica has."""
+        assert self.batch is not None
+        self._offsets.append(record.offset)
+        self._leader_epochs.append(self.batch.partition_leader_epoch)
+        self._batch_offsets.append(self.batch.base_offset)
+
+    def note_missing(self, record: LogRecord, other: _Replica) -> None:
+        """Note a record of the other replica that this replica does not have."""
+        if record.offset < self._start:
+            return
+        other.note_difference(record)
+        batch = other.batch
+        assert batch is not None
+        if self.batch is None and record.offset >= self._end:
+            self._after_end = self._end if self._after_end is None else self._after_end
+        elif batch.is_control or record.key is None:
+            return
+        elif record.value is None:
+            self._missing.pop(record.key, None)
+        elif batch.is_transactional:
+            missing = self._missing_in_transactions.setdefault(batch.producer_id, {})
+            missing.setdefault(record.key, record.offset)
+        else:
+            self._missing.setdefault(record.key, record.offset)
+
+    def first_unexplained(self) -> int | None:
+        """Return the offset of the first record that this replica lacks without an explanation, or None."""
+        offsets = list(self._missing.values())
+        for missing in self._missing_in_transactions.values():
+            offsets += missing.values()
+        if self._after_end is not None:
+            offsets.append(self._after_end)
+        return min(offsets, default=None)
+
+    def batch_offset_of(self, offset: int) -> int:
+        """Return the base offset of the batch with the first own record from an offset on, but at most the offset."""
+        index = bisect_left(self._offsets, offset)
+        return min(offset, self._batch_offsets[index]) if index < len(self._offsets) else offset
+
+    def branch(self, fork_offset: int) -> Branch:
+        """Return this replica from the fork on."""
+        index = bisect_left(self._offsets, fork_offset)
+        epochs = [entry for entry in _read_checkpoint(self._log) or self._epochs if entry[1] < self._end]
+        only = len(self._offsets) - index
+        if not only:
+            return Branch(0, None, None, None, self._end, epochs)
+        first = self._offsets[index]
+        return Branch(only, first, self._offsets[-1], self._leader_epochs[index], self._end, epochs)
+
+
+def _read_checkpoint(log: Log) -> Epochs | None:
+    """Return the leader epochs in the partition's checkpoint file, or None if there is no such file, or a damaged one.
+
+    The file has three parts: a version (0), the number of entries, and a line "epoch offset" for each entry.
+    Source (4.3.1): LeaderEpochCheckpointFile.java.
+    """
+    if log.content:
+        return None
+    path = os.path.join(log.folder, log.path, _CHECKPOINT)
+    try:
+        check_regular(os.stat(path), path)
+        with open(path, encoding="ascii") as file:
+            lines = file.read(_MAX_CHECKPOINT_BYTES).split("\n")
+        entries = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines[2:] if line.strip())]
+        is_whole = int(lines[0]) == 0 and int(lines[1]) == len(entries) and entries == sorted(entries)
+    except (OSError, UsageError, ValueError, IndexError):
+        return None
+    return entries if is_whole else None

@@ -1,0 +1,185 @@
+"""Replicas that fork: the logs are those of a real broker, cut and continued as two leaders continue them.
+
+The rules are those of Kafka: LeaderEpochFileCache.endOffsetFor and AbstractFetcherThread.getOffsetTruncationState
+(4.3.1). The truncation cases are those of KIP-101 and KIP-279.
+"""
+
+import shutil
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.coordinator.leader_epochs import find_truncation_offset
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.fork import find_fork
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
+from tests import cases
+from tests.captured import captured
+from tests.groups.test_load_runs import DATA
+
+LOG = DATA / "4.3.1" / "__consumer_offsets-9"
+COMMIT_TIME = 1795256200000
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that copies the broker's log and appends batches of commits, each with a leader epoch."""
+
+    def build(name, batches=(), start=LOG):
+        folder = tmp_path / name / "__consumer_offsets-9"
+        shutil.copytree(start, folder)
+        with LogWriter(folder) as writer:
+            for epoch, *commits in batches:
+                writer.append(encode(writer.next_offset, commits, epoch))
+        return folder
+
+    return build
+
+
+def encode(offset, commits, epoch, **fields):
+    records = [LogRecord(offset + n, COMMIT_TIME, *commit(*each)) for n, each in enumerate(commits)]
+    return encode_batch(records, partition_leader_epoch=epoch, **fields)
+
+
+def commit(topic_partition, offset, group="billing"):
+    topic, _, partition = topic_partition.rpartition("-")
+    key = {"type": "1", "data": {"group": group, "topic": topic, "partition": int(partition)}}
+    data = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": COMMIT_TIME}
+    value = None if offset is None else {"version": "3", "data": data}  # None: a tombstone.
+    return kg.encode(kg.from_json({"key": key, "value": value}))
+
+
+def end_of(log):
+    return kg.load(log).partitions[9].next_offset
+
+
+def test_equal_replicas_have_no_fork(write):
+    found = kg.compare_replicas(LOG, write("copy")).to_json()
+    assert found["fork"] == found["truncation"] == {} and not any(found["healed"].values())
+
+
+def test_a_fork_shows_what_was_lost_and_what_a_later_commit_has_healed(write):
+    """a is the old leader (epoch 0). b was elected without its last three batches, and wrote four batches."""
+    end = end_of(LOG)
+    a = write("a", [(0, ("orders-0", 90)), (0, ("orders-1", 91)), (0, ("orders-2", 92))])
+    b = write("b", [(2, ("payments-0", 70)), (2, ("orders-1", 95)), (2, ("orders-2", 92)), (2, ("payments-1", 44))])
+    result = kg.compare_replicas(a, b)
+    found = result.to_json()
+    assert found["fork"] == {"9": {"offset": end, "leader_epochs": [0, 2], "a_only": 3, "b_only": 4}}
+    assert found["truncation"] == {"9": {"newer": "b", "offset": end}}
+    assert found["offsets"] == kg.diff(kg.load(a), kg.load(b))["offsets"]
+    assert found["healed"]["offsets"]["billing"] == {
+        "orders-0": False,  # Only a has the commit of 90.
+        "orders-1": True,  # b committed 95 after the fork.
+        "orders-2": True,  # b committed 92 again: the answers are equal.
+        "payments-0": True,  # Only b changed it.
+        "payments-1": True,
+    }
+    mirrored = kg.compare_replicas(b, a).to_json()
+    assert mirrored["healed"] == found["healed"]
+    assert mirrored["fork"]["9"] == {"offset": end, "leader_epochs": [2, 0], "a_only": 4, "b_only": 3}
+    assert mirrored["truncation"]["9"] == {"newer": "a", "offset": end}
+
+
+def test_a_later_commit_that_is_behind_does_not_heal(write):
+    a = write("a", [(0, ("orders-0", 90))])
+    b = write("b", [(1, ("orders-0", 60))])
+    assert kg.compare_replicas(a, b).healed()["offsets"] == {"billing": {"orders-0": False}}
+
+
+def test_a_lost_deletion_is_not_healed_and_a_later_one_is_new(write):
+    a = write("a", [(0, ("orders-0", None))])
+    b = write("b", [(1, ("orders-1", None))])
+    found = kg.compare_replicas(a, b).to_json()
+    assert [pair[0] for pair in found["offsets"]["billing"].values()].count(None) == 1
+    assert found["healed"]["offsets"]["billing"] == {"orders-0": False, "orders-1": True}
+
+
+def test_a_replica_that_lags_behind_has_lost_nothing(write):
+    end = end_of(LOG)
+    b = write("b", [(0, ("orders-0", 90), ("orders-1", 91))])
+    found = kg.compare_replicas(LOG, b).to_json()
+    assert found["fork"] == {"9": {"offset": end, "leader_epochs": [None, 0], "a_only": 0, "b_only": 2}}
+    assert found["truncation"] == {"9": {"newer": "b", "offset": end}}  # The end of a: it truncates nothing.
+    assert all(found["healed"]["offsets"]["billing"].values())
+
+
+def test_logs_without_a_common_prefix_fork_at_their_first_offset(write, tmp_path):
+    other = tmp_path / "other" / "__consumer_offsets-9"
+    with LogWriter(other) as writer:
+        writer.append(encode(0, [("orders-0", 7)], 3))
+    fork = kg.compare_replicas(LOG, other).forks[9]
+    assert fork.offset == 0 and fork.b.only == 1 and fork.a.only == kg.load(LOG).partitions[9].records
+
+
+def list_cleaner_passes():
+    """Yield the log before and after the passes of a broker's cleaner, for each case without appends in between."""
+    for case in sorted((captured("cleaner") / "cleaner").glob("*/*")):
+        folders = {folder.name for folder in case.iterdir() if any(folder.glob("*.log"))}
+        if not any(name.startswith("before-pass-") for name in folders):
+            passes = sorted(folders - {"before"})
+            yield from ((case / "before", case / after) for after in passes if "before" in folders)
+
+
+def test_a_replica_that_only_one_brokers_cleaner_cleaned_has_no_fork():
+    """Every pass of a real cleaner that was captured: superseded records, tombstones, aborted transactions, markers."""
+    count = 0
+    for before, after in list_cleaner_passes():
+        with cases.case(f"{before.parent.name} {after.name}"):
+            log = kg.open_log(before)
+            cleaned = kg.open_log(after)
+            assert find_fork(log, cleaned) is None and find_fork(cleaned, log) is None
+            count += 1
+    assert count > 50
+
+
+def test_a_fork_is_found_behind_records_that_one_replica_cleaned(write):
+    logs = [DATA / "cleaning" / name / "__consumer_offsets-38" for name in ("before-clean", "after-clean")]
+    ends = [kg.load(log).partitions[38].next_offset for log in logs]
+    assert ends[0] == ends[1] and len(list(kg.open_log(logs[0]))) > len(list(kg.open_log(logs[1])))
+    a = write("a", [(9, ("orders-0", 90))], start=logs[0])
+    b = write("b", [(10, ("orders-0", 60))], start=logs[1])
+    assert kg.compare_replicas(a, b).to_json()["fork"] == {
+        "9": {"offset": ends[0], "leader_epochs": [9, 10], "a_only": 1, "b_only": 1}
+    }
+
+
+def test_a_record_that_no_cleaning_explains_is_a_fork(write):
+    """b lacks the only commit of a key: the cleaner never removes the newest commit."""
+    a = write("a", [(0, ("new-0", 5)), (0, ("orders-0", 90))])
+    end = end_of(LOG)
+    b = write("b")
+    with LogWriter(b) as writer:
+        writer.append(encode(end + 1, [("orders-0", 90)], 0))
+    fork = kg.compare_replicas(a, b).forks[9]
+    assert (fork.offset, fork.a.only, fork.b.only) == (end, 1, 0)
+
+
+def test_the_checkpoint_of_leader_epochs_decides_the_truncation(write):
+    """The broker's own file knows an epoch of which the cleaner left no batch."""
+    end = end_of(LOG)
+    a = write("a", [(3, ("orders-0", 90)), (3, ("orders-1", 91))])
+    b = write("b", [(4, ("orders-0", 95))])
+    assert kg.compare_replicas(a, b).truncations[9].offset == end
+    (b / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n4 {end - 2}\n")
+    assert kg.compare_replicas(a, b).truncations[9].offset == end - 2
+    (b / "leader-epoch-checkpoint").write_text("0\n9\n0 0\n")  # Damaged: the batches decide again.
+    assert kg.compare_replicas(a, b).truncations[9].offset == end
+
+
+@pytest.mark.parametrize(
+    ("follower", "follower_end", "leader", "leader_end", "expected"),
+    [
+        ([(0, 0)], 10, [(0, 0)], 15, 10),  # It only lags behind.
+        ([(0, 0)], 15, [(0, 0), (1, 12)], 20, 12),  # KIP-101: to the end of its epoch on the leader.
+        ([(0, 0)], 10, [(0, 0), (1, 12)], 20, 10),  # The leader's epoch 0 is longer.
+        ([(0, 0), (1, 10)], 20, [(0, 0), (2, 10)], 30, 10),  # KIP-279: the leader has no epoch 1.
+        ([(0, 0), (2, 10)], 20, [(0, 0), (1, 5), (3, 8)], 30, 5),  # KIP-279: the follower has no epoch 1, so two steps.
+        ([(1, 0)], 10, [(2, 0)], 10, 0),  # No common epoch.
+        ([], 10, [(0, 0)], 10, None),  # Before 0.11: the high watermark, which is not in the log.
+        ([(3, 0)], 10, [(0, 0)], 10, None),
+    ],
+)
+def test_a_returning_follower_truncates_to_the_end_of_its_epoch(follower, follower_end, leader, leader_end, expected):
+    assert find_truncation_offset(follower, follower_end, leader, leader_end) == expected

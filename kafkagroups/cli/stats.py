@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.api import stats
 from kafkagroups.cli import options
-from kafkagroups.cli.output import print_line
+from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
+from kafkagroups.history.finding import Finding
+from kafkagroups.history.findings import abort_command
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, ROW_KINDS, Count, PartitionStats, Stats
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
@@ -30,6 +33,7 @@ ROW_NAME_WITHOUT_VALUE = {
     "partition": "(unknown number)",
 }
 """For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
+HANGING = "hanging_transaction"
 NAME = "stats"
 HELP = "show why a log is large and slow: dead records, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\
@@ -135,48 +139,136 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
 def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect) -> None:
     max_rows = DEFAULT_ROWS if top is None else top
     partitions = statistics.partitions
-    largest_first = sorted(partitions, key=lambda number: -partitions[number].bytes)
-    print_table(
-        ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last (UTC)", "written by"),
-        [_format_partition(number, partitions[number]) for number in largest_first[:max_rows]],
+    largest_first = sorted(partitions, key=lambda number: -partitions[number].bytes)[:max_rows]
+    _print_table(
+        ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
+        [_format_partition(number, partitions[number]) for number in largest_first],
     )
     rows = _sort_rows(statistics)
-    print_table(
+    _print_table(
         (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
         [_format_row(name, count, statistics.by) for name, count in rows[:max_rows]],
     )
     partition_count = len(partitions)
     if max(partition_count, len(rows)) > max_rows:
-        print_line(
+        _print_wrapped(
             f"Only the {max_rows} largest of {partition_count} partitions and {len(rows)} rows are shown; "
             "--top N shows the N largest."
         )
-    print_line(
+    _print_wrapped(
         f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it, "
-        "or if its transaction is open."
+        "or if its transaction is open. The bytes of a batch are divided among its records."
     )
-    for number, partition in partitions.items():
-        for transaction in partition.open_transactions:
-            is_oldest = transaction is partition.open_transactions[0]
-            consequence = "; read_committed consumers and the cleaner stop at this offset" if is_oldest else ""
-            print_line(
-                f"partition {_format_number(number)}: producer {transaction.producer_id} has an open transaction "
-                f"since {options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
-                f"({', '.join(transaction.groups)}){consequence}"
-            )
+    _print_cleaning(statistics, largest_first)
+    _print_writers(statistics, largest_first)
     record_count = sum(partition.records for partition in partitions.values())
-    total_bytes = sum(partition.bytes for partition in partitions.values())
-    uncleanable_bytes = sum(partition.uncleanable_bytes for partition in partitions.values())
-    freed_bytes = sum(partition.freed_bytes for partition in partitions.values())
-    print_line(
-        f"{path}: the cleaner cannot clean {uncleanable_bytes} of {total_bytes} bytes "
-        "(active segment, open transactions)."
-    )
-    print_line(f"One pass over the other bytes would free about {freed_bytes} bytes.")
-    print_line(
+    _print_wrapped(
         f"A broker needs about {record_count / RECORDS_LOADED_PER_SECOND:.1f} s to load {record_count} records "
         f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
     )
+    _print_transactions(statistics)
+    _print_findings(path, statistics.findings)
+
+
+def _print_cleaning(statistics: Stats, numbers: list[int | None]) -> None:
+    """Print what the cleaner can and cannot clean, and what it has cleaned. `numbers` are the partitions to show."""
+    _print_table(
+        ("part.", "uncleanable from", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),
+        [_format_cleaning(number, statistics.partitions[number]) for number in numbers],
+    )
+    partitions = statistics.partitions.values()
+    tombstones = sum(partition.tombstones for partition in partitions)
+    live_records = sum(partition.live_records for partition in partitions)
+    live_bytes = sum(partition.live_bytes for partition in partitions)
+    _print_wrapped(
+        '"Uncleanable from" is the first offset that cleaning cannot touch: the base offset of the segment with the '
+        'first open transaction, or of the active segment. One pass of the cleaner frees about the bytes in "frees '
+        'bytes". "Cleaned" is about the last pass that left traces in the log ("-": none); its time assumes that '
+        "delete.retention.ms is 1 day."
+    )
+    _print_wrapped(
+        f"If every segment were cleaned, {live_records} live records with about {live_bytes} bytes would stay. Until "
+        f"delete.retention.ms is over, the newest of {tombstones} tombstones and the control records stay, too."
+    )
+
+
+def _format_cleaning(number: int | None, partition: PartitionStats) -> tuple[object, ...]:
+    cleaned_ms = partition.last_cleaned_ms
+    return (
+        _format_number(number),
+        partition.first_uncleanable_offset,
+        partition.uncleanable_bytes,
+        partition.freed_bytes,
+        "-" if partition.cleaned_up_to is None else partition.cleaned_up_to,
+        "-" if cleaned_ms is None else options.format_time(cleaned_ms),
+    )
+
+
+def _print_writers(statistics: Stats, numbers: list[int | None]) -> None:
+    """Print which Kafka versions can have written which offsets. `numbers` are the partitions to show."""
+    rows: list[tuple[object, ...]] = [
+        (_format_number(number), part.first, part.last, part.versions or "every version")
+        for number in numbers
+        for part in statistics.partitions[number].written_by_ranges
+    ]
+    if rows:
+        _print_table(("part.", "from offset", "to offset", "can be written by Kafka"), rows)
+
+
+def _print_transactions(statistics: Stats) -> None:
+    """Print the open transactions that are no findings."""
+    found = {(finding.partition, finding.offset) for finding in statistics.findings if finding.kind == HANGING}
+    for number, partition in statistics.partitions.items():
+        for transaction in partition.open_transactions:
+            if (number, transaction.first_offset) not in found:
+                _print_wrapped(
+                    f"Partition {_format_number(number)}: producer {transaction.producer_id} has an open transaction "
+                    f"since {options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
+                    f"({', '.join(transaction.groups)}). If it does not end, this command ends it:"
+                )
+                _print_command(abort_command(number, transaction.first_offset))
+
+
+def _print_findings(path: str, findings: list[Finding]) -> None:
+    """Print a paragraph for each finding: what is wrong, and what to do."""
+    print_line("")
+    if not findings:
+        _print_wrapped(f"{path}: no findings.")
+    for number, finding in enumerate(findings, start=1):
+        remedy, separator, command = _split_remedy(finding.remedy)
+        where = f"Partition {_format_number(finding.partition)}"
+        _print_wrapped(f"Finding {number}. {where}: {finding.what} Remedy: {remedy}{separator}")
+        if command:
+            _print_command(command)
+
+
+def _split_remedy(remedy: str) -> tuple[str, str, str]:
+    """Return the text before a command at the end of a remedy, a colon, and the command; "" if there is no command."""
+    found = re.search(r"(: )(kafka-[a-z-]+\.sh .*)$", remedy)
+    if found is None:
+        return remedy, "", ""
+    return remedy[: found.start()], ":", found[2]
+
+
+def _print_command(command: str) -> None:
+    """Print a shell command. A backslash ends each line except the last one, so that the lines can be copied."""
+    words = escape(command).split(" --")
+    line = f"    {words[0]}"
+    for word in words[1:]:
+        if len(line) + len(word) + 5 > TEXT_WIDTH:
+            print_line(f"{line} \\")
+            line = "     "
+        line += f" --{word}"
+    print_line(line)
+
+
+def _print_table(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+    print_table(columns, rows, width_in_file=TEXT_WIDTH)
+
+
+def _print_wrapped(line: str) -> None:
+    for part in wrap(escape(line), indent=""):
+        print_line(part)
 
 
 def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
@@ -208,7 +300,6 @@ def _format_partition(number: int | None, partition: PartitionStats) -> tuple[ob
         live_percent,
         partition.tombstones,
         last_time,
-        partition.written_by,
     )
 
 

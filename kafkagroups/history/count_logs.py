@@ -14,6 +14,7 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
+from kafkagroups.history.findings import add_findings, find_busy, find_in_partition, find_unsubscribed
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import OpenTransaction, PartitionStats, SegmentCount, Stats
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
@@ -29,6 +30,9 @@ from kafkagroups.records.versions import VersionRange
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.followed_log import FollowedLog
+
+OFFSET_TYPES = (0, 1)
+"""The types of offset records."""
 
 
 def count_logs(
@@ -52,6 +56,7 @@ def count_logs(
     )
     for log_stats in stats_of_logs:
         stats.add(log_stats)
+    add_findings(stats)
     return stats
 
 
@@ -113,6 +118,12 @@ class _Counting:
         for log in logs:
             stats = self._finish(log, groups, answers)
             stats.problems = problems[log.partition]
+            counts = stats.partitions[log.partition]
+            stats.findings = [
+                *find_in_partition(log, groups),
+                *find_busy(log.partition, counts, groups, stats.commits),
+                *find_unsubscribed(log.partition, counts, groups),
+            ]
             yield stats
 
     def _finish(self, log: Log, groups: Groups, answers: Answers) -> Stats:
@@ -145,7 +156,11 @@ def _finish_followed(
     )
     counts.written_by_ranges = _find_writer_ranges(log, dialect, followed.writers, counts.next_offset)
     stats = Stats(by, {log.partition: counts})
-    for row in followed.count_rows(by, answers):
+    rows = list(followed.count_rows(by, answers))
+    for row in rows if by == "group" else followed.count_rows("group", answers):
+        if row.group is not None and row.type in OFFSET_TYPES:
+            stats.commits[row.group] += row.records - row.tombstones
+    for row in rows:
         if not (row.records or row.bytes or row.live_records):
             continue
         name = log.partition if by == "partition" else getattr(row, by)

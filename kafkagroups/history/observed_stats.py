@@ -72,6 +72,8 @@ class StatsObserver(Fates):
             row = self._find_row(entry)
             row.records += 1
             row.bytes += size
+            if entry.key is not None and entry.committed is not None and entry.group is not None:
+                self.stats.commits[entry.group] += 1
             if entry.fate is Fate.TOMBSTONE:
                 row.tombstones += 1
                 self.counts.tombstones += 1

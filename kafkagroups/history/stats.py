@@ -14,6 +14,7 @@ markers stay until their retention time is over.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -86,7 +87,8 @@ class PartitionStats(Count):
 
     `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean (`find_stop_base`).
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
-    contains traces (cleaning_traces.py); None if there are no traces.
+    contains traces (cleaning_traces.py); None if there are no traces. `dirty_segments` and `dirty_bytes` count the
+    segments from there on that the cleaner can clean.
     """
 
     segments: int = 0
@@ -102,6 +104,8 @@ class PartitionStats(Count):
     first_uncleanable_offset: int = 0
     last_cleaned_ms: int | None = None
     cleaned_up_to: int | None = None
+    dirty_segments: int = 0
+    dirty_bytes: int = 0
     written_by_ranges: list[WriterRange] = field(default_factory=list)
 
     def include_timestamp(self, timestamp: int) -> None:
@@ -129,6 +133,9 @@ class PartitionStats(Count):
                 self.uncleanable_bytes += segment.bytes
             else:
                 self.freed_bytes += segment.replaced_bytes
+                if segment.base_offset >= (self.cleaned_up_to or 0):
+                    self.dirty_segments += 1
+                    self.dirty_bytes += segment.bytes
 
 
 def check_row_kind(by: str) -> None:
@@ -151,6 +158,8 @@ class Stats:
     rows: dict[object, Count] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    commits: Counter[str] = field(default_factory=Counter)
+    """The number of commits in one partition, by group id. `add` does not add them."""
 
     def find_row(self, name: object, partition: int | None) -> Count:
         """Return the row with a name, for a record in a partition of the offsets topic. Add the row if it is new."""

@@ -16,12 +16,14 @@ from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 class WriterRange:
     """The Kafka versions that can have written the records from offset `first` to offset `last`.
 
-    `versions` is a text such as "0.9 – 2.0"; "" if every version can have written the records.
+    `versions` is a text such as "0.9 – 2.0"; "" if every version can have written the records. `writers` are the same
+    versions.
     """
 
     first: int
     last: int
     versions: str
+    writers: VersionRange
 
 
 class WriterRanges:
@@ -53,7 +55,7 @@ class WriterRanges:
         firsts = [first_offset, *(first for first, _ in ranges[1:])]
         ends = [*firsts[1:], next_offset]
         return [
-            WriterRange(first, end - 1, describe_writers([versions]))
+            WriterRange(first, end - 1, describe_writers([versions]), versions)
             for first, end, (_, versions) in zip(firsts, ends, ranges, strict=True)
         ]
 

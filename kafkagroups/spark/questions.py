@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.history.count_logs import count_each_log
 from kafkagroups.history.explain import Explanation, build_topic_partition, explain_log, load_group_log
+from kafkagroups.history.findings import add_findings
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.compression import MAX_BATCH_BYTES
@@ -103,6 +104,7 @@ def stats(
     whole = Stats(by)
     for log in logs:
         whole.add(stats_by_partition[log.partition])
+    add_findings(whole)
     return whole
 
 

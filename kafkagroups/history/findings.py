@@ -1,0 +1,302 @@
+"""What is wrong with logs, found from their statistics and their groups. Each finding ends with its remedy.
+
+A log of a healthy broker has no findings. The rules:
+
+- `damage`, `load_failure`: a broker cuts the log here, or fails to load the partition.
+- `zeros`: a segment ends with zeros, and there is a kind of start at which a broker then loses batches or fails
+  (loading/starts.py).
+- `hanging_transaction`: a transaction is open HANGING_MS or longer before the newest record of all logs. Clients write
+  offsets right before they end a transaction, so here a transaction is usually open for milliseconds. HANGING_MS is
+  Kafka Streams' transaction.timeout.ms, the smallest common one.
+- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
+  MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
+  these bytes, and the log covers at least a day. A running cleaner starts seconds after a segment is closed.
+- `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
+- `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
+  twice delete.retention.ms.
+- `busy_group`: a group wrote more than half of at least MIN_BUSY_RECORDS records of a partition, and more than
+  BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
+- `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
+  committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
+- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
+from kafkagroups.history.finding import Finding, sort_findings
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.starts import Outcome, Start, judge_start
+from kafkagroups.log.segments import Log
+
+HANGING_MS = 10_000
+MIN_DIRTY_SEGMENTS = 2
+MAX_DIRTY_SHARE = 0.5
+LARGE_BYTES = 300 * 2**20
+"""Three segments of the default size."""
+MIN_TOMBSTONES = 1000
+MIN_BUSY_RECORDS = 10_000
+BUSY_RATE = 1.0
+DAY_MS = 86_400_000
+UNSUBSCRIBED_MS = DAY_MS
+HARMLESS_OUTCOMES = (Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS)
+
+
+def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
+    """Return the findings about the bytes and the groups of one partition. `groups` is the load of all logs."""
+    number = log.partition
+    loaded = groups.partitions[number]
+    findings = []
+    if loaded.damage:
+        damage = loaded.damage
+        what = f"The log is damaged at byte {damage.position} of {damage.file}: {damage.reason}."
+        remedy = (
+            "Before a broker starts with this log and cuts it here, copy the partition's folder, and compare it with "
+            "another replica: kafkagroups diff."
+        )
+        findings.append(Finding(number, damage.offset, None, None, "damage", what, remedy))
+    if loaded.zeros:
+        zeros = loaded.zeros
+        outcomes = {start: judge_start(start, zeros, groups.coordinator) for start in Start}
+        harmful = [start for start, outcome in outcomes.items() if outcome not in HARMLESS_OUTCOMES]
+        if harmful:
+            what = (
+                f"{zeros.file} ends with {zeros.bytes} zeros from byte {zeros.position} on: {harmful[0].value}, a "
+                f"Kafka {groups.kafka} broker {outcomes[harmful[0]].value}."
+            )
+            remedy = (
+                "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the "
+                "zeros off."
+            )
+            if zeros.later_segments:
+                remedy = (
+                    "Let the broker copy the partition from another replica: recovery can delete the "
+                    f"{zeros.later_segments} later segments."
+                )
+            findings.append(Finding(number, loaded.next_offset, None, None, "zeros", what, remedy))
+    if loaded.error:
+        what = f"A Kafka {groups.kafka} broker cannot load the partition: {loaded.error}."
+        remedy = (
+            "Start the group coordinator with a Kafka version that loads it: try kafkagroups load PATH --kafka VERSION."
+        )
+        findings.append(Finding(number, None, None, None, "load_failure", what, remedy))
+    return findings
+
+
+def find_busy(number: int | None, counts: PartitionStats, groups: Groups, commits: Mapping[str, int]) -> list[Finding]:
+    """Return the findings about groups that commit far more often than others.
+
+    `commits` has the number of the commits of each group in the partition with this number.
+    """
+    seconds = _find_span(counts) / 1000
+    if counts.records < MIN_BUSY_RECORDS or not seconds:
+        return []
+    findings = []
+    parts = groups.groups.unbuilt()
+    for group_id, count in commits.items():
+        if 2 * count <= counts.records or group_id not in parts:
+            continue
+        offsets = len(parts[group_id].offsets)
+        if not offsets or count / seconds / offsets <= BUSY_RATE:
+            continue
+        what = (
+            f"Group {group_id} wrote {count} of {counts.records} records: {count / seconds:.0f} commits a second for "
+            f"{offsets} offsets."
+        )
+        remedy = (
+            "Let its clients commit less often, for example every 5 s and not after each record; "
+            "kafkagroups stats --by writer shows who commits."
+        )
+        findings.append(Finding(number, None, group_id, None, "busy_group", what, remedy))
+    return findings
+
+
+def find_unsubscribed(number: int | None, counts: PartitionStats, groups: Groups) -> list[Finding]:
+    """Return the findings about offsets of topics that no member of their group subscribes to.
+
+    Only the groups of the partition with this number are examined. The time of a commit is that of its record.
+    """
+    if _find_span(counts) < UNSUBSCRIBED_MS:
+        return []
+    now_ms = counts.last_timestamp_ms or 0
+    parts = [(group, parts) for group, parts in groups.groups.unbuilt().items() if parts.group.partition == number]
+    findings = []
+    for group_id, group_parts in sorted(parts):
+        if not group_parts.offsets:
+            continue
+        topics = find_subscribed_topics(group_parts.decode_group())
+        if topics is None:
+            continue
+        newest_ms: dict[str, int] = {}
+        count: dict[str, int] = {}
+        example: dict[str, tuple[int, str]] = {}
+        for topic_partition, offset in group_parts.offsets.items():
+            topic = topic_partition.topic
+            if topic not in topics:
+                newest_ms[topic] = max(newest_ms.get(topic, 0), offset.commit_timestamp)
+                count[topic] = count.get(topic, 0) + 1
+                known = example.get(topic)
+                if known is None or offset.record_offset < known[0]:
+                    example[topic] = (offset.record_offset, str(topic_partition))
+        for topic, newest in sorted(newest_ms.items()):
+            if now_ms - newest < UNSUBSCRIBED_MS:
+                continue
+            record_offset, name = example[topic]
+            what = (
+                f"Group {group_id} has {count[topic]} offsets of topic {topic}, to which no member subscribes; the "
+                f"last commit is {(now_ms - newest) // DAY_MS} days old."
+            )
+            remedy = (
+                "If no consumer comes back to this topic, delete them: kafka-consumer-groups.sh --bootstrap-server "
+                f"HOST:PORT --delete-offsets --group {quote(group_id)} --topic {quote(topic)}"
+            )
+            findings.append(Finding(number, record_offset, group_id, name, "unsubscribed_offsets", what, remedy))
+    return findings
+
+
+def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
+    """Return the topics that the members of a group subscribe to; None if they are not known.
+
+    They are not known if the group has no members, if a subscription cannot be read, if a member subscribes to a
+    pattern, or if the group is a share or streams group.
+    """
+    topics: set[str] = set()
+    if not group.members:
+        return None
+    if isinstance(group, Group):
+        for member in group.members.values():
+            subscription = member.subscription
+            if subscription is None:
+                return None
+            topics.update(subscription.message.topics)
+        return topics
+    if group.type != "consumer":
+        return None
+    for modern_member in group.members.values():
+        metadata = modern_member.metadata
+        if metadata is None or metadata.subscribed_topic_regex:
+            return None
+        topics.update(metadata.subscribed_topic_names)
+    return topics
+
+
+def quote(text: str) -> str:
+    """Return a text as one word of a shell's command."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def add_findings(stats: Stats) -> None:
+    """Add the findings that follow from the counts of all partitions, and sort all findings."""
+    times = [counts.last_timestamp_ms for counts in stats.partitions.values() if counts.last_timestamp_ms is not None]
+    now_ms = max(times, default=0)
+    for number, counts in stats.partitions.items():
+        stats.findings += _find_hanging(number, counts, now_ms)
+        stats.findings += _find_uncleaned(number, counts)
+        stats.findings += _find_too_large(number, counts)
+        stats.findings += _find_tombstones(number, counts)
+        stats.findings += _find_mixed_writers(number, counts)
+    stats.findings = sort_findings(stats.findings)
+
+
+def abort_command(partition: int | None, first_offset: int) -> str:
+    """Return the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
+
+    Source: TransactionsCommand.AbortTransactionCommand (4.x).
+    """
+    number = "PARTITION" if partition is None else partition
+    return (
+        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets "
+        f"--partition {number} --start-offset {first_offset}"
+    )
+
+
+def _find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Iterator[Finding]:
+    for transaction in counts.open_transactions:
+        age_ms = now_ms - transaction.since_ms
+        if transaction.since_ms < 0 or age_ms < HANGING_MS:
+            continue
+        group_ids = transaction.groups
+        names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
+        what = (
+            f"The transaction of producer {transaction.producer_id} from offset {transaction.first_offset}{names} is "
+            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log; the cleaner and read_committed "
+            "consumers stop at it."
+        )
+        remedy = (
+            "If it stays open longer than its producer's transaction.timeout.ms (60 s by default), end it: "
+            f"{abort_command(number, transaction.first_offset)}"
+        )
+        group = group_ids[0] if len(group_ids) == 1 else None
+        yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy)
+
+
+def _find_span(counts: PartitionStats) -> int:
+    """Return the time between the first and the last timestamp of a partition, in ms."""
+    if counts.first_timestamp_ms is None or counts.last_timestamp_ms is None:
+        return 0
+    return counts.last_timestamp_ms - counts.first_timestamp_ms
+
+
+def _find_uncleaned(number: int | None, counts: PartitionStats) -> Iterator[Finding]:
+    cleanable_bytes = counts.bytes - counts.uncleanable_bytes
+    is_dirty = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
+    if is_dirty and _find_span(counts) >= DAY_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
+        what = (
+            f"The log cleaner has left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
+            f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."
+        )
+        remedy = (
+            "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
+            "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
+        )
+        offset = counts.cleaned_up_to or 0
+        yield Finding(number, offset, None, None, "uncleaned", what, remedy)
+
+
+def _find_too_large(number: int | None, counts: PartitionStats) -> Iterator[Finding]:
+    if counts.bytes >= LARGE_BYTES and 10 * counts.live_bytes < counts.bytes:
+        what = (
+            f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
+            f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
+        )
+        remedy = (
+            "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
+            "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier."
+        )
+        yield Finding(number, None, None, None, "too_large", what, remedy)
+
+
+def _find_tombstones(number: int | None, counts: PartitionStats) -> Iterator[Finding]:
+    is_majority = counts.tombstones >= MIN_TOMBSTONES and 2 * counts.tombstones > counts.records
+    if is_majority and _find_span(counts) > 2 * DELETE_RETENTION_MS:
+        what = (
+            f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has removed."
+        )
+        remedy = (
+            "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs (log-cleaner.log) "
+            "and that delete.retention.ms of __consumer_offsets is a day or less."
+        )
+        yield Finding(number, None, None, None, "tombstones_stay", what, remedy)
+
+
+def _find_mixed_writers(number: int | None, counts: PartitionStats) -> Iterator[Finding]:
+    newest = None
+    for part in counts.written_by_ranges:
+        if newest is not None and part.writers.until <= newest.writers.since:
+            what = (
+                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
+                f"one ({newest.versions.strip()})."
+            )
+            remedy = (
+                "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
+                "coordinator of the partition can read its records."
+            )
+            yield Finding(number, part.first, None, None, "mixed_writers", what, remedy)
+            return
+        if newest is None or part.writers.since > newest.writers.since:
+            newest = part

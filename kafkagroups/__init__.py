@@ -13,7 +13,7 @@ One log:
 
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
-- `explain` shows which records led to the result of `load`.
+- `explain` shows which records led to the result of `load`. `find_groups` finds the groups that match a pattern.
 - `timeline` shows the history of a group as events.
 - `diff` compares two results of `load`.
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
@@ -27,7 +27,7 @@ One log:
 from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import compact, compare_replicas, diff, explain, load, record_table, stats, timeline
+from kafkagroups.api import compact, compare_replicas, diff, explain, find_groups, load, record_table, stats, timeline
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -61,6 +61,7 @@ __all__ = [
     "diff",
     "encode",
     "explain",
+    "find_groups",
     "from_json",
     "load",
     "open_log",

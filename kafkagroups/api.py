@@ -12,7 +12,7 @@ from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.history import replicas
 from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
-from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
+from kafkagroups.history.explain import Explanation, Question, explain_group, has_wildcard, match_groups
 from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
 from kafkagroups.history.replicas import Replicas
 from kafkagroups.history.stats import Stats, check_row_kind
@@ -128,20 +128,30 @@ def explain(
     partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
+    since_time: int | None = None,
+    retention_ms: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     engine: str = "auto",
 ) -> Explanation:
-    """Return every record of a group, or of one of its offsets, and what a broker would answer after a load.
+    """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, until, until_time, max_batch_bytes, engine
+    path, coordinator, kafka, partitions, until_time, max_batch_bytes, engine
         As in `load`.
     group
         The group's id.
     topic, partition
-        The topic and the partition of one committed offset of the group. Give both for one offset, or neither for all
-        records of the group.
+        A topic, and optionally one of its partitions: only the records of the group's offsets for this topic or
+        partition. None means all records of the group.
+    until
+        As in `load`. In a folder of several partitions, only the partition with the group's records is read.
+    since_time
+        Return only records with this timestamp or a later one (ms since the epoch). The fates and the answer are those
+        of the whole log.
+    retention_ms
+        The broker's offsets.retention.minutes, in ms. It decides when offsets without an expire timestamp expire. None
+        means that only offsets with an expire timestamp are in `expires_next`.
 
     Returns
     -------
@@ -151,7 +161,8 @@ def explain(
     Raises
     ------
     UsageError
-        As in `load`, or only one of `topic` and `partition` was given.
+        As in `load`, or `partition` was given without `topic`, or with `until`, the records of the group are not in
+        exactly one partition.
 
     Examples
     --------
@@ -159,18 +170,68 @@ def explain(
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
     [(37, 'superseded'), (42, 'wins')]
     """
-    topic_partition = build_topic_partition(topic, partition)
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
+    question = Question(group, topic, partition, since_time, retention_ms)
+    question.check()
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
     return explain_group(
         logs,
         dialect,
-        group,
-        topic_partition,
+        question,
         engine=engine,
         path=str(path),
         partitions=partitions,
         stop=Stop(until, until_time),
     )
+
+
+def find_groups(
+    path: str | Path,
+    pattern: str,
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    until_time: int | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    engine: str = "auto",
+) -> list[str]:
+    """Return the ids of the groups that a pattern matches, for `explain`.
+
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, until_time, max_batch_bytes, engine
+        As in `load`.
+    pattern
+        A group id, or a pattern in which * stands for any characters and ? for one character. If a group has exactly
+        this id, the text is no pattern.
+
+    Returns
+    -------
+    list of str
+        The group ids, sorted. If no group matches, the list contains only `pattern`.
+
+    Raises
+    ------
+    UsageError
+        As in `load`.
+
+    Examples
+    --------
+    >>> find_groups("data/harbour/3.9.2", "*il*", coordinator="classic")
+    ['billing', 'mailer']
+    """
+    if not has_wildcard(pattern):
+        return [pattern]
+    groups = load(
+        path,
+        coordinator,
+        kafka,
+        partitions=partitions,
+        until_time=until_time,
+        max_batch_bytes=max_batch_bytes,
+        engine=engine,
+    )
+    return match_groups(groups.partitions_of, pattern)
 
 
 def timeline(

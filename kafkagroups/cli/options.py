@@ -24,6 +24,8 @@ from kafkagroups.whole_numbers import parse_whole_number
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
+_UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
+"""The units of a duration in ms. A number without a unit is a number of minutes."""
 UNTIL_HELP = "read whole batches, and only those whose base offset is below N; the log must have one partition"
 
 
@@ -242,6 +244,15 @@ def parse_time(text: str) -> int:
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return round(time.timestamp() * 1000)
+
+
+def parse_retention(text: str) -> int:
+    """Return a duration in ms. The text is a number of minutes, or a number and one of the units of `_UNIT_MS`."""
+    match = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip())
+    if match is None or match[2] not in _UNIT_MS:
+        units = ", ".join(unit for unit in _UNIT_MS if unit)
+        raise argparse.ArgumentTypeError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
+    return parse_number(match[1]) * _UNIT_MS[match[2]]
 
 
 @lru_cache(maxsize=1024)

@@ -23,10 +23,16 @@ Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.frames import to_int64
+from kafkagroups.records.versions import Version
+
+FIRST_WITH_KIP_211: Version = (2, 1)
+FIRST_THAT_READS_SUBSCRIPTIONS: Version = (2, 4)
 
 
 def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
@@ -34,17 +40,11 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
 
     `now_ms` is in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
     """
-    is_before_kip_211 = group.kafka < (2, 1)
-    is_stable_consumer_group = group.state is ClassicState.STABLE and group.protocol_type == CONSUMER
-    subscribed_topics: frozenset[str] = frozenset()
-    empty_since_ms = None
-    if not is_before_kip_211 and group.protocol_type is not None:
-        if group.state is ClassicState.EMPTY:
-            empty_since_ms = group.state_timestamp
-        elif is_stable_consumer_group and can_read_subscriptions(group):
-            subscribed_topics = group.subscribed_topics or frozenset()
-        else:
-            return []
+    is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
+    rule = find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
+    if rule is None:
+        return []
+    subscribed_topics, empty_since_ms = rule
 
     def has_expired(offset: OffsetAndMetadata) -> bool:
         if offset.expire_timestamp is not None:
@@ -63,6 +63,34 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
     ]
 
 
-def can_read_subscriptions(group: ClassicGroup) -> bool:
-    """Return whether the coordinator can read the members' subscriptions. Before 2.4 no coordinator reads them."""
-    return group.subscribed_topics is not None and group.kafka >= (2, 4)
+class Rule(NamedTuple):
+    """Which offsets of a group expire: those of topics that are not in `subscribed_topics`.
+
+    `empty_since_ms` is the begin of the retention time; None: the time of each commit.
+    """
+
+    subscribed_topics: frozenset[str]
+    empty_since_ms: int | None
+
+
+def find_rule(
+    kafka: Version,
+    state: ClassicState,
+    protocol_type: str | None,
+    state_timestamp: int | None,
+    subscribed_topics: frozenset[str] | None,
+) -> Rule | None:
+    """Return which offsets of a classic group expire; None if none of them does.
+
+    `protocol_type` is None for a simple group. `state_timestamp` is the time of the last change of the state, in ms
+    since the epoch. `subscribed_topics` are the topics in the members' subscriptions; None if they cannot be read.
+    Before 2.4 no coordinator reads the subscriptions.
+    """
+    if kafka < FIRST_WITH_KIP_211 or protocol_type is None:
+        return Rule(frozenset(), None)
+    if state is ClassicState.EMPTY:
+        return Rule(frozenset(), state_timestamp)
+    is_stable_consumer_group = state is ClassicState.STABLE and protocol_type == CONSUMER
+    if is_stable_consumer_group and subscribed_topics is not None and kafka >= FIRST_THAT_READS_SUBSCRIPTIONS:
+        return Rule(subscribed_topics, None)
+    return None

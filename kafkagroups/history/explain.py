@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.expire_times import Expiration, find_expirations
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.group_fates import load_into
@@ -14,10 +17,11 @@ from kafkagroups.history.group_log import GroupLog
 from kafkagroups.history.record_details import add_details
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.groups import Groups
+from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.tables.group_json import group_json
+from kafkagroups.tables.group_json import group_json, offsets_json
 from kafkagroups.tables.offset_fields import offset_json
 
 
@@ -36,8 +40,8 @@ class Explanation:
     history
         The records of the group or of the offset, in the order of the log.
     answer
-        The group or offset that a broker returns after the load, as in `load --json`. None if the broker does not have
-        the group or offset.
+        The group or offset that a broker returns after the load, as in `load --json`. For a topic without a partition:
+        the offsets by topic-partition. None if the broker does not have the group or offset.
     waiting
         The commits whose transaction is open. If there are any, a client that requests stable offsets gets the error
         UNSTABLE_OFFSET_COMMIT.
@@ -46,6 +50,9 @@ class Explanation:
         group.
     next_offsets
         For each partition that was read: the offset after the last batch that was read.
+    expires_next
+        The offsets that expire, in the order of their times: offsets with an expire timestamp, and with the broker's
+        retention time also the others.
     error
         Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
     """
@@ -59,35 +66,113 @@ class Explanation:
     problems: list[str] = field(default_factory=list)
     next_offsets: dict[int | None, int] = field(default_factory=dict)
     error: str | None = None
+    expires_next: list[Expiration] = field(default_factory=list)
 
 
-def build_topic_partition(topic: str | None, partition: int | None) -> TopicPartition | None:
-    """Return the topic partition; None if both parameters are None. Raises UsageError if only one of them is None."""
-    if topic is None and partition is None:
-        return None
-    if topic is None or partition is None:
-        raise UsageError("a topic and a partition identify an offset only together: give both or none")
-    return TopicPartition(topic, partition)
+class Question(NamedTuple):
+    """What an explanation is about.
+
+    `group` is the group id. `topic` and `partition` limit the history to one topic or to one topic-partition. Only
+    records with the time `since_time` or a later one are in the history (ms since the epoch). `retention_ms` is the
+    retention time of the broker in ms, which decides when offsets expire; None: not known.
+    """
+
+    group: str
+    topic: str | None = None
+    partition: int | None = None
+    since_time: int | None = None
+    retention_ms: int | None = None
+
+    def check(self) -> None:
+        """Raise UsageError if there is a partition without a topic, or a negative retention time."""
+        if self.topic is None and self.partition is not None:
+            raise UsageError("a partition identifies an offset only together with a topic")
+        if self.retention_ms is not None and self.retention_ms < 0:
+            raise UsageError(f"a retention time is at least 0, not {self.retention_ms} ms")
+
+    def selects(self, key: TopicPartition) -> bool:
+        """Return whether the history contains the records of this topic partition."""
+        return self.topic in (None, key.topic) and self.partition in (None, key.partition)
 
 
 def explain_group(
-    logs: Iterable[Log],
+    logs: list[Log],
     dialect: Dialect,
-    group: str,
-    topic_partition: TopicPartition | None = None,
+    question: Question,
     *,
     engine: str = "auto",
     path: str = "",
     partitions: int | None = None,
     stop: Stop = NO_STOP,
 ) -> Explanation:
-    """Load logs and return the history of a group, or of the group's offset for one topic partition.
+    """Load logs and answer a question about a group.
 
     `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
-    count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py).
+    count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py). If it is an
+    offset, only the partition with the group's records is read.
     """
-    groups, group_log = load_group_log(logs, dialect, group, engine=engine, path=path, partitions=partitions, stop=stop)
-    return explain_log(groups, group_log, topic_partition)
+
+    def load(chosen: list[Log], stop: Stop) -> tuple[Groups, GroupLog]:
+        return load_group_log(
+            chosen, dialect, question.group, engine=engine, path=path, partitions=partitions, stop=stop
+        )
+
+    if stop.until_offset is not None and len(logs) > 1:
+        logs = choose_log(
+            logs,
+            question.group,
+            partitions,
+            lambda: {entry.partition for entry in load(logs, NO_STOP)[1]},
+            path=path,
+        )
+    return explain_log(*load(logs, stop), question)
+
+
+def choose_log(
+    logs: list[Log],
+    group: str,
+    partitions: int | None,
+    find_numbers: Callable[[], set[int | None]],
+    *,
+    path: str,
+) -> list[Log]:
+    """Return the log with the records of a group, in a list. An offset to stop at belongs to one partition.
+
+    With `partitions`, the group id decides which log it is. Otherwise `find_numbers` returns the numbers of the
+    partitions with records of the group.
+
+    Raises UsageError if there is not exactly one log.
+    """
+    numbers = find_numbers() if partitions is None else {partition_for(group, partitions)}
+    chosen = [log for log in logs if log.partition in numbers]
+    if len(chosen) == 1:
+        return chosen
+    if chosen:
+        listed = ", ".join(str(log.partition) for log in chosen)
+        reason = f"partitions {listed} have records of {group}: give the folder of one of them, or --partitions"
+    elif partitions is not None:
+        reason = f"{path} has no folder of partition {min(numbers, key=str)}, which stores {group}"
+    else:
+        reason = f"no partition in {path} has a record of {group}"
+    raise UsageError(f"an offset to stop at needs one partition: {reason}")
+
+
+def match_groups(group_ids: Iterable[str], pattern: str) -> list[str]:
+    """Return the groups that a text names: the group with exactly this id, or all groups that the pattern matches.
+
+    In a pattern, * stands for any characters and ? for one character. If no group matches, the result is the text
+    itself.
+    """
+    known = set(group_ids)
+    if pattern in known or not has_wildcard(pattern):
+        return [pattern]
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    matches = re.compile(expression, re.DOTALL).fullmatch
+    return sorted(group_id for group_id in known if matches(group_id)) or [pattern]
+
+
+def has_wildcard(pattern: str) -> bool:
+    return "*" in pattern or "?" in pattern
 
 
 def load_group_log(
@@ -102,37 +187,48 @@ def load_group_log(
 ) -> tuple[Groups, GroupLog]:
     """Load logs. Return the result of the load, and the log of the group. The parameters are those of `explain_group`.
 
-    The fates of the group's records are settled, and their details (record_details.py) are set.
+    The fates of the group's records are settled.
     """
     group_log = GroupLog(dialect, group)
     groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
-    add_details(group_log)
     return groups, group_log
 
 
-def explain_log(groups: Groups, fates: GroupLog, topic_partition: TopicPartition | None = None) -> Explanation:
-    """Return the history of a group, or of the group's offset for one topic partition, after a load.
-
-    `groups` and `fates` are the results of `load_group_log`.
-    """
-    group = fates.wanted_group
-    assert group is not None
-    found_group = groups.get(group)
+def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
+    """Return the answer to a question after a load. `groups` and `group_log` are the results of `load_group_log`."""
+    states = add_details(group_log)
+    found = groups.get(question.group)
     answer: Any = None
-    if topic_partition is None:
-        history = list(fates)
-        if found_group is not None:
-            answer = group_json(found_group)
-    else:
-        history = fates.records_of(topic_partition)
-        if found_group is not None and topic_partition in found_group.offsets:
-            answer = offset_json(found_group.offsets[topic_partition])
+    expirations: list[Expiration] = []
+    if found is not None:
+        answer = _find_answer(found, question)
+        state = states.get(found.partition)
+        subscribes = None if state is None else state.subscribes
+        expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
+    history = list(group_log) if question.topic is None else group_log.records_of(question.selects)
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    next_offsets = {number: loaded.next_offset for number, loaded in groups.partitions.items()}
-    error = _describe_failures(groups.failed, {entry.partition for entry in fates})
     return Explanation(
-        group, groups.coordinator, groups.kafka, history, answer, waiting, groups.problems, next_offsets, error
+        question.group,
+        groups.coordinator,
+        groups.kafka,
+        [entry for entry in history if question.since_time is None or entry.timestamp >= question.since_time],
+        answer,
+        waiting,
+        groups.problems,
+        {number: loaded.next_offset for number, loaded in groups.partitions.items()},
+        _describe_failures(groups.failed, {entry.partition for entry in group_log}),
+        [expiration for expiration in expirations if question.selects(expiration.topic_partition)],
     )
+
+
+def _find_answer(group: AnyGroup, question: Question) -> Any:
+    """Return what a broker answers: the group, the offset, or the offsets of one topic. None: nothing."""
+    if question.topic is None:
+        return group_json(group)
+    offsets = {key: offset for key, offset in group.offsets.items() if question.selects(key)}
+    if question.partition is None:
+        return offsets_json(offsets) or None
+    return next(map(offset_json, offsets.values()), None)
 
 
 def _describe_failures(failed: Mapping[int | None, str], partitions: set[int | None]) -> str | None:

@@ -13,7 +13,7 @@ remaining records are decided after the load:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
@@ -27,6 +27,7 @@ from kafkagroups.log.holes import Hole
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
+from kafkagroups.records.reading_releases import describe_readers
 from kafkagroups.records.serde import Record, UnknownContent, decode
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
@@ -124,20 +125,39 @@ class Fates(Observer):
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
             entry.why = str(error)
+            # Only the history of one group shows a record that has a group, but that cannot be read.
+            if self.wanted_group is not None:
+                self._read_key(entry, log_record)
             return entry, None
         entry.type = record.type
         entry.group = find_group_id(record)
         if isinstance(record.key, UnknownContent):
             entry.why = f"this coordinator does not read record type {record.type}"
+            if entry.group == self.wanted_group is not None:
+                entry.is_unreadable = True
+                entry.why += f"; {describe_readers(log_record.key, log_record.value)}"
             return entry, record
-        if isinstance(record.key, OFFSET_KEYS):
-            entry.key = TopicPartition(record.key.topic, record.key.partition)
+        _add_key(entry, record)
+        if entry.key is not None:
             entry.committed = getattr(record.value, "offset", None)
             entry.note = getattr(record.value, "metadata", None)
-        elif isinstance(record.key, MemberIdKey):
-            entry.member_id = record.key.member_id
         entry.fate = None if record.value is not None else Fate.TOMBSTONE
         return entry, record
+
+    def _read_key(self, entry: RecordFate, log_record: LogRecord) -> None:
+        """Set what the key of a record says, if the key can be read although the value cannot."""
+        try:
+            record = decode(log_record.key, None, self.dialect)
+        except BadBytes:
+            return
+        group = find_group_id(record)
+        if group != self.wanted_group:
+            return
+        entry.type = record.type
+        entry.group = group
+        entry.is_unreadable = True
+        entry.why = f"{entry.why}; {describe_readers(log_record.key, log_record.value)}"
+        _add_key(entry, record)
 
     def start_record(self, index: int) -> None:
         self._current = self._batch_entries[index] if index < len(self._batch_entries) else None
@@ -293,9 +313,17 @@ class Fates(Observer):
         self._newest_values.update(other._newest_values)
         self._tombstone_by_group.update(other._tombstone_by_group)
 
-    def records_of(self, key: TopicPartition) -> list[RecordFate]:
-        """Return the offset records of a topic partition, and the markers that ended transactions of these records."""
-        return [entry for entry in self if entry.key == key or key in self._ended_transactions.get(id(entry), ())]
+    def records_of(self, selects: Callable[[TopicPartition], bool]) -> list[RecordFate]:
+        """Return the offset records of some topic partitions, and the markers that ended transactions of these records.
+
+        `selects` returns whether a topic partition is one of them.
+        """
+        return [
+            entry
+            for entry in self
+            if (entry.key is not None and selects(entry.key))
+            or any(selects(key) for key in self._ended_transactions.get(id(entry), ()))
+        ]
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
@@ -313,6 +341,14 @@ def _new_entry(partition: int | None, record: LogRecord) -> RecordFate:
     entry.size = record.size
     entry.timestamp = record.timestamp
     return entry
+
+
+def _add_key(entry: RecordFate, record: Record) -> None:
+    """Set the topic partition or the member id in the key of a record."""
+    if isinstance(record.key, OFFSET_KEYS):
+        entry.key = TopicPartition(record.key.topic, record.key.partition)
+    elif isinstance(record.key, MemberIdKey):
+        entry.member_id = record.key.member_id
 
 
 def _ignore(entry: RecordFate, why: str) -> None:

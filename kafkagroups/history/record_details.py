@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event
+from kafkagroups.history.group_events import GroupState
 from kafkagroups.history.group_log import GroupLog
 from kafkagroups.history.group_records import read_group_records
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
@@ -21,8 +22,12 @@ _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "rewind", "expired",
 _COUNTING = (Fate.WINS, Fate.PENDING)
 
 
-def add_details(group_log: GroupLog) -> None:
-    """Set `group_record`, `cause`, `what` and, if a tombstone follows, `why` of the records in a settled log."""
+def add_details(group_log: GroupLog) -> dict[int | None, GroupState]:
+    """Set `group_record`, `cause`, `what` and, if a tombstone follows, `why` of the records in a settled log.
+
+    Return the group at the end of each partition of the log.
+    """
+    states: dict[int | None, GroupState] = {}
     group_id = group_log.wanted_group
     assert group_id is not None
     dialect = group_log.dialect
@@ -32,6 +37,7 @@ def add_details(group_log: GroupLog) -> None:
     for partition, partition_entries in entries.items():
         steps = group_log.steps.get(partition, [])
         events, history = walk(steps, partition, dialect, start_offset=0)
+        states[partition] = history.group.state
         sentences = _join_sentences(events)
         contents = read_group_records(steps, partition, dialect, group_id, events)
         for entry in partition_entries:
@@ -43,6 +49,7 @@ def add_details(group_log: GroupLog) -> None:
             if entry.fate is Fate.TOMBSTONE:
                 entry.cause = history.causes.get(entry.offset)
         _explain_survivors(partition_entries, is_classic=dialect.coordinator == "classic")
+    return states
 
 
 def _join_sentences(events: Iterable[Event]) -> dict[int, str]:

@@ -46,6 +46,8 @@ class RecordFate:
         The producer id of the record's batch; None if the batch has no producer.
     is_transactional
         Whether the record's batch has the transactional bit.
+    is_unreadable
+        Whether the coordinator cannot read the record's value, or does not read its type.
     group_record
         Group record: the group after the record's batch (group_records.py). None for other records. Only `explain`
         sets this attribute and the next two.
@@ -71,6 +73,7 @@ class RecordFate:
     note: str | None = None
     producer_id: int | None = None
     is_transactional: bool = False
+    is_unreadable: bool = False
     group_record: dict[str, Any] | None = None
     cause: Cause | None = None
     what: str | None = None

@@ -43,7 +43,10 @@ def open_for_load(
     dialect = dialects.dialect(coordinator, kafka)
     logs = [log.limit_batches(max_batch_bytes) for log in find_logs(path)]
     if until is not None and len(logs) > 1:
-        raise UsageError(f"an offset to stop at needs one partition, but {path} has {len(logs)}")
+        raise UsageError(
+            f"an offset to stop at needs one partition, but {path} has {len(logs)}: give the folder of one partition, "
+            "or a time to stop at"
+        )
     return logs, dialect
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.history.count_logs import count_each_log
-from kafkagroups.history.explain import Explanation, build_topic_partition, explain_log, load_group_log
+from kafkagroups.history.explain import Explanation, Question, choose_log, explain_log, load_group_log
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.spark.logs import (
     find_logs_with_shared_groups,
     open_logs,
@@ -141,6 +141,8 @@ def explain(
     partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
+    since_time: int | None = None,
+    retention_ms: int | None = None,
     engine: str = "auto",
     session: SparkSession | None = None,
     master: str | None = None,
@@ -152,7 +154,9 @@ def explain(
     ----------
     path, session, master
         As in :func:`stats`.
-    group, topic, partition, coordinator, kafka, partitions, until, until_time, engine, max_batch_bytes
+    group, topic, partition, coordinator, kafka, partitions, until, until_time, since_time, retention_ms
+        As in ``kafkagroups.explain``.
+    engine, max_batch_bytes
         As in ``kafkagroups.explain``.
 
     Returns
@@ -165,17 +169,15 @@ def explain(
     UsageError
         As in ``kafkagroups.explain``, or the session does not start.
     """
-    topic_partition = build_topic_partition(topic, partition)
-    logs, dialect = open_logs(
-        path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
-    )
+    question = Question(group, topic, partition, since_time, retention_ms)
+    question.check()
+    logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
     session = session or get_session(master)
     prepare(session)
     total_size = sum(log.size for log in logs)
-    stop = Stop(until, until_time)
     has_home_partitions = uses_home_partitions(dialect, partitions)
 
-    def explain_logs(chosen_logs: Iterable[Log]) -> _Part:
+    def explain_logs(chosen_logs: Iterable[Log], stop: Stop) -> _Part:
         groups, group_log = load_group_log(
             chosen_logs,
             dialect,
@@ -186,17 +188,27 @@ def explain(
             stop=stop,
         )
         return _Part(
-            explain_log(groups, group_log, topic_partition),
+            explain_log(groups, group_log, question),
             groups.problems_by_partition,
             has_records=bool(group_log.records),
             group_ids=[] if has_home_partitions else list(groups.partitions_of),
         )
 
-    parts = run_for_each_log(session, logs, lambda log: explain_logs([log]), tasks_per_core=TASKS_PER_CORE)
+    def find_numbers() -> set[int | None]:
+        """Return the numbers of the partitions with records of the group."""
+        found = run_for_each_log(
+            session, logs, lambda log: explain_logs([log], NO_STOP).has_records, tasks_per_core=TASKS_PER_CORE
+        )
+        return {log.partition for log, has_records in zip(logs, found, strict=True) if has_records}
+
+    if until is not None and len(logs) > 1:
+        logs = choose_log(logs, group, partitions, find_numbers, path=str(path))
+    stop = Stop(until, until_time)
+    parts = run_for_each_log(session, logs, lambda log: explain_logs([log], stop), tasks_per_core=TASKS_PER_CORE)
     joint_logs = _find_joint_logs(logs, parts)
     if joint_logs:
         parts = [part for log, part in zip(logs, parts, strict=True) if log not in joint_logs]
-        parts.append(explain_logs(joint_logs))
+        parts.append(explain_logs(joint_logs, stop))
     return _join_parts(parts, [log.partition for log in logs])
 
 

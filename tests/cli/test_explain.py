@@ -1,15 +1,17 @@
 """`kafkagroups explain`: on the shop's log, whose acts (acts.json) say what happened."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
-from tests.groups.small_logs import write
+from tests.groups.small_logs import MEMBER, MINUTE, START, group_record, write
 from tests.groups.test_load_runs import DATA
 
 LOG = DATA / "3.9.2"
@@ -32,8 +34,9 @@ def test_explain_prints_the_life_of_an_offset_as_the_contract_has_it(run):
 def test_a_person_sees_where_an_offset_went_back_and_what_waits(run):
     """Act 5: fraud-check was set back by hand, with a note; its last transaction never ended."""
     status, out, _ = run("explain", LOG, "--group", "fraud-check", "--coordinator", "classic")
-    back = next(line for line in out.splitlines() if "▼" in line)
-    assert status == 0 and "set back by hand" in back and "wins" in back
+    lines = out.splitlines()
+    row = next(number for number, line in enumerate(lines) if "▼" in line)
+    assert status == 0 and "wins" in lines[row] and "metadata: set back by hand" in lines[row + 1]
     assert "UNSTABLE_OFFSET_COMMIT" in out and "A 3.9.2 broker (classic coordinator) answers" in out
 
 
@@ -41,8 +44,8 @@ def test_a_group_that_is_not_there_is_told_with_its_home(run):
     """billing is stored in partition 9 of 50 (partition_for.jsonl has the hash); a wrong name has no records."""
     status, out, _ = run("explain", LOG / "__consumer_offsets-12", "--group", "billing")
     assert status == 0 and "No record of billing" in out and "partition 9 if the topic has 50" in out
-    status, out, err = run("explain", LOG, "--group", "billing", "--topic", "orders")
-    assert status == 2 and "both or none" in err and not out
+    status, out, err = run("explain", LOG, "--group", "billing", "--partition", "0")
+    assert status == 2 and "together with a topic" in err and not out
 
 
 @pytest.mark.slow
@@ -64,11 +67,31 @@ def test_several_paths_are_several_lines(run):
     status, out, _ = run("explain", LOG, "nowhere", DATA / "1.0.1", "--group", "billing", "--json")
     assert status == 2
     assert [json.loads(line)["path"] for line in out.splitlines()] == [str(LOG), str(DATA / "1.0.1")]
-    status, _, err = run("explain", LOG, "--group", "billing", "--until", "10")
-    assert status == 2 and "one partition" in err
     _, out, _ = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20", "--json")
     batches = [batch for batch in kg.open_log(LOG / "__consumer_offsets-9") if batch.base_offset < 20]
     assert max(entry["offset"] for entry in json.loads(out)["history"]) <= batches[-1].last_offset
+
+
+def test_until_finds_the_partition_of_the_group(run, tmp_path):
+    """CONTRACT 22: an offset belongs to one partition. billing is stored in partition 9 of 50 (partition_for.jsonl)."""
+    expected = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20")[1]
+    assert "in partition 9." in expected
+    for count in ((), ("--partitions", "50")):
+        for engine in ("python", "compiled"):
+            arguments = ("--group", "billing", "--until", "20", *count, "--engine", engine)
+            assert run("explain", LOG, *arguments)[:2] == (0, expected)
+    for arguments, message in (
+        (("--group", "nobody"), "no partition in"),
+        (("--group", "billing", "--partitions", "3"), "no folder of partition"),
+    ):
+        status, out, err = run("explain", LOG, *arguments, "--until", "20")
+        assert (status, out, err.count("\n")) == (2, "", 1) and message in err
+    for number in (0, 1):
+        write(tmp_path / f"__consumer_offsets-{number}", [("C", 0)], set())
+    status, out, err = run("explain", tmp_path, "--group", "g", "--until", "20")
+    assert (status, out, err.count("\n")) == (2, "", 1) and "partitions 0, 1 have records of g" in err
+    status, out, err = run("load", LOG, "--until", "20")
+    assert (status, out, err.count("\n")) == (2, "", 1) and "give the folder of one partition" in err
 
 
 def test_a_hidden_offset_names_the_tombstone_that_hid_it(run, tmp_path):
@@ -91,7 +114,8 @@ def test_a_failed_load_is_part_of_the_answer(run):
     failure = "partition 2: Unexpected unload of active group 'e-pending-delgroup'"
     status, out, _ = run(*arguments)
     assert status == 1
-    assert f"answers that e-pending-delgroup is Empty, with 0 offsets; it fails to load {failure}." in out
+    expected = f"answers that e-pending-delgroup is Empty, with 0 offsets; it fails to load {failure}."
+    assert expected in " ".join(out.split())
     status, out, _ = run(*arguments, "--json")
     shown = json.loads(out)
     assert status == 1 and shown["error"] == failure and shown["answer"]["state"] == "Empty"
@@ -107,7 +131,7 @@ def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
     records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, b"\x00\x63")]
     (folder / f"{0:020}.log").write_bytes(encode_batch(records))
     status, out, _ = run("explain", folder, "--group", "g")
-    assert status == 1 and "answers nothing about g; it fails to load partition 0: " in out
+    assert status == 1 and "answers nothing about g; it fails to load partition 0: " in " ".join(out.split())
     status, out, _ = run("explain", folder, "--group", "g", "--json")
     assert status == 1 and json.loads(out)["error"].startswith("partition 0: ")
 
@@ -204,3 +228,152 @@ def test_a_record_that_counts_although_a_tombstone_follows_says_why(run, tmp_pat
     folder = write(tmp_path / "__consumer_offsets-0", steps, set())
     row = explain_json(run, folder, "g", "classic")["history"][0]
     assert row["fate"] in ("wins", "pending") and reason in row["why"] and "tombstone at 1" in row["why"]
+
+
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory):
+    """Sixty commits, of which early ones count, were deleted, wait or went back, and early records of the group."""
+    steps = [("G",), ("C", 1), ("C", 2), ("T", 2), ("X", 7, 3), ("E",), ("C", 9), ("G",)]
+    steps += [("C", 0) for _ in range(60)]
+    return write(tmp_path_factory.mktemp("long") / "__consumer_offsets-0", steps, set())
+
+
+def shown_offsets(out):
+    """Return the record offsets at the beginning of the rows."""
+    starts = [line.split()[0] for line in out.splitlines() if line.strip() and not line.startswith("    ")]
+    wide = [line.split()[0] for line in out.splitlines() if line[:6].strip().isdigit()]
+    return {int(start) for start in [*starts, *wide] if start.isdigit()}
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_records_that_matter_are_never_cut(run, long_log, coordinator):
+    """CONTRACT 32: rows that win, wait or were deleted stay, and the group's own records; --all shows all rows."""
+    rows = explain_json(run, long_log, "g", coordinator)["history"]
+    must = {
+        row["offset"]
+        for row in rows
+        if row["fate"] in ("wins", "pending", "deleted", "hidden") or row["type"] == 2 or row["fate"] == "tombstone"
+    }
+    arguments = ("explain", long_log, "--group", "g", "--coordinator", coordinator)
+    _, out, _ = run(*arguments)
+    shown = shown_offsets(out)
+    assert len(rows) == 68 and {0, 1, 2, 3, 4, 5, 7} <= must <= shown and len(shown) < 40
+    assert "of 68 records" in out
+    _, out, _ = run(*arguments, "--all")
+    assert shown_offsets(out) == {row["offset"] for row in rows}
+
+
+@pytest.mark.parametrize("folder", ["3.9.2", "4.3.1", "1.0.1"])
+def test_the_text_fits_80_columns_and_times_have_milliseconds(run, folder):
+    """Issue 18, point 8: every group of the shop."""
+    coordinator = "new" if folder == "4.3.1" else "classic"
+    for group in kg.load(DATA / folder, coordinator).partitions_of:
+        rows = explain_json(run, DATA / folder, group, coordinator)["history"]
+        options = ("--coordinator", coordinator, "--all", "--retention", "7d")
+        _, out, _ = run("explain", DATA / folder, "--group", group, *options)
+        assert max(map(len, out.splitlines())) <= 80
+        assert shown_offsets(out) >= {row["offset"] for row in rows}
+        for row in rows:
+            if row["timestamp_ms"] is not None:
+                assert f".{row['timestamp_ms'] % 1000:03}" in out
+
+
+def test_a_topic_alone_a_time_and_a_pattern(run):
+    """CONTRACT 32: a topic without a partition, records since a time, and one object for each group of a pattern."""
+    everything = explain_json(run, LOG, "billing", "classic")
+    told = explain_json(run, LOG, "billing", "classic", "--topic", "orders")
+    of_topic = [row for row in everything["history"] if (row["key"] or "").startswith("orders-")]
+    assert told["history"] == of_topic
+    answers = json.loads((LOG / "answers.json").read_text())["offsets"]["billing"]
+    expected = {key: value["offset"] for key, value in answers.items() if key.startswith("orders-")}
+    assert {key: value["offset"] for key, value in told["answer"].items()} == expected
+    since = of_topic[len(of_topic) // 2]["timestamp_ms"]
+    told = explain_json(run, LOG, "billing", "classic", "--topic", "orders", "--since-time", str(since))
+    assert told["history"] == [row for row in of_topic if row["timestamp_ms"] >= since]
+    assert {key: value["offset"] for key, value in told["answer"].items()} == expected
+    status, out, _ = run("explain", LOG, "--group", "*i*l*", "--coordinator", "classic", "--json")
+    names = sorted(name for name in kg.load(LOG, "classic").partitions_of if "l" in name.partition("i")[2])
+    assert status == 0 and [json.loads(line)["group"] for line in out.splitlines()] == names == ["billing", "mailer"]
+    assert json.loads(out.splitlines()[0])["history"] == everything["history"]
+    assert explain_json(run, LOG, "caf?-☕", "classic")["group"] == "café-☕"
+    assert explain_json(run, LOG, "no*thing", "classic")["history"] == []
+
+
+def test_a_group_whose_id_looks_like_a_pattern_is_that_group(run, tmp_path):
+    """CONTRACT 32: a pattern only if no group has exactly that name."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    records = [
+        LogRecord(offset, 5, *kg.encode(kg.Record(2, GroupMetadataKey(group), None, None)))
+        for offset, group in enumerate(("a*", "ab"))
+    ]
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    for pattern, groups in (("a*", ["a*"]), ("?b", ["ab"]), ("?*", ["a*", "ab"]), ("[ab]*", ["[ab]*"])):
+        _, out, _ = run("explain", folder, "--group", pattern, "--json")
+        assert [json.loads(line)["group"] for line in out.splitlines()] == groups
+
+
+def test_a_batch_of_a_producer_without_a_transaction_says_that_no_marker_comes(run, tmp_path):
+    """SEMANTICS.md 10 and CONTRACT 13: only the new coordinator takes these commits as pending."""
+    folder = write(tmp_path / "__consumer_offsets-0", [("V", 5, 0)], set())
+    _, out, _ = run("explain", folder, "--group", "g", "--coordinator", "new")
+    assert "pending for good: no marker will come" in " ".join(out.split())
+    _, out, _ = run("explain", folder, "--group", "g", "--coordinator", "classic")
+    assert "without a transaction: no marker will come" in " ".join(out.split()) and " wins" in out
+
+
+def test_a_record_that_cannot_be_read_is_shown_with_the_releases_that_read_it(run, tmp_path):
+    """CONTRACT 9: 2.8.2 reads group values up to version 3, and 3.9.2 up to 4. No release reads version 99."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    key, value = group_record(GroupMetadataValue("consumer", 4, None, None, 5, ()))
+    newer = b"\0\x04" + kg.encode(kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 4), 4))[1][2:]
+    records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, newer), LogRecord(2, 5, key, b"\0\x63")]
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    rows = explain_json(run, folder, "g", "classic", "--kafka", "2.8.2")["history"]
+    assert [(row["offset"], row["fate"]) for row in rows][1:] == [(1, "ignored"), (2, "ignored")]
+    assert rows[1]["why"].endswith("the classic coordinator of 3.9.2 and the new coordinator of 3.9.2 to 4.4.0")
+    assert rows[2]["why"].endswith("; no checked release reads it")
+
+
+EXPIRE = 1_700_000_500_000
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "kafka", "members", "expected"),
+    [
+        # 1.0.1: by the expire timestamp, live groups too; a commit without one: its time and the retention time.
+        ("classic", "1.0.1", True, {"t-0": EXPIRE, "t-1": START + MINUTE}),
+        # Since KIP-211: nothing of a group whose subscriptions cannot be read; an Empty group from its state's time.
+        ("classic", "3.9.2", True, {}),
+        ("classic", "3.9.2", False, {"t-0": EXPIRE, "t-1": START + 7 + MINUTE}),
+        ("new", "4.3.1", False, {"t-0": EXPIRE, "t-1": START + 7 + MINUTE}),
+    ],
+)
+def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
+    """SEMANTICS.md 14: an expire timestamp decides; the rest has the retention time, if nothing protects it."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    group = GroupMetadataValue("consumer", 4, "range" if members else None, "m" if members else None, START + 7)
+    if members:
+        group = replace(group, members=(MEMBER,))
+    version = 1 if kafka == "1.0.1" else 3
+    commits = [
+        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, -1, "", START, EXPIRE), 1),
+        kg.Record(1, OffsetCommitKey("g", "t", 1), OffsetCommitValue(6, -1, "", START), version),
+    ]
+    pairs = [kg.encode(kg.Record(2, GroupMetadataKey("g"), group, 0 if version == 1 else 3)), *map(kg.encode, commits)]
+    records = [LogRecord(offset, START, *pair) for offset, pair in enumerate(pairs)]
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    if version == 1:
+        expected = expected | {"t-1": START + MINUTE}
+    rules = ("--kafka", kafka)
+    told = explain_json(run, folder, "g", coordinator, *rules, "--retention", "1")
+    assert {row["topic_partition"]: row["expire_ms"] for row in told["expires_next"]} == expected
+    told = explain_json(run, folder, "g", coordinator, *rules)
+    assert [row["topic_partition"] for row in told["expires_next"]] == [key for key in expected if key == "t-0"]
+    for text in ("60s", "1min", "60000ms"):
+        same = explain_json(run, folder, "g", coordinator, *rules, "--retention", text)
+        assert {row["topic_partition"]: row["expire_ms"] for row in same["expires_next"]} == expected
+    status, _, err = run("explain", folder, "--group", "g", "--retention", "7 weeks")
+    assert status == 2 and "minutes" in err

@@ -74,6 +74,13 @@ def test_one_offset_and_the_limits_of_an_explanation(session):
         check_explanation(session, DATA / "3.9.2", "billing", coordinator=coordinator, until_time=1_795_255_200_000)
         log = DATA / "3.9.2" / "__consumer_offsets-9"
         check_explanation(session, log, "billing", coordinator=coordinator, until=41)
+        for partitions in (None, 50):
+            options = {"coordinator": coordinator, "partitions": partitions, "until": 41}
+            found = check_explanation(session, DATA / "3.9.2", "billing", **options)
+            assert list(found.next_offsets) == [9] and found.history
+        options = {"coordinator": coordinator, "since_time": 1_795_255_997_000, "retention_ms": 1}
+        found = check_explanation(session, DATA / "3.9.2", "billing", "orders", **options)
+        assert found.history and found.answer
 
 
 @pytest.mark.parametrize("partitions", [None, 400])
@@ -144,6 +151,8 @@ def test_the_commands_print_the_same_with_spark(session, bad_topic, capsys):
             ],
             ["explain", str(DATA / "3.9.2"), "--group", "billing", "--topic", "orders", "--partition", "0"],
             ["explain", str(DATA / "3.9.2"), "--group", "billing", "--until", "20"],
+            ["explain", str(DATA / "3.9.2"), "--group", "no such group", "--until", "20"],
+            ["explain", str(DATA / "4.3.1"), "--group", "*l*", "--topic", "orders", "--retention", "7d"],
         ):
             answers = []
             for engine in ("auto", "spark"):
@@ -176,8 +185,9 @@ def test_wrong_usage_is_the_error_of_one_process(session, tmp_path):
         lambda module: module.stats(DATA / "3.9.2", "no such kind"),
         lambda module: module.stats(DATA / "3.9.2", engine="no such engine"),
         lambda module: module.stats(tmp_path / "no such log"),
-        lambda module: module.explain(DATA / "3.9.2", "billing", "orders"),
-        lambda module: module.explain(DATA / "3.9.2", "billing", until=20),
+        lambda module: module.explain(DATA / "3.9.2", "billing", None, 0),
+        lambda module: module.explain(DATA / "3.9.2", "no such group", until=20),
+        lambda module: module.explain(DATA / "3.9.2", "billing", partitions=3, until=20),
     ):
         messages = []
         for module in (kg, kgs):

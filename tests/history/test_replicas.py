@@ -4,7 +4,9 @@ The rules are those of Kafka: LeaderEpochFileCache.endOffsetFor and AbstractFetc
 (4.3.1). The truncation cases are those of KIP-101 and KIP-279.
 """
 
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -183,3 +185,45 @@ def test_the_checkpoint_of_leader_epochs_decides_the_truncation(write):
 )
 def test_a_returning_follower_truncates_to_the_end_of_its_epoch(follower, follower_end, leader, leader_end, expected):
     assert find_truncation_offset(follower, follower_end, leader, leader_end) == expected
+
+
+ELECTION = Path(__file__).parent / "unclean_election"
+"""Two brokers of Kafka 4.3.1, captured around an unclean leader election. The follower was killed. The leader committed
+three offsets more (old-leader), and was killed, too. The follower became the leader, and committed two other offsets
+(new-leader). Then the old leader came back as a follower (returned, and its log lines in server-lines.txt)."""
+
+
+def test_an_unclean_election_of_real_brokers():
+    """The broker itself says where it truncates. Each commit was answered NONE by the leader of that moment."""
+    found = kg.compare_replicas(ELECTION / "old-leader", ELECTION / "new-leader").to_json()
+    line = (ELECTION / "server-lines.txt").read_text()
+    said = int(re.search(r"Truncating partition __consumer_offsets-0 with TruncationState\(offset=(\d+),", line)[1])
+    assert found["truncation"] == {"0": {"newer": "b", "offset": said}}
+    assert found["fork"] == {"0": {"offset": said, "leader_epochs": [0, 2], "a_only": 3, "b_only": 2}}
+    committed = {
+        group: [pair and pair["offset"] for pair in pairs["orders-0"]] for group, pairs in found["offsets"].items()
+    }
+    assert committed == {"billing": [50, 60], "shipping": [7, 5], "audit": [1, None], "mailer": [None, 3]}
+    healed = {group: answers["orders-0"] for group, answers in found["healed"]["offsets"].items()}
+    assert healed == {"billing": True, "shipping": False, "audit": False, "mailer": True}
+
+
+def test_the_returned_broker_has_the_log_of_the_new_leader():
+    """What the truncation predicts: after it, the replicas are equal."""
+    assert kg.compare_replicas(ELECTION / "returned", ELECTION / "new-leader").forks == {}
+
+
+def test_the_batches_tell_the_epochs_if_the_checkpoint_is_missing(tmp_path):
+    logs = []
+    for name in ("old-leader", "new-leader"):
+        logs.append(tmp_path / name / "__consumer_offsets-0")
+        logs[-1].mkdir(parents=True)
+        shutil.copy(next((ELECTION / name).glob("*/*.log")), logs[-1])
+    with_checkpoint = kg.compare_replicas(ELECTION / "old-leader", ELECTION / "new-leader")
+    assert kg.compare_replicas(*logs).truncations == with_checkpoint.truncations
+
+
+def test_both_engines_give_the_same_comparison():
+    logs = [ELECTION / "old-leader", ELECTION / "new-leader"]
+    found = [kg.compare_replicas(*logs, engine=engine).to_json() for engine in ("python", "compiled")]
+    assert found[0] == found[1]

@@ -12,6 +12,7 @@ from kafkagroups.api import compare_replicas, load
 from kafkagroups.cli import options
 from kafkagroups.cli.diff_text import Comparison, print_comparison
 from kafkagroups.cli.progress import spinner
+from kafkagroups.cli.topic_partitions import print_topic_partitions_of_sides, topic_partitions_of_sides
 from kafkagroups.errors import UsageError
 from kafkagroups.history.replicas import Replicas
 
@@ -63,9 +64,11 @@ def run(args: argparse.Namespace) -> int:
         result = _compare_sides(args)
     if args.json:
         found = result.to_json() if isinstance(result, Replicas) else result.differences
-        print(json.dumps({**found, **options.rules_to_json(result.a.kafka_rules)}))
+        topic = topic_partitions_of_sides(result.a.topic_partitions, result.b.topic_partitions)
+        print(json.dumps({**found, **topic, **options.rules_to_json(result.a.kafka_rules)}))
     else:
         print_comparison(result, compares_moments=compares_moments)
+        print_topic_partitions_of_sides(result.a, result.b)
     for line in result.problems:
         options.print_error(line)
     return int(bool(result.problems))

@@ -14,6 +14,7 @@ from kafkagroups.cli import options
 from kafkagroups.cli.explain_text import LAST_RECORD_COUNT, print_expirations, print_history, print_text
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
+from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.observer import Fate
@@ -105,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
                 if number:
                     print_line("")
                 _print_text(path, explanation, args)
+                print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group_id)
                 if args.until is not None or args.until_time is not None:
                     options.print_cut(explanation.next_offsets)
             problems |= dict.fromkeys(explanation.problems)
@@ -166,6 +168,7 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
         "expires_next": [_expiration_to_json(expiration) for expiration in explanation.expires_next],
         # A JSON name is a text: the partition None becomes "null".
         "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},
+        "topic_partitions": explanation.topic_partitions.to_json(),
     }
 
 

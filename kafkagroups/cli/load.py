@@ -185,6 +185,7 @@ def to_json(groups: Groups) -> dict[str, Any]:
             for group_id, orphan in sorted(groups.orphans.items())
         },
         "elsewhere": dict(sorted(groups.elsewhere.items())),
+        "topic_partitions": groups.topic_partitions.to_json(),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.tables import print_table
+from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
@@ -34,6 +35,7 @@ def print_groups(groups: Groups, *, shows_all: bool = False) -> None:
     ):
         if group_ids:
             _print_wrapped(f"{title}: {', '.join(sorted(group_ids))}.")
+    print_topic_partitions(groups.topic_partitions, groups.coordinator)
     _print_zeros(groups)
 
 

@@ -17,6 +17,7 @@ from kafkagroups.cli import options
 from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import print_table
+from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.findings import abort_command
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps({"path": path, **rules, **to_json(statistics, args.top)}), flush=True)
         else:
             _print_text(path, statistics, args.top, dialect)
+            print_topic_partitions(statistics.topic_partitions, dialect.coordinator)
         for line in statistics.problems:
             options.print_error(line)
             status = max(status, 1)
@@ -114,6 +116,7 @@ def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": [{statistics.by: name, **asdict(count)} for name, count in _sort_rows(statistics)[:top]],
+        "topic_partitions": statistics.topic_partitions.to_json(),
     }
 
 

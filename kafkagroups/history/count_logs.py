@@ -20,7 +20,7 @@ from kafkagroups.history.stats import OpenTransaction, PartitionStats, SegmentCo
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -50,10 +50,10 @@ def count_logs(
     `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
     count of the offsets topic, and `threads` the number of threads, as in `kafkagroups.load`.
     """
-    stats = Stats(by)
-    _, stats_of_logs = count_each_log(
+    groups, stats_of_logs = count_each_log(
         logs, dialect, by, engine=engine, path=path, partitions=partitions, threads=threads
     )
+    stats = Stats(by, topic_partitions=groups.topic_partitions)
     for log_stats in stats_of_logs:
         stats.add(log_stats)
     add_findings(stats)
@@ -69,14 +69,15 @@ def count_each_log(
     path: str = "",
     partitions: int | None = None,
     threads: int = 0,
+    whole: WholeTopic | None = None,
 ) -> tuple[Groups, Iterator[Stats]]:
     """Load logs together. Return the groups, and an iterator over the statistics of each log.
 
-    The parameters are those of `count_logs`.
+    The parameters are those of `count_logs`. `whole` is the one of `load_logs`.
     """
     is_compiled = choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT) is not PYTHON
     counting = _Counting(by, dialect, is_compiled=is_compiled)
-    groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads)
+    groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads, whole=whole)
     return groups, counting.finish_all(logs, groups)
 
 

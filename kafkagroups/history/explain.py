@@ -17,6 +17,8 @@ from kafkagroups.history.group_log import GroupLog
 from kafkagroups.history.record_details import add_details
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import WholeTopic
+from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -55,6 +57,8 @@ class Explanation:
         retention time also the others.
     error
         Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
+    topic_partitions
+        The partition count of the offsets topic, and how it was found.
     """
 
     group: str
@@ -67,6 +71,7 @@ class Explanation:
     next_offsets: dict[int | None, int] = field(default_factory=dict)
     error: str | None = None
     expires_next: list[Expiration] = field(default_factory=list)
+    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
 
 
 class Question(NamedTuple):
@@ -184,13 +189,14 @@ def load_group_log(
     path: str = "",
     partitions: int | None = None,
     stop: Stop = NO_STOP,
+    whole: WholeTopic | None = None,
 ) -> tuple[Groups, GroupLog]:
     """Load logs. Return the result of the load, and the log of the group. The parameters are those of `explain_group`.
 
-    The fates of the group's records are settled.
+    The fates of the group's records are settled. `whole` is the one of `load_logs`.
     """
     group_log = GroupLog(dialect, group)
-    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
+    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop, whole=whole)
     return groups, group_log
 
 
@@ -218,6 +224,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         {number: loaded.next_offset for number, loaded in groups.partitions.items()},
         _describe_failures(groups.failed, {entry.partition for entry in group_log}),
         [expiration for expiration in expirations if question.selects(expiration.topic_partition)],
+        groups.topic_partitions,
     )
 
 

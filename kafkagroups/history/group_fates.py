@@ -17,7 +17,7 @@ from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.fates import Fates
 from kafkagroups.loading.engines import PYTHON, Engine, choose_engine_for, create_observed_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
@@ -40,6 +40,7 @@ def load_into(
     path: str = "",
     partitions: int | None = None,
     stop: Stop = NO_STOP,
+    whole: WholeTopic | None = None,
 ) -> Groups:
     """Load logs, and add the settled fates of one group's records to `fates`, which is still empty.
 
@@ -53,11 +54,11 @@ def load_into(
     chosen_engine = choose_engine_for(engine, logs)
     if chosen_engine is PYTHON or not _has_one_encoding(group):
         observed = create_observed_engine(fates)
-        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed)
+        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, whole=whole)
     else:
         fates_by_log: dict[int, Fates] = {}
         observed = _create_compiled_engine(type(fates), group, fates_by_log)
-        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed)
+        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, whole=whole)
         for log in logs:
             fates.add(fates_by_log[id(log)])
     fates.settle(groups.groups, groups.orphans, groups.failed)

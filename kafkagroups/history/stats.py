@@ -23,6 +23,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find_last_cleaned
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.writer_ranges import WriterRange
+from kafkagroups.loading.topic_partitions import TopicPartitions
 
 ROW_KINDS = ("group", "topic", "type", "partition")
 """What one row of the statistics can stand for."""
@@ -151,6 +152,7 @@ class Stats:
     `by` is one of ROW_KINDS: what a row stands for. `rows` has a Count for each group, topic, record type or partition,
     as `by` says, and for None. `partitions` has a PartitionStats for each partition. `problems` describe the partitions
     that are damaged or whose load fails. `findings` say what is wrong with the logs, and what to do (findings.py).
+    `topic_partitions` is the partition count of the offsets topic, and how it was found.
     """
 
     by: str = "group"
@@ -158,6 +160,7 @@ class Stats:
     rows: dict[object, Count] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     commits: Counter[str] = field(default_factory=Counter)
     """The number of commits in one partition, by group id. `add` does not add them."""
 

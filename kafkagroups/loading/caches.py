@@ -36,6 +36,8 @@ class Cache(ABC):
         self.orphans: dict[str, OrphanParts] = {}
         self.partitions_of: dict[str, list[int | None]] = {}
         """By group id: the partitions that contain records of the group. None is a log without a partition number."""
+        self.has_shared_groups = False
+        """Whether a group has records in several partitions."""
 
     def add(self, shard: Shard) -> None:
         """Add the shard of a partition, the last step of the partition's load. The shard does not change.
@@ -47,8 +49,16 @@ class Cache(ABC):
             partitions = self.partitions_of.setdefault(group_id, [])
             # Only the last element can be this partition, because each shard is added once.
             if partitions[-1:] != [shard.partition]:
+                self.has_shared_groups |= bool(partitions)
                 partitions.append(shard.partition)
         self._add_groups(shard)
+
+    @abstractmethod
+    def keep_home_groups(self, partition_count: int) -> None:
+        """Of each group with records in several partitions, keep only what its home partition answers.
+
+        `partition_count` is the topic's partition count, which was found after the shards were added.
+        """
 
     @abstractmethod
     def _add_groups(self, shard: Shard) -> None:
@@ -69,6 +79,9 @@ class ClassicCache(Cache):
         For newer versions, this mapping is empty."""
         self._ids_with_new_offsets: dict[str, None] = {}
         """The ids of the groups whose offsets were added to `_offsets` since groups were last added."""
+
+    def keep_home_groups(self, partition_count: int) -> None:
+        """Change nothing: one cache answers for all partitions."""
 
     def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
@@ -127,6 +140,8 @@ class NewCache(Cache):
     def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
         super().__init__(dialect)
         self._partition_count = partition_count
+        self._other_parts: dict[str, dict[int | None, GroupParts | OrphanParts]] = {}
+        """By group id and partition: the parts of groups that another partition answers for."""
 
     def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
@@ -137,18 +152,47 @@ class NewCache(Cache):
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
         for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
-            if group_id in self.groups or not self._is_answered_from(group_id, shard.partition):
+            if not self._is_answered_from(group_id, shard.partition):
                 continue
             offsets = committed.get(group_id, {})
+            group_pending = pending.get(group_id, {})
             loaded_group = shard.groups.get(group_id)
             if loaded_group is None:
-                self.orphans.setdefault(group_id, OrphanParts(offsets, pending.get(group_id, {}), shard.partition))
+                orphan = OrphanParts(offsets, group_pending, shard.partition)
+                if group_id in self.groups or group_id in self.orphans:
+                    self._other_parts.setdefault(group_id, {})[shard.partition] = orphan
+                else:
+                    self.orphans[group_id] = orphan
                 continue
             if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
                 # A broker returns no offsets of a share group, even if offsets were committed for its id.
                 offsets = {}
-            self.groups[group_id] = GroupParts(loaded_group, offsets, pending.get(group_id, {}))
-            self.orphans.pop(group_id, None)
+            parts = GroupParts(loaded_group, offsets, group_pending)
+            if group_id in self.groups:
+                self._other_parts.setdefault(group_id, {})[shard.partition] = parts
+                continue
+            self.groups[group_id] = parts
+            if group_id in self.orphans:
+                orphan = self.orphans.pop(group_id)
+                self._other_parts.setdefault(group_id, {})[orphan.partition] = orphan
+
+    def keep_home_groups(self, partition_count: int) -> None:
+        for group_id, partitions in self.partitions_of.items():
+            if len(partitions) == 1:
+                continue
+            home = partition_for(group_id, partition_count)
+            parts_of = self._other_parts.get(group_id, {})
+            if group_id in self.groups:
+                group_parts = self.groups.pop(group_id)
+                parts_of[group_parts.group.partition] = group_parts
+            elif group_id in self.orphans:
+                orphan_parts = self.orphans.pop(group_id)
+                parts_of[orphan_parts.partition] = orphan_parts
+            parts = parts_of.get(home)
+            if isinstance(parts, GroupParts):
+                self.groups[group_id] = parts
+            elif parts is not None:
+                self.orphans[group_id] = parts
 
     def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
         """Return whether a partition answers requests for a group.

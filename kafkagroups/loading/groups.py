@@ -12,6 +12,7 @@ from kafkagroups.groups.offsets import Orphan
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.lazy_mapping import LazyMapping
+from kafkagroups.loading.topic_partitions import Topic, TopicPartitions
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import dialect
 
@@ -48,6 +49,10 @@ class Groups(Mapping[str, AnyGroup]):
         records have no effect.
     partitions_of
         By group id: all partitions that contain records of the group, also of groups that no longer exist.
+    topic
+        The partitions at the path, and the partition count that the caller gave.
+    decided_partitions
+        The value of `topic_partitions`; None if it was not needed yet.
 
     Examples
     --------
@@ -65,6 +70,15 @@ class Groups(Mapping[str, AnyGroup]):
     orphans: Orphans = field(default_factory=lambda: Orphans({}, OrphanParts.build))
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
     partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
+    topic: Topic = field(default_factory=Topic, repr=False)
+    decided_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def topic_partitions(self) -> TopicPartitions:
+        """The partition count of `__consumer_offsets`, how it was found, and whether it was changed."""
+        if self.decided_partitions is None:
+            self.decided_partitions = self.topic.decide(self.partitions_of)
+        return self.decided_partitions
 
     @property
     def kafka_rules(self) -> str | None:
@@ -169,15 +183,19 @@ def collect_groups(
     cache: Cache,
     loaded: dict[int | None, LoadedPartition],
     path: str = "",
-    partition_count: int | None = None,
+    topic: Topic | None = None,
+    topic_partitions: TopicPartitions | None = None,
 ) -> Groups:
     """Return the groups in a coordinator's cache.
 
     `loaded` says for each partition how much was read, and how its load ended. `path` is only used in messages.
-    `partition_count` is None if the topic's partition count is not known.
+    `topic` is None if the partitions of the topic are not known. `topic_partitions` is None if no group has records in
+    several partitions.
     """
+    topic = topic or Topic()
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     answering_partition_of = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
+    partition_count = topic.option if topic_partitions is None else topic_partitions.count
     return Groups(
         cache.dialect.coordinator,
         cache.dialect.kafka,
@@ -187,16 +205,18 @@ def collect_groups(
         Orphans(orphans, OrphanParts.build),
         _find_elsewhere(cache.partitions_of, answering_partition_of, partition_count),
         cache.partitions_of,
+        topic,
+        topic_partitions,
     )
 
 
-def join_groups(loads: Sequence[Groups], path: str, partition_count: int | None = None) -> Groups:
+def join_groups(loads: Sequence[Groups], path: str, topic: Topic, topic_partitions: TopicPartitions | None) -> Groups:
     """Return the loads of different partitions of one topic as one result.
 
-    The caller must make sure that no two loads contain a group with the same id. `partition_count` is None if the
-    topic's partition count is not known.
+    The caller must make sure that no two loads contain a group with the same id. `topic_partitions` is None if no group
+    has records in several partitions.
     """
-    whole = Groups(loads[0].coordinator, loads[0].kafka, path)
+    whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
         whole.partitions |= load.partitions
         whole.groups.add(load.groups)
@@ -205,6 +225,7 @@ def join_groups(loads: Sequence[Groups], path: str, partition_count: int | None 
             whole.partitions_of.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     answering_partition_of = {group_id: parts.group.partition for group_id, parts in whole.parts()}
+    partition_count = topic.option if topic_partitions is None else topic_partitions.count
     whole.elsewhere = _find_elsewhere(whole.partitions_of, answering_partition_of, partition_count)
     return whole
 

@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
+from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.loading.caches import Cache, create_cache
 from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
+from kafkagroups.loading.record_times import LogTimes
+from kafkagroups.loading.topic_partitions import PartitionsOf, ReadTimes, Topic, TopicPartitions
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import Log
@@ -60,20 +64,51 @@ def load_logs(
     engine: Engine = PYTHON,
     threads: int = 0,
     count_bytes: CountBytes = ignore_bytes,
+    whole: WholeTopic | None = None,
 ) -> Groups:
     """Return the groups that one coordinator has after loading these logs in this order.
 
-    `path` is only used in messages. `stop` says where reading ends (log/stop.py). `count_bytes` is called with the
-    number of bytes that were read since its last call. `partitions` and `threads` are those of `kafkagroups.load`.
+    `path` is used in messages, and to tell a folder of partition folders from one partition. `stop` says where reading
+    ends (log/stop.py). `count_bytes` is called with the number of bytes that were read since its last call.
+    `partitions` and `threads` are those of `kafkagroups.load`. `whole` describes the topic if these logs are only a
+    part of it; None if these logs are all logs.
     """
+    logs = list(logs)
     cache = create_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}
+    compiled: dict[int | None, LoadedPartition] = {}
     with ExitStack() as stack:
         stack.enter_context(pause_garbage_collector())
-        shards = engine.fold_logs(list(logs), dialect, stop, threads=threads, count_bytes=count_bytes)
+        shards = engine.fold_logs(logs, dialect, stop, threads=threads, count_bytes=count_bytes)
         for shard in stack.enter_context(closing(shards)):
             loaded[shard.partition] = add_shard(cache, shard)
-    return collect_groups(cache, loaded, path, partitions)
+            if not isinstance(shard.offsets, Offsets):
+                compiled[shard.partition] = loaded[shard.partition]
+        if whole is None:
+            whole = WholeTopic(Topic.of_logs(logs, path, partitions), cache.partitions_of)
+        topic_partitions = settle(cache, whole, LogTimes(logs, dialect, dict.fromkeys(loaded, stop), compiled))
+    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
+
+
+class WholeTopic(NamedTuple):
+    """A topic, and by group id the partitions with records of the group (Groups.partitions_of)."""
+
+    topic: Topic
+    partitions_of: PartitionsOf
+
+
+def settle(cache: Cache, whole: WholeTopic, read_times: ReadTimes) -> TopicPartitions | None:
+    """Decide the topic's partition count after all shards were added to a cache, and keep the groups that it answers.
+
+    Return None if no group has records in several partitions. The count then changes no answer, and it is decided when
+    it is needed.
+    """
+    if not cache.has_shared_groups:
+        return None
+    topic_partitions = whole.topic.decide(whole.partitions_of, read_times)
+    if topic_partitions.count is not None:
+        cache.keep_home_groups(topic_partitions.count)
+    return topic_partitions
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:

@@ -39,7 +39,13 @@ def partition_for(group: str, partitions: int = 50) -> int:
     """
     if partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
+    return hash_group(group) % partitions
+
+
+def hash_group(group: str) -> int:
+    """Return `Utils.abs(group.hashCode())`, from which `partition_for` computes the partition.
+
+    Kafka's `Utils.abs` returns 0 for the smallest int32.
+    """
     hash_code = java_hash(group)
-    if hash_code == MIN_INT32:
-        return 0
-    return abs(hash_code) % partitions
+    return 0 if hash_code == MIN_INT32 else abs(hash_code)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import open_for_load
+from kafkagroups.loading.topic_partitions import PartitionsOf
 from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -75,16 +76,21 @@ def uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
     return dialect.coordinator == "new" and partitions is not None
 
 
-def find_logs_with_shared_groups(logs: list[Log], group_partitions: Iterable[tuple[str, int | None]]) -> list[Log]:
-    """Return the logs that share a group with another log.
+def collect_partitions_of(group_partitions: Iterable[tuple[str, int | None]]) -> dict[str, list[int | None]]:
+    """Return by group id the numbers of the log partitions that have records of the group.
 
-    `group_partitions` contains pairs of a group id and the number of a log partition that has records of this group.
+    `group_partitions` contains pairs of a group id and a number, in the order of the log partitions.
     """
-    numbers_by_group: dict[str, set[int | None]] = {}
+    partitions_of: dict[str, list[int | None]] = {}
     for group, number in group_partitions:
-        numbers_by_group.setdefault(group, set()).add(number)
+        partitions_of.setdefault(group, []).append(number)
+    return partitions_of
+
+
+def find_logs_with_shared_groups(logs: list[Log], partitions_of: PartitionsOf) -> list[Log]:
+    """Return the logs that share a group with another log. `partitions_of` is from `collect_partitions_of`."""
     shared_numbers: set[int | None] = set()
-    for numbers in numbers_by_group.values():
+    for numbers in partitions_of.values():
         if len(numbers) > 1:
-            shared_numbers |= numbers
+            shared_numbers.update(numbers)
     return [log for log in logs if log.partition in shared_numbers]

@@ -16,14 +16,17 @@ from kafkagroups.history.explain import Explanation, Question, choose_log, expla
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import WholeTopic
+from kafkagroups.loading.topic_partitions import PartitionsOf, Topic
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.spark.logs import (
+    collect_partitions_of,
     find_logs_with_shared_groups,
     open_logs,
     run_for_each_log,
-    uses_home_partitions,
 )
 from kafkagroups.spark.session import prepare, session as get_session
 
@@ -76,10 +79,9 @@ def stats(
     session = session or get_session(master)
     prepare(session)
     total_size = sum(log.size for log in logs)
-    has_home_partitions = uses_home_partitions(dialect, partitions)
 
-    def count(chosen_logs: Sequence[Log]) -> tuple[list[Stats], list[str]]:
-        """Return the statistics of each log, and the ids of the groups, if several logs can answer for a group."""
+    def count(chosen_logs: Sequence[Log], whole: WholeTopic | None = None) -> tuple[list[Stats], Groups]:
+        """Return the statistics of each log, and the groups."""
         groups, stats_of_logs = count_each_log(
             chosen_logs,
             dialect,
@@ -87,25 +89,34 @@ def stats(
             engine=choose_engine(engine, total_size).name,
             path=str(path),
             partitions=partitions,
+            whole=whole,
         )
-        return list(stats_of_logs), [] if has_home_partitions else list(groups.partitions_of)
+        return list(stats_of_logs), groups
 
-    results = run_for_each_log(session, logs, lambda log: count([log]), tasks_per_core=TASKS_PER_CORE)
-    stats_by_partition: dict[int | None, Stats] = {}
-    group_partitions: list[tuple[str, int | None]] = []
-    for log, (stats_of_logs, group_ids) in zip(logs, results, strict=True):
-        (stats_by_partition[log.partition],) = stats_of_logs
-        group_partitions += [(group_id, log.partition) for group_id in group_ids]
-    shared_logs = find_logs_with_shared_groups(logs, group_partitions)
+    def count_alone(log: Log) -> tuple[Stats, list[str]]:
+        """Return the statistics of a log, and the ids of its groups."""
+        (stats_of_log,), groups = count([log])
+        return stats_of_log, list(groups.partitions_of)
+
+    results = run_for_each_log(session, logs, count_alone, tasks_per_core=TASKS_PER_CORE)
+    stats_by_partition = {log.partition: stats_of_log for log, (stats_of_log, _) in zip(logs, results, strict=True)}
+    partitions_of = collect_partitions_of(
+        (group, log.partition) for log, (_, group_ids) in zip(logs, results, strict=True) for group in group_ids
+    )
+    topic = Topic.of_logs(logs, str(path), partitions)
+    shared_logs = find_logs_with_shared_groups(logs, partitions_of)
     if shared_logs:
-        stats_of_logs, _ = count(shared_logs)
+        stats_of_logs, groups = count(shared_logs, WholeTopic(topic, partitions_of))
         for log, log_stats in zip(shared_logs, stats_of_logs, strict=True):
             stats_by_partition[log.partition] = log_stats
-    whole = Stats(by)
+        topic_partitions = groups.topic_partitions
+    else:
+        topic_partitions = topic.decide(partitions_of)
+    statistics = Stats(by, topic_partitions=topic_partitions)
     for log in logs:
-        whole.add(stats_by_partition[log.partition])
-    add_findings(whole)
-    return whole
+        statistics.add(stats_by_partition[log.partition])
+    add_findings(statistics)
+    return statistics
 
 
 @dataclass
@@ -121,7 +132,7 @@ class _Part:
     has_records
         Whether these logs contain records of the group.
     group_ids
-        The ids of all groups in these logs. Empty if only a group's home partition answers for the group.
+        The ids of all groups in these logs.
     """
 
     explanation: Explanation
@@ -175,9 +186,8 @@ def explain(
     session = session or get_session(master)
     prepare(session)
     total_size = sum(log.size for log in logs)
-    has_home_partitions = uses_home_partitions(dialect, partitions)
 
-    def explain_logs(chosen_logs: Iterable[Log], stop: Stop) -> _Part:
+    def explain_logs(chosen_logs: Iterable[Log], stop: Stop, whole: WholeTopic | None = None) -> _Part:
         groups, group_log = load_group_log(
             chosen_logs,
             dialect,
@@ -186,12 +196,13 @@ def explain(
             path=str(path),
             partitions=partitions,
             stop=stop,
+            whole=whole,
         )
         return _Part(
             explain_log(groups, group_log, question),
             groups.problems_by_partition,
             has_records=bool(group_log.records),
-            group_ids=[] if has_home_partitions else list(groups.partitions_of),
+            group_ids=list(groups.partitions_of),
         )
 
     def find_numbers() -> set[int | None]:
@@ -205,24 +216,29 @@ def explain(
         logs = choose_log(logs, group, partitions, find_numbers, path=str(path))
     stop = Stop(until, until_time)
     parts = run_for_each_log(session, logs, lambda log: explain_logs([log], stop), tasks_per_core=TASKS_PER_CORE)
-    joint_logs = _find_joint_logs(logs, parts)
+    partitions_of = collect_partitions_of(
+        (group_id, log.partition) for log, part in zip(logs, parts, strict=True) for group_id in part.group_ids
+    )
+    whole_topic = Topic.of_logs(logs, str(path), partitions)
+    joint_logs = _find_joint_logs(logs, parts, partitions_of)
     if joint_logs:
         parts = [part for log, part in zip(logs, parts, strict=True) if log not in joint_logs]
-        parts.append(explain_logs(joint_logs, stop))
-    return _join_parts(parts, [log.partition for log in logs])
+        joint_part = explain_logs(joint_logs, stop, WholeTopic(whole_topic, partitions_of))
+        parts.append(joint_part)
+        topic_partitions = joint_part.explanation.topic_partitions
+    else:
+        topic_partitions = whole_topic.decide(partitions_of)
+    return replace(_join_parts(parts, [log.partition for log in logs]), topic_partitions=topic_partitions)
 
 
-def _find_joint_logs(logs: list[Log], parts: list[_Part]) -> list[Log]:
+def _find_joint_logs(logs: list[Log], parts: list[_Part], partitions_of: PartitionsOf) -> list[Log]:
     """Return the logs that must be loaded together. `parts` says what each log alone contains.
 
     Logs that share any group belong together: the classic coordinator can fail to load a partition because another
     partition has the same group. Logs with records of the explained group belong together even if a load does not get
     as far as these records, or if the coordinator does not use them.
     """
-    group_partitions = []
-    for log, part in zip(logs, parts, strict=True):
-        group_partitions += [(group_id, log.partition) for group_id in part.group_ids]
-    joint_logs = find_logs_with_shared_groups(logs, group_partitions)
+    joint_logs = find_logs_with_shared_groups(logs, partitions_of)
     logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
     if len(logs_of_group) > 1:
         joint_logs = [log for log in logs if log in joint_logs or log in logs_of_group]

@@ -13,12 +13,14 @@ from kafkagroups.api import loaded_columns
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.loading.engines import choose_engine, choose_engine_for
 from kafkagroups.loading.groups import Groups, join_groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import WholeTopic, load_logs
+from kafkagroups.loading.topic_partitions import Topic
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.logs import (
+    collect_partitions_of,
     find_logs_with_shared_groups,
     open_logs,
     run_for_each_log,
@@ -76,7 +78,7 @@ def load(
     logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
     session = session or get_session()
     register(session)
-    return Tables(session, logs, dialect, partitions, engine)
+    return Tables(session, logs, dialect, Topic.of_logs(logs, str(path), partitions), engine)
 
 
 class Tables:
@@ -95,13 +97,12 @@ class Tables:
     the log, except for the new coordinator with ``partitions``.
     """
 
-    def __init__(
-        self, session: SparkSession, logs: list[Log], dialect: Dialect, partitions: int | None, engine: str
-    ) -> None:
+    def __init__(self, session: SparkSession, logs: list[Log], dialect: Dialect, topic: Topic, engine: str) -> None:
         self.session = session
         self._logs = logs
         self._dialect = dialect
-        self._partitions = partitions
+        self._topic = topic
+        self._partitions = topic.option
         self._engine = engine
 
     @cached_property
@@ -152,7 +153,9 @@ class Tables:
 
         columns = columns_of("fates")
         engine = choose_engine_for(self._engine, self._logs)
-        batches = read_fate_table(logs, self._dialect, columns, engine, partitions=self._partitions)
+        _, shared_groups = self._shared
+        count = self._partitions if shared_groups is None else shared_groups.topic_partitions.count
+        batches = read_fate_table(logs, self._dialect, columns, engine, partitions=count)
         return pa.Table.from_batches(batches, schema=arrow_schema(columns))
 
     @cached_property
@@ -164,12 +167,16 @@ class Tables:
         if len(self._logs) == 1 or uses_home_partitions(self._dialect, self._partitions):
             return [], None
         with task_errors():
-            ids = self._read("ids", self._logs).select("group", "partition").collect()
-        shared_logs = find_logs_with_shared_groups(self._logs, [(group, number) for group, number in ids])
+            ids = self._read("ids", self._logs).select("partition", "group").collect()
+        partitions_of = collect_partitions_of((group, number) for number, group in sorted(ids))
+        shared_logs = find_logs_with_shared_groups(self._logs, partitions_of)
         if not shared_logs:
             return [], None
         engine = choose_engine_for(self._engine, self._logs)
-        return shared_logs, load_logs(shared_logs, self._dialect, partitions=self._partitions, engine=engine)
+        whole = WholeTopic(self._topic, partitions_of)
+        return shared_logs, load_logs(
+            shared_logs, self._dialect, partitions=self._partitions, engine=engine, whole=whole
+        )
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
         """Return a table of these logs. The data source loads each log alone."""
@@ -226,19 +233,23 @@ def load_groups(
     total_size = sum(log.size for log in logs)
     stop = Stop(until, until_time)
 
-    def load_together(task_logs: list[Log]) -> Groups:
+    def load_together(task_logs: list[Log], whole: WholeTopic | None = None) -> Groups:
         chosen_engine = choose_engine(engine, total_size)
-        return load_logs(task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine)
+        return load_logs(
+            task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine, whole=whole
+        )
 
     loads = run_for_each_log(session, logs, lambda log: load_together([log]))
-    shared_logs: list[Log] = []
-    if not uses_home_partitions(dialect, partitions):
-        ids = [
-            (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
-        ]
-        shared_logs = find_logs_with_shared_groups(logs, ids)
+    partitions_of = collect_partitions_of(
+        (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
+    )
+    topic = Topic.of_logs(logs, str(path), partitions)
+    topic_partitions = None
+    shared_logs = find_logs_with_shared_groups(logs, partitions_of)
     if shared_logs:
         shared_numbers = {log.partition for log in shared_logs}
         loads = [groups for groups in loads if not shared_numbers & groups.partitions.keys()]
-        loads.append(load_together(shared_logs))
-    return join_groups(loads, str(path), partitions)
+        shared_groups = load_together(shared_logs, WholeTopic(topic, partitions_of))
+        topic_partitions = shared_groups.decided_partitions
+        loads.append(shared_groups)
+    return join_groups(loads, str(path), topic, topic_partitions)

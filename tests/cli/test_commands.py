@@ -91,7 +91,16 @@ def test_load_of_several_paths_is_a_line_each_and_one_bad_path_stops_nothing(run
     first, second = jsonl(out)
     assert status == 2 and "nowhere" in err and err.count("\n") == 1
     assert (first["path"], second["path"]) == (str(DATA / "1.0.1"), str(BILLING))
-    assert list(first) == ["path", "coordinator", "kafka", "partitions", "groups", "orphans", "elsewhere"]
+    assert list(first) == [
+        "path",
+        "coordinator",
+        "kafka",
+        "partitions",
+        "groups",
+        "orphans",
+        "elsewhere",
+        "topic_partitions",
+    ]
     assert first["groups"]["billing"] == second["groups"]["billing"]
     assert second["partitions"] == {
         "9": {

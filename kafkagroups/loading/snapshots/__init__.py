@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafkagroups.errors import UsageError
@@ -21,13 +21,16 @@ from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.engines import choose_engine_for, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
-from kafkagroups.loading.load import add_shard
+from kafkagroups.loading.load import WholeTopic, add_shard, settle
+from kafkagroups.loading.record_times import LogTimes
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.loading.topic_partitions import Topic, is_folder
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
@@ -45,10 +48,15 @@ class Snapshot:
     shards
         The state of each partition, by partition number. The number is None if the name of the log's folder has no
         number.
+    logs
+        The logs that were read last. They are read again to decide the topic's partition count (`Topic.decide`), if a
+        group has records in several partitions. Empty if the snapshot was only read from its folder. The partition
+        count is then unknown for these groups.
     """
 
     dialect: Dialect
     shards: dict[int | None, Shard]
+    logs: list[Log] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def next_offsets(self) -> dict[int | None, int]:
@@ -67,7 +75,11 @@ class Snapshot:
         """
         cache = create_cache(self.dialect, partitions)
         loaded = {partition: add_shard(cache, shard) for partition, shard in self.shards.items()}
-        return collect_groups(cache, loaded, path, partitions)
+        topic = Topic(list(self.shards), len(self.shards) > 1 or is_folder(self.logs, path), partitions)
+        stops = {partition: Stop(until_offset=offset) for partition, offset in self.next_offsets.items()}
+        read_times = LogTimes(self.logs, self.dialect, stops)
+        topic_partitions = settle(cache, WholeTopic(topic, cache.partitions_of), read_times)
+        return collect_groups(cache, loaded, path, topic, topic_partitions)
 
     def advance(self, path: str | Path, *, engine: str = "auto", max_batch_bytes: int = MAX_BATCH_BYTES) -> Snapshot:
         """Return a new snapshot that also contains the batches that were appended after this snapshot.
@@ -100,7 +112,7 @@ class Snapshot:
                 pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, chosen_engine), old_shards, logs)
             )
         shards = self.shards | {log.partition: shard for log, shard in zip(logs, new_shards, strict=True)}
-        return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda item: item[0] or 0)))
+        return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda item: item[0] or 0)), logs)
 
     def save(self, folder: str | Path) -> None:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.

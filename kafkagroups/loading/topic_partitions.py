@@ -1,0 +1,270 @@
+"""The partition count of the topic `__consumer_offsets`: given, found in a folder, or unknown.
+
+The hash of a group id and the partition count decide in which partition a group is stored: its home partition. A folder
+of partition folders shows the count if two things are true. The partitions 0 to n-1 are all there, and each group has
+its newest record in its home partition of n. The newest record is the one with the largest timestamp. If two partitions
+have the same largest timestamp, or records have no timestamps, the count is unknown.
+
+- One partition alone (a partition folder or a segment as PATH) never shows the count.
+- A folder that contains only partition 0 shows a topic of one partition. This can be wrong, if the folder is a copy
+  of one partition of a larger topic. No answer depends on it, because all records are in one partition.
+- A folder with the first n partitions of a topic with 2n partitions shows n. This can also be wrong, but the groups in
+  the folder have the same home partition with both counts.
+
+If the partition count was changed, older records of a group stay in the home partition of the old count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from kafkagroups.log.partitioning import hash_group, partition_for
+from kafkagroups.log.segments import Log
+
+DEFAULT_PARTITION_COUNT = 50
+"""The default of offsets.topic.num.partitions."""
+_MAX_OLD_COUNT = 10_000
+_MAX_PLACES = 1000
+"""The limits of the search for the partition count before a change: the largest count, and the number of groups."""
+PartitionsOf = Mapping[str, Sequence[int | None]]
+"""By group id: the partitions that contain records of the group. None is a log without a partition number."""
+
+
+class RecordTimes(NamedTuple):
+    """The smallest and the largest timestamp of a group's records in one partition, in ms since the epoch."""
+
+    first_ms: int
+    last_ms: int
+
+
+class ReadTimes:
+    """The times of records, for a log that no group shares with another log: no times are needed."""
+
+    def of_groups(self, partition: int | None, group_ids: Collection[str]) -> Mapping[str, RecordTimes]:
+        """Return the times of these groups in a partition. A group without timestamps in the partition is left out."""
+        return {}
+
+    def of_first_records(self, partition: int | None) -> Mapping[str, RecordTimes]:
+        """Return the times of the groups with records at the beginning of a partition."""
+        return {}
+
+
+NO_TIMES = ReadTimes()
+
+
+@dataclass(frozen=True)
+class PartitionCountChange:
+    """A change of the topic's partition count.
+
+    Attributes
+    ----------
+    from_count, to_count
+        The partition counts before and after the change.
+    groups
+        The ids of the groups that have older records in the home partition of the old count, and their newest record in
+        the home partition of the new count.
+    since_ms
+        The time of the first record of these groups in their new home partition, in ms since the epoch. The change was
+        not later.
+    possible_counts
+        The old counts that agree with the log, in ascending order. `from_count` is one of them.
+    """
+
+    from_count: int
+    to_count: int
+    groups: list[str]
+    since_ms: int
+    possible_counts: list[int]
+
+
+@dataclass(frozen=True)
+class TopicPartitions:
+    """The partition count of the topic `__consumer_offsets`, and how it was found.
+
+    Attributes
+    ----------
+    count
+        The partition count; None if it is unknown.
+    origin
+        "option" (the caller gave the count), "folder" (the folder shows the count) or "unknown".
+    changed
+        The change of the partition count that the log shows; None if it shows none.
+    shared_groups
+        The ids of the groups with records in several partitions.
+    misplaced_groups
+        The ids of the groups that keep the folder from showing a count: all partitions from 0 on are there, but the
+        newest record of these groups is not in their home partition, or this cannot be decided.
+    missing
+        The partitions that a folder does not contain. If the count is unknown, partitions after the last one of the
+        folder can also be missing. Empty if the path is one partition.
+    """
+
+    count: int | None = None
+    origin: str = "unknown"
+    changed: PartitionCountChange | None = None
+    shared_groups: list[str] = field(default_factory=list)
+    misplaced_groups: list[str] = field(default_factory=list)
+    missing: list[range] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the field `topic_partitions` of the JSON outputs."""
+        return {"count": self.count, "from": self.origin, "changed": self._change_to_json()}
+
+    def _change_to_json(self) -> dict[str, Any] | None:
+        change = self.changed
+        if change is None:
+            return None
+        row: dict[str, Any] = {
+            "from": change.from_count,
+            "to": change.to_count,
+            "groups": change.groups,
+            "since_ms": change.since_ms,
+        }
+        if len(change.possible_counts) > 1:
+            row["possible_from"] = change.possible_counts
+        return row
+
+
+@dataclass
+class Topic:
+    """What is known about the partitions of a topic before its partition count is decided.
+
+    Attributes
+    ----------
+    numbers
+        The numbers of all partitions at the path; None is a log without a number.
+    is_folder
+        Whether the path is a folder of partition folders.
+    option
+        The partition count that the caller gave; None if the caller gave none.
+    """
+
+    numbers: list[int | None] = field(default_factory=list)
+    is_folder: bool = False
+    option: int | None = None
+
+    @classmethod
+    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None) -> Topic:
+        """Return the topic of the logs at a path. `option` is the partition count that the caller gave, or None."""
+        return cls([log.partition for log in logs], is_folder(logs, path), option)
+
+    def decide(self, partitions_of: PartitionsOf, read_times: ReadTimes = NO_TIMES) -> TopicPartitions:
+        """Return the partition count. `read_times` is only used for groups with records in several partitions."""
+        shared_groups = sorted(group_id for group_id, numbers in partitions_of.items() if len(numbers) > 1)
+        numbers = {number for number in self.numbers if number is not None}
+        has_all = self.is_folder and numbers == set(range(len(self.numbers)))
+        count = self.option
+        if count is None and has_all:
+            count = len(self.numbers)
+        if count is None:
+            return TopicPartitions(shared_groups=shared_groups, missing=self._find_missing(max(numbers, default=0)))
+        places = _Places(partitions_of, count, read_times)
+        missing = self._find_missing(count)
+        misplaced = sorted(group_id for group_id in places.other_partitions if group_id not in places.moved)
+        if self.option is None and misplaced:
+            return TopicPartitions(shared_groups=shared_groups, misplaced_groups=misplaced, missing=missing)
+        changed = _find_change(places, self.numbers, count)
+        origin = "folder" if self.option is None else "option"
+        return TopicPartitions(count, origin, changed, shared_groups, missing=missing)
+
+    def _find_missing(self, count: int) -> list[range]:
+        """Return the partitions below `count` that the folder does not contain."""
+        if not self.is_folder:
+            return []
+        missing = []
+        next_number = 0
+        for number in (*sorted(number for number in self.numbers if number is not None and number < count), count):
+            if number > next_number:
+                missing.append(range(next_number, number))
+            next_number = number + 1
+        return missing
+
+
+def is_folder(logs: Sequence[Log], path: str) -> bool:
+    """Return whether the path of these logs is a folder of partition folders. Its name is not the name of its logs."""
+    return len(logs) > 1 or any(PurePath(log.path).name != PurePath(path).name for log in logs)
+
+
+class _Places:
+    """Where the records of the groups are, compared with their home partitions for a partition count.
+
+    `other_partitions` has, by group id, the partitions with records of the group that are not its home partition. Only
+    groups with other partitions are in it. `moved` has the groups whose newest record is in their home partition all
+    the same, and the time of their first record there. `read_times` reads the times of records.
+    """
+
+    def __init__(self, partitions_of: PartitionsOf, count: int, read_times: ReadTimes) -> None:
+        self.read_times = read_times
+        self.other_partitions: dict[str, list[int]] = {}
+        groups_in: dict[int, list[str]] = {}
+        home_of: dict[str, int] = {}
+        for group_id, numbers in partitions_of.items():
+            home = partition_for(group_id, count)
+            if len(numbers) == 1 and numbers[0] in (home, None):
+                continue
+            others = [number for number in numbers if number is not None and number != home]
+            if not others:
+                continue
+            self.other_partitions[group_id] = others
+            if len(others) < len(numbers):
+                home_of[group_id] = home
+                for number in (home, *others):
+                    groups_in.setdefault(number, []).append(group_id)
+        times = {number: read_times.of_groups(number, group_ids) for number, group_ids in groups_in.items()}
+        self.moved: dict[str, int] = {}
+        for group_id, home in home_of.items():
+            home_times = times[home].get(group_id)
+            other_times = [times[number].get(group_id) for number in self.other_partitions[group_id]]
+            if home_times and all(other and other.last_ms < home_times.last_ms for other in other_times):
+                self.moved[group_id] = home_times.first_ms
+
+
+def _find_change(places: _Places, numbers: Iterable[int | None], count: int) -> PartitionCountChange | None:
+    """Return the change of the partition count to `count` that the groups in several partitions show.
+
+    The old count is the one that explains most places of records before the change. If several do, the default count is
+    preferred, and then the largest one.
+    """
+    old_places = {(group_id, number) for group_id in places.moved for number in places.other_partitions[group_id]}
+    explained_by = _count_explained(old_places, count)
+    if not explained_by:
+        return None
+    since_ms = min(places.moved.values())
+    possible_counts = _find_largest(explained_by)
+    if len(possible_counts) > 1:
+        # Other groups with records before the change can tell which of these counts is right.
+        for number in numbers:
+            for group_id, times in places.read_times.of_first_records(number).items():
+                if number is not None and times.first_ms < since_ms:
+                    old_places.add((group_id, number))
+        explained_by = _count_explained(old_places, count)
+        possible_counts = _find_largest({old_count: explained_by[old_count] for old_count in possible_counts})
+    is_default_possible = DEFAULT_PARTITION_COUNT in possible_counts
+    from_count = DEFAULT_PARTITION_COUNT if is_default_possible else possible_counts[-1]
+    groups = sorted(
+        group_id
+        for group_id in places.moved
+        if partition_for(group_id, from_count) in places.other_partitions[group_id]
+    )
+    since_ms = min(places.moved[group_id] for group_id in groups)
+    return PartitionCountChange(from_count, count, groups, since_ms, possible_counts)
+
+
+def _count_explained(old_places: Collection[tuple[str, int]], count: int) -> Counter[int]:
+    """Return by old partition count how many groups were in their home partition. Kafka can only raise the count."""
+    explained_by: Counter[int] = Counter()
+    for group_id, number in sorted(old_places)[:_MAX_PLACES]:
+        group_hash = hash_group(group_id)
+        old_counts = range(number + 1, min(count, _MAX_OLD_COUNT))
+        explained_by.update(old for old in old_counts if group_hash % old == number)
+    return explained_by
+
+
+def _find_largest(explained_by: Mapping[int, int]) -> list[int]:
+    """Return the keys with the largest value, in ascending order."""
+    largest = max(explained_by.values())
+    return sorted(count for count, explained in explained_by.items() if explained == largest)

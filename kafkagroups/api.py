@@ -49,6 +49,7 @@ def load(
     threads: int = 0,
     progress: Progress | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
 ) -> Groups:
     """Return the groups that a coordinator has after loading a log.
 
@@ -81,6 +82,9 @@ def load(
     max_batch_bytes
         The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
         writes a batch above the default, 256 MiB.
+    past_damage
+        Go on at the next batch with a correct checksum and a higher offset after damaged bytes. `gaps` of a partition
+        names the skipped bytes. The default, False, gives the answers of a broker, whose recovery cuts the log there.
 
     Returns
     -------
@@ -104,7 +108,9 @@ def load(
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
     """
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_for_load(
+        path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes, past_damage=past_damage
+    )
     return load_logs(
         logs,
         dialect,
@@ -131,13 +137,14 @@ def explain(
     since_time: int | None = None,
     retention_ms: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
     engine: str = "auto",
 ) -> Explanation:
     """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, until_time, max_batch_bytes, engine
+    path, coordinator, kafka, partitions, until_time, max_batch_bytes, past_damage, engine
         As in `load`.
     group
         The group's id.
@@ -172,7 +179,9 @@ def explain(
     """
     question = Question(group, topic, partition, since_time, retention_ms)
     question.check()
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_for_load(
+        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
+    )
     return explain_group(
         logs,
         dialect,
@@ -199,7 +208,7 @@ def find_groups(
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, until_time, max_batch_bytes, engine
+    path, coordinator, kafka, partitions, until_time, max_batch_bytes, past_damage, engine
         As in `load`.
     pattern
         A group id, or a pattern in which * stands for any characters and ? for one character. If a group has exactly
@@ -368,12 +377,13 @@ def stats(
     engine: str = "auto",
     threads: int = 0,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
 ) -> Stats:
     """Return counts that show what a log contains and what makes it large.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, engine, threads, max_batch_bytes
+    path, coordinator, kafka, partitions, engine, threads, max_batch_bytes, past_damage
         As in `load`.
     by
         What each row of the result stands for: a "group", "topic", "type" (of record) or "partition".
@@ -395,7 +405,9 @@ def stats(
     44
     """
     check_row_kind(by)
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_for_load(
+        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
+    )
     return count_logs(logs, dialect, by, engine=engine, path=str(path), partitions=partitions, threads=threads)
 
 

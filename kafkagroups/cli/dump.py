@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.cli import dump_filter, options
@@ -20,7 +21,9 @@ from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.loading.engines import pause_garbage_collector
+from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
+from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
@@ -79,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     dump_filter.add_arguments(parser)
     options.add_max_batch_bytes(parser)
+    options.add_past_damage(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -97,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(None, args.kafka)
     record_filter = make_filter(args)
+    if args.format != "text" and args.past_damage:
+        raise UsageError(f"--past-damage cannot be used with --format {args.format}: Kafka's tool ends at the damage")
     if args.format != "text" and (args.json or record_filter.selects_content):
         raise UsageError(
             f"--format {args.format} prints text of all groups and types: of the options that select, it takes only "
@@ -110,6 +116,8 @@ def _run(args: argparse.Namespace) -> int:
             logs = [log.limit_batches(args.max_batch_bytes) for log in open_logs(path)]
             if len(logs) > 1 and args.until is not None:
                 raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
+            if args.past_damage:
+                logs = [log.skip_damage() for log in logs]
             for log in logs:
                 if args.format == "text":
                     _print_log(log, args, dialect, record_filter, errors)
@@ -138,7 +146,8 @@ def _print_as_tool(log: Log, tool: str, tool_version: Version, record_range: Rec
     if tool == "formatter":
         for line in formatters.format_lines(log, tool_version, record_range):
             out.write(f"{line}\n")
-        _add_damage(log, errors)
+        if log.damage:
+            errors.append(str(log.damage))
         return
     try:
         dump_log.dump(log, out, tool_version, record_range)
@@ -154,8 +163,15 @@ def _print_log(
     # Filters leave out records, so only a text without filters of the content or the time shows the gaps.
     shows_gaps = not (args.json or record_filter.selects_content or args.since_time is not None)
     gaps = _GapLines(log, args.first_offset) if shows_gaps else None
+    damage_count = 0
     for batch in record_filter.record_range.read_batches(log):
         next_offset = batch.next_offset
+        for damage in log.gaps[damage_count:]:
+            damage_count += 1
+            errors.append(str(damage))
+            print_line(_format_damage(log, damage, as_json=args.json))
+            if gaps:
+                gaps.skip_to(damage.to_offset)
         gap_lines = gaps.format_before(batch.base_offset) if gaps else []
         try:
             lines = list(_format_records(log, batch, args, dialect, record_filter, gaps, errors))
@@ -172,14 +188,21 @@ def _print_log(
     has_limit = args.until is not None or args.until_time is not None
     if has_limit and not args.json:
         options.print_cut({log.partition: next_offset})
-    _add_damage(log, errors)
+    _add_damage(log, dialect, errors)
 
 
-def _add_damage(log: Log, errors: list[str]) -> None:
+def _format_damage(log: Log, gap: Gap, *, as_json: bool) -> str:
+    """Return the line that marks damaged bytes between two batches."""
+    if as_json:
+        return json.dumps({"partition": log.partition, "gap": asdict(gap)})
+    partition = "" if log.partition is None else f"partition {log.partition} "
+    return f"{partition}damage: {gap}"
+
+
+def _add_damage(log: Log, dialect: Dialect, errors: list[str]) -> None:
     """Append a message to `errors` if the log ends because of damaged bytes."""
     if log.damage:
-        damage = log.damage
-        errors.append(f"{damage.file}, byte {damage.position}: the log ends here: {damage.reason}")
+        errors.append(str(describe_rest(log, log.damage, dialect)))
 
 
 def _format_records(

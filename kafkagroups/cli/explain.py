@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.api import explain, find_groups
@@ -77,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_engine(parser)
     options.add_max_batch_bytes(parser)
+    options.add_past_damage(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object for each group, with every record")
 
 
@@ -107,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
                     print_line("")
                 _print_text(path, explanation, args)
                 print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group_id)
+                options.print_gaps(explanation.gaps)
                 if args.until is not None or args.until_time is not None:
                     options.print_cut(explanation.next_offsets)
             problems |= dict.fromkeys(explanation.problems)
@@ -143,6 +146,7 @@ def _explain(path: str, group_id: str, dialect: Dialect, args: argparse.Namespac
         "kafka": dialect.kafka,
         "partitions": args.partitions,
         "max_batch_bytes": args.max_batch_bytes,
+        "past_damage": args.past_damage,
         "until": args.until,
         "until_time": args.until_time,
         "since_time": args.since_time,
@@ -157,6 +161,9 @@ def _explain(path: str, group_id: str, dialect: Dialect, args: argparse.Namespac
 
 def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str, Any]:
     next_offsets = explanation.next_offsets.items()
+    partitions = {
+        json.dumps(number): {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()
+    }
     return {
         "path": path,
         "group": explanation.group,
@@ -169,6 +176,7 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
         # A JSON name is a text: the partition None becomes "null".
         "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},
         "topic_partitions": explanation.topic_partitions.to_json(),
+        **({"partitions": partitions} if partitions else {}),
     }
 
 

@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"print every committed offset (default: at most {OFFSETS_SHOWN} of each group)",
     )
+    options.add_past_damage(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
@@ -63,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
     status = 0
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     options.check_master(args)
-    conflicts_with_snapshot = args.engine == "spark" or args.to or _has_limit(args)
+    conflicts_with_snapshot = args.engine == "spark" or args.to or args.past_damage or _has_limit(args)
     if args.snapshot and conflicts_with_snapshot:
-        raise UsageError("--snapshot cannot be used with --until, --until-time, --to or --engine spark")
+        raise UsageError("--snapshot cannot be used with --until, --until-time, --past-damage, --to or --engine spark")
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
     if args.to:
@@ -82,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
                 print(json.dumps(to_json(groups)))
         else:
             print_groups(groups, shows_all=args.all)
+            options.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
             if _has_limit(args):
                 options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
         sys.stdout.flush()
@@ -118,7 +120,9 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
         from kafkagroups.spark.parquet import load_and_write
 
         with spinner(path):
-            written = load_and_write(path, dialect, args.partitions, args.master, args.to, args.max_batch_bytes)
+            written = load_and_write(
+                path, dialect, args.partitions, args.master, args.to, args.max_batch_bytes, past_damage=args.past_damage
+            )
     if args.json:
         rules = options.rules_to_json(dialect.rules_of)
         print(json.dumps({"path": path, "to": args.to, **rules, "rows": written.rows}))
@@ -158,6 +162,7 @@ def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
         "until": args.until,
         "until_time": args.until_time,
         "max_batch_bytes": args.max_batch_bytes,
+        "past_damage": args.past_damage,
     }
     options.check_engine_of_path(path, args.engine)
     if args.engine != "spark":
@@ -193,4 +198,6 @@ def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
     fields = asdict(loaded)
     if loaded.zeros is not None:
         del fields["zeros"]["later_segments"]
+    if loaded.gaps is None:
+        del fields["gaps"]
     return fields

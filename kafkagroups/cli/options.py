@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkagroups.bounded_lines import read_lines
 from kafkagroups.cli.output import print_error_line, print_line
@@ -20,6 +20,9 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import parse_release
 from kafkagroups.whole_numbers import parse_whole_number
+
+if TYPE_CHECKING:
+    from kafkagroups.log.damage import Gap
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
 DEFAULT_PARTITIONS = 50
@@ -61,6 +64,23 @@ def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
         default=MAX_BATCH_BYTES,
         help=f"the largest size of a decompressed batch in bytes (default: {MAX_BATCH_BYTES}); the log ends "
         "before a larger batch, as if the batch were damaged",
+    )
+
+
+def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:
+    """Print a line for each place with damaged bytes that the reader has skipped."""
+    for partition, gaps in gaps_by_partition.items():
+        name = "the log" if partition is None else f"partition {partition}"
+        for gap in gaps or []:
+            print_line(f"Gap in {name}: {gap}.")
+
+
+def add_past_damage(parser: argparse.ArgumentParser) -> None:
+    """Add --past-damage."""
+    parser.add_argument(
+        "--past-damage",
+        action="store_true",
+        help="go on at the next readable batch after damaged bytes; a broker would cut the log at the damage",
     )
 
 

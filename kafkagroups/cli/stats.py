@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_partitions(parser)
     options.add_engine(parser)
     options.add_max_batch_bytes(parser)
+    options.add_past_damage(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print_text(path, statistics, args.top, dialect)
             print_topic_partitions(statistics.topic_partitions, dialect.coordinator)
+            options.print_gaps({number: partition.gaps for number, partition in statistics.partitions.items()})
         for line in statistics.problems:
             options.print_error(line)
             status = max(status, 1)
@@ -100,6 +102,7 @@ def _count(path: str, dialect: Dialect, args: argparse.Namespace) -> Stats:
         "kafka": dialect.kafka,
         "partitions": args.partitions,
         "max_batch_bytes": args.max_batch_bytes,
+        "past_damage": args.past_damage,
     }
     if args.engine != "spark":
         return stats(path, args.by, engine=args.engine, **load_options)
@@ -136,6 +139,8 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     fields["written_by_ranges"] = [
         {"from": part.first, "to": part.last, "versions": part.versions} for part in partition.written_by_ranges
     ]
+    if partition.gaps is None:
+        del fields["gaps"]
     return fields
 
 

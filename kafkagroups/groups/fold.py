@@ -40,6 +40,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafkagroups.errors import BadBytes, LoadFailed
+from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import ClassicShard
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
@@ -70,7 +71,8 @@ def fold(
     first_offset = None if base is None else base.loaded.next_offset
     batches = _count_new_batches(batches_until(log, stop), shard, first_offset, count_bytes, observer)
     replay_batches(shard, batches, observer)
-    shard.loaded.damage = log.damage
+    shard.loaded.damage = describe_rest(log, log.damage, dialect)
+    shard.loaded.gaps = list(log.gaps) if log.skips_damage else None
     shard.loaded.zeros = log.zeros
     return shard
 
@@ -118,7 +120,7 @@ def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
     """Return a copy of `base` for the next batches. The copy uses `offsets` as the container of its offsets."""
     shard = base.copy_with_offsets(offsets)
-    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None, zeros=None)
+    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None, zeros=None, gaps=None)
     shard.failure = None
     return shard
 

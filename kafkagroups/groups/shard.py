@@ -18,7 +18,7 @@ from kafkagroups.groups.modern_group import AnyGroup, copy_group
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.segments import Damage
+from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message, list_fields
@@ -32,7 +32,8 @@ class LoadedPartition:
     `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log. `next_offset` is the
     first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version;
     None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
-    `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does.
+    `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does. `gaps` are the
+    damaged bytes between two batches, if the reader was told to skip them; otherwise None.
     """
 
     segments: int = 0
@@ -43,6 +44,12 @@ class LoadedPartition:
     error: str | None = None
     damage: Damage | None = None
     zeros: Zeros | None = None
+    gaps: list[Gap] | None = None
+
+    def describe_damage(self) -> list[str]:
+        """Return a line of text for each place with damaged bytes."""
+        places = [*(self.gaps or []), self.damage]
+        return [str(place) for place in places if place is not None]
 
 
 class CountBytes(Protocol):

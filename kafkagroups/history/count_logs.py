@@ -120,6 +120,7 @@ class _Counting:
             stats = self._finish(log, groups, answers)
             stats.problems = problems[log.partition]
             counts = stats.partitions[log.partition]
+            counts.gaps = groups.partitions[log.partition].gaps
             stats.findings = [
                 *find_in_partition(log, groups),
                 *find_busy(log.partition, counts, groups, stats.commits),

@@ -19,6 +19,7 @@ from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.log.damage import Gap
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -59,6 +60,9 @@ class Explanation:
         Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
+    gaps
+        For each partition that was read: the damaged bytes that the reader has skipped. Empty if the reader was not
+        told to skip them.
     """
 
     group: str
@@ -72,6 +76,7 @@ class Explanation:
     error: str | None = None
     expires_next: list[Expiration] = field(default_factory=list)
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
+    gaps: dict[int | None, list[Gap]] = field(default_factory=dict)
 
 
 class Question(NamedTuple):
@@ -225,6 +230,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         _describe_failures(groups.failed, {entry.partition for entry in group_log}),
         [expiration for expiration in expirations if question.selects(expiration.topic_partition)],
         groups.topic_partitions,
+        {number: loaded.gaps for number, loaded in groups.partitions.items() if loaded.gaps is not None},
     )
 
 

@@ -24,6 +24,7 @@ from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.writer_ranges import WriterRange
 from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.log.damage import Gap
 
 ROW_KINDS = ("group", "topic", "type", "partition")
 """What one row of the statistics can stand for."""
@@ -89,7 +90,8 @@ class PartitionStats(Count):
     `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean (`find_stop_base`).
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
     contains traces (cleaning_traces.py); None if there are no traces. `dirty_segments` and `dirty_bytes` count the
-    segments from there on that the cleaner can clean.
+    segments from there on that the cleaner can clean. `gaps` are the damaged bytes that the reader has skipped; None if
+    it was not told to skip them.
     """
 
     segments: int = 0
@@ -108,6 +110,7 @@ class PartitionStats(Count):
     dirty_segments: int = 0
     dirty_bytes: int = 0
     written_by_ranges: list[WriterRange] = field(default_factory=list)
+    gaps: list[Gap] | None = None
 
     def include_timestamp(self, timestamp: int) -> None:
         """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""

@@ -111,6 +111,7 @@ def _fold_onto(
     offsets = FoldedShardOffsets(state)
     shard = create_shard(log, dialect, offsets) if base is None else resume_shard(base, log, offsets)
     shard.loaded.zeros = log.zeros
+    shard.loaded.gaps = [] if log.skips_damage else None  # A log with damage is handed over.
     counts = state.counts.tolist()
     shard.loaded.batches = counts[layout.BATCHES]
     shard.loaded.records = counts[layout.RECORDS]

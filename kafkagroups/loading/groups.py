@@ -105,9 +105,7 @@ class Groups(Mapping[str, AnyGroup]):
         lines_by_partition = {}
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
-            lines = []
-            if loaded.damage:
-                lines.append(str(loaded.damage))
+            lines = loaded.describe_damage()
             if loaded.error:
                 answers_for_groups = partition in answering_partitions
                 lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, answers_for_groups))

@@ -36,6 +36,8 @@ def open_for_load(
     until: int | None = None,
     find_logs: Callable[[str | Path], list[Log]] = open_logs,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    *,
+    past_damage: bool = False,
 ) -> tuple[list[Log], Dialect]:
     """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
 
@@ -46,6 +48,8 @@ def open_for_load(
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     dialect = dialects.dialect(coordinator, kafka)
     logs = [log.limit_batches(max_batch_bytes) for log in find_logs(path)]
+    if past_damage:
+        logs = [log.skip_damage() for log in logs]
     if until is not None and len(logs) > 1:
         raise UsageError(
             f"an offset to stop at needs one partition, but {path} has {len(logs)}: give the folder of one partition, "

@@ -45,6 +45,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.int_limits import MAX_INT64
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
+from kafkagroups.log.damage import Damage
 from kafkagroups.log.log_to_clean import (
     LogToClean,
     Progress,
@@ -59,7 +60,7 @@ from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
 from kafkagroups.log.producer_state import ProducerStates, find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
-from kafkagroups.log.segments import Damage, Log
+from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import create_folder
 
 

@@ -16,13 +16,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO, RawIOBase
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.log.batch import CODEC, Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.damage import Damage, Gap, find_batch_after, find_readable_batch, offsets_of_segment
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
@@ -37,24 +37,6 @@ from kafkagroups.log.zeros import Zeros
 
 FramesWithBytes = Iterator[tuple[Frame, bytes]]
 """The frames of a segment, each with its bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
-
-    `file` is the path of the segment. `position` is the position of the damage, in bytes from the start of the file.
-    `offset` is the offset that was expected there. `reason` says what is wrong.
-    """
-
-    file: str
-    position: int
-    offset: int
-    reason: str
-
-    def __str__(self) -> str:
-        where = f"{self.file}, byte {self.position}"
-        return f"{where}: the log ends here at offset {self.offset}: {self.reason}"
 
 
 class Log:
@@ -80,6 +62,10 @@ class Log:
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     damage
         Where the log ends because of damaged bytes. It is set when the iteration ends; None if there is no damage.
+    skips_damage
+        Whether the iteration goes on at the next readable batch after damaged bytes (`skip_damage`).
+    gaps
+        The damaged bytes that the iteration has skipped so far. Without `skips_damage`, there are none.
     zeros
         The zeros at the end of the first segment that ends with zeros (zeros.py). The attribute is set when the
         iteration reaches the zeros; otherwise None.
@@ -101,6 +87,8 @@ class Log:
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
+        self.skips_damage = False
+        self.gaps: list[Gap] = []
         self.zeros: Zeros | None = None
         self.content = content
         self.folder = folder
@@ -121,28 +109,83 @@ class Log:
         log.max_batch_bytes = min(max_batch_bytes, MAX_INT32)
         return log
 
+    def skip_damage(self) -> Log:
+        """Return a copy of this log whose iteration goes on at the next readable batch after damaged bytes."""
+        log = copy(self)
+        log.skips_damage = True
+        return log
+
     def __iter__(self) -> Iterator[Batch]:
         return self.read_until(lambda batch: False)
 
     def read_until(self, is_end: Callable[[Batch], bool]) -> Iterator[Batch]:
         """Yield the batches before the first one for which `is_end` returns true.
 
-        After the iteration, `damage` says whether the log ended earlier.
+        After the iteration, `damage` says whether the log ended earlier. With `skips_damage`, `gaps` has the damaged
+        bytes between two batches.
         """
         self.damage = None
-        last_batch: Batch | None = None
-        try:
-            for found_batch in self.find_batches(None):
-                batch = found_batch.parse()
-                if is_end(batch):
-                    return
-                if batch.attributes & CODEC:
-                    batch.check_size()
-                yield batch
-                last_batch = batch
-        except InvalidLog as error:
-            next_offset = self.start_offset if last_batch is None else last_batch.next_offset
-            self.damage = self.describe_damage(error, next_offset)
+        self.gaps = []
+        next_offset = self.start_offset
+        unread: Log | None = self
+        while unread is not None:
+            last_batch: Batch | None = None
+            try:
+                for found_batch in unread.find_batches(None):
+                    batch = found_batch.parse()
+                    if is_end(batch):
+                        return
+                    if batch.attributes & CODEC:
+                        batch.check_size()
+                    yield batch
+                    last_batch = batch
+                damage = None
+            except InvalidLog as error:
+                if last_batch is not None:
+                    next_offset = last_batch.next_offset
+                damage = self.describe_damage(error, next_offset)
+            self.zeros = self.zeros or unread.zeros
+            unread = self._skip(damage) if damage and self.skips_damage else None
+        self.damage = damage
+
+    def _skip(self, damage: Damage) -> Log | None:
+        """Return the part of the log from the next readable batch after damage on. Add the damaged bytes to `gaps`.
+
+        Return None if no readable batch follows.
+        """
+        unread = self.select_after(damage)
+        if unread is not None:
+            skipped_bytes = self.count_bytes_from(damage) - unread.size
+            gap = Gap(damage.file, damage.position, skipped_bytes, damage.offset, unread.start_offset, damage.reason)
+            self.gaps.append(gap)
+        return unread
+
+    def select_after(self, damage: Damage) -> Log | None:
+        """Return the part of the log from the next readable batch after damage on; None if no readable batch follows.
+
+        The first batch of this part begins at the offset `start_offset`.
+        """
+        first_index = self.segments.index(damage.file)
+        for index in range(first_index, len(self.segments)):
+            segment = self.segments[index]
+            reader = _SegmentReader(self, segment)
+            offsets = offsets_of_segment(base_offset_of(segment), damage.offset)
+            if index == first_index:
+                found = find_batch_after(reader, damage.position, offsets)
+            else:
+                found = find_readable_batch(reader, self.segment_start(segment), offsets)
+            if found is not None:
+                position, offset = found
+                ranges = {later: self.ranges.get(later, WHOLE_FILE) for later in self.segments[index:]}
+                ranges[segment] = ranges[segment]._replace(start=position)
+                return self.select_ranges(ranges, offset)
+        return None
+
+    def count_bytes_from(self, damage: Damage) -> int:
+        """Return the number of bytes from damage to the end of the last segment."""
+        index = self.segments.index(damage.file)
+        read_bytes = damage.position - self.segment_start(damage.file)
+        return sum(self.segment_size(segment) for segment in self.segments[index:]) - read_bytes
 
     def read_new_batches(self, position: Position | None) -> Iterator[FoundBatch]:
         """Yield only the batches with offsets after a position, in order. If the position is None, yield all batches.
@@ -286,3 +329,24 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
     if not content:
         raise UsageError("a log has at least one segment")
     return Log("", list(content), partition, content)
+
+
+class _SegmentReader:
+    """The bytes of one segment of a log, for the search for a readable batch (damage.py)."""
+
+    def __init__(self, log: Log, segment: str) -> None:
+        self._log = log
+        self._segment = segment
+        self.end = log.segment_start(segment) + log.segment_size(segment)
+
+    def read(self, position: int, size: int) -> bytes:
+        byte_range = ByteRange(position, min(position + size, self.end))
+        if self._log.content:
+            return bytes(self._log.content[self._segment][slice(*byte_range)])
+        return read_segment(self._segment, self._log.folder, byte_range)
+
+    def skip_hole(self, position: int) -> int:
+        if self._log.content:
+            return position
+        with open_segment(self._segment, self._log.folder, ByteRange(position, self.end)) as file:
+            return position + file.skip_hole()

@@ -36,6 +36,7 @@ def open_logs(
     *,
     engine: str,
     max_batch_bytes: int,
+    past_damage: bool = False,
 ) -> tuple[list[Log], Dialect]:
     """Return the logs at a path, and the dialect: the reading rules of the coordinator and its Kafka version.
 
@@ -43,7 +44,7 @@ def open_logs(
     """
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
     find = partial(find_logs, folder=os.getcwd())
-    return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes)
+    return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes, past_damage=past_damage)
 
 
 def run_for_each_log(

@@ -21,7 +21,7 @@ FORMAT = "consumer_offsets"
 """The name of the data source."""
 OPTIONS = (
     *("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown"),
-    "max_batch_bytes",
+    *("max_batch_bytes", "past_damage"),
 )
 
 BATCHES = (
@@ -50,6 +50,7 @@ class Options:
     tasks: int
     pushdown: bool
     max_batch_bytes: int
+    past_damage: bool
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -76,9 +77,6 @@ class Options:
         if not paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         partitions = user_options.get("partitions")
-        pushdown = user_options.get("pushdown", "false").lower()
-        if pushdown not in ("true", "false"):
-            raise UsageError(f"option pushdown: expected true or false, found {user_options['pushdown']!r}")
         options = cls(
             table=user_options.get("table", "offsets"),
             coordinator=user_options.get("coordinator", "new"),
@@ -88,8 +86,9 @@ class Options:
             partitions=None if partitions is None else _parse_count("partitions", partitions),
             engine=user_options.get("engine", "auto"),
             tasks=_parse_count("tasks", user_options.get("tasks", str(default_tasks))),
-            pushdown=pushdown == "true",
+            pushdown=_parse_flag("pushdown", user_options),
             max_batch_bytes=_parse_count("max_batch_bytes", user_options.get("max_batch_bytes", str(MAX_BATCH_BYTES))),
+            past_damage=_parse_flag("past_damage", user_options),
         )
         if options.engine not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.engine!r}")
@@ -120,6 +119,14 @@ def check_schema(options: Options, schema: StructType) -> None:
             raise UsageError(
                 f"table {options.table}, column {field.name}: expected type {expected_type}, found {field.type}"
             )
+
+
+def _parse_flag(name: str, user_options: Mapping[str, str]) -> bool:
+    """Return the value of an option that is true or false; false if the user has not set it."""
+    value = user_options.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise UsageError(f"option {name}: expected true or false, found {user_options[name]!r}")
+    return value == "true"
 
 
 def _parse_count(option: str, text: str) -> int:

@@ -27,12 +27,20 @@ TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 
 def load_and_write(
-    path: str, dialect: Dialect, partitions: int | None, master: str | None, folder: str, max_batch_bytes: int
+    path: str,
+    dialect: Dialect,
+    partitions: int | None,
+    master: str | None,
+    folder: str,
+    max_batch_bytes: int,
+    *,
+    past_damage: bool,
 ) -> WrittenTables:
     """Load the log at `path` with Spark, and write its tables as Parquet files into `folder`.
 
     `partitions` is the topic's partition count, or None if the count is not known. `master` is the URL of Spark's
     master; None means all cores of this machine. `max_batch_bytes` is the largest size of a decompressed batch.
+    `past_damage` goes on at the next readable batch after damaged bytes.
     """
     tables = load(
         path,
@@ -41,6 +49,7 @@ def load_and_write(
         partitions=partitions,
         session=session(master),
         max_batch_bytes=max_batch_bytes,
+        past_damage=past_damage,
     )
     rows = write_parquet(tables, TABLES, folder)
     problems = []

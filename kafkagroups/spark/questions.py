@@ -20,6 +20,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
 from kafkagroups.loading.topic_partitions import PartitionsOf, Topic
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.damage import Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.spark.logs import (
@@ -49,6 +50,7 @@ def stats(
     session: SparkSession | None = None,
     master: str | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
 ) -> Stats:
     """Return counts that show what a log contains and what makes it large, as ``kafkagroups.stats`` does.
 
@@ -57,7 +59,7 @@ def stats(
     path : str or Path
         A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
         that pyarrow can open (``kafkagroups.log.locations``).
-    by, coordinator, kafka, partitions, engine, max_batch_bytes
+    by, coordinator, kafka, partitions, engine, max_batch_bytes, past_damage
         As in ``kafkagroups.stats``.
     session : SparkSession, optional
         The session to use (default: the session that :func:`kafkagroups.spark.session` returns).
@@ -75,7 +77,15 @@ def stats(
         As in ``kafkagroups.stats``, or the session does not start.
     """
     check_row_kind(by)
-    logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_logs(
+        path,
+        coordinator,
+        kafka,
+        partitions,
+        engine=engine,
+        max_batch_bytes=max_batch_bytes,
+        past_damage=past_damage,
+    )
     session = session or get_session(master)
     prepare(session)
     total_size = sum(log.size for log in logs)
@@ -158,6 +168,7 @@ def explain(
     session: SparkSession | None = None,
     master: str | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
 ) -> Explanation:
     """Return every record of a group, or of one of its offsets, and a broker's answer, as ``kafkagroups.explain`` does.
 
@@ -167,7 +178,7 @@ def explain(
         As in :func:`stats`.
     group, topic, partition, coordinator, kafka, partitions, until, until_time, since_time, retention_ms
         As in ``kafkagroups.explain``.
-    engine, max_batch_bytes
+    engine, max_batch_bytes, past_damage
         As in ``kafkagroups.explain``.
 
     Returns
@@ -182,7 +193,15 @@ def explain(
     """
     question = Question(group, topic, partition, since_time, retention_ms)
     question.check()
-    logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_logs(
+        path,
+        coordinator,
+        kafka,
+        partitions,
+        engine=engine,
+        max_batch_bytes=max_batch_bytes,
+        past_damage=past_damage,
+    )
     session = session or get_session(master)
     prepare(session)
     total_size = sum(log.size for log in logs)
@@ -252,14 +271,17 @@ def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation
     """
     problems: dict[int | None, list[str]] = {}
     next_offsets: dict[int | None, int] = {}
+    gaps: dict[int | None, list[Gap]] = {}
     answering_part = parts[0]
     for part in parts:
         problems |= part.problems
         next_offsets |= part.explanation.next_offsets
+        gaps |= part.explanation.gaps
         if part.has_records:
             answering_part = part
     return replace(
         answering_part.explanation,
         problems=[line for number in partitions for line in problems[number]],
         next_offsets={number: next_offsets[number] for number in partitions},
+        gaps={number: gaps[number] for number in partitions if number in gaps},
     )

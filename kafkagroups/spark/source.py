@@ -16,6 +16,7 @@
                      select tasks, too (default: false)
     max_batch_bytes  the largest size of one decompressed batch; the log ends before a larger batch
                      (default: 268435456, 256 MiB)
+    past_damage      true: go on at the next readable batch after damaged bytes (default: false); not for a stream
 
 Use `pushdown` only for a DataFrame that runs one query. Spark 4.3 stores the filters in the DataFrame, so a second
 query would run only the tasks of the first query.
@@ -76,6 +77,8 @@ class ConsumerOffsets(DataSource):
 
     def streamReader(self, schema: StructType) -> OffsetsStream:
         options = Options.parse(self.options, self.tasks)
+        if options.past_damage:
+            raise UsageError("option past_damage: a stream ends with an error at damaged bytes")
         check_schema(options, schema)
         return OffsetsStream(options, schema)
 
@@ -106,6 +109,8 @@ class ConsumerOffsetsReader(DataSourceReader):
         selected = self._selected_partitions()
         found_logs = find_all_logs(self.options.paths, self.options.cwd)
         logs = [log.limit_batches(self.options.max_batch_bytes) for log in found_logs]
+        if self.options.past_damage:
+            logs = [log.skip_damage() for log in logs]
         if selected is not None:
             logs = [log for log in logs if partition_number(log.partition) in selected]
         total_size = sum(log.size for log in logs)

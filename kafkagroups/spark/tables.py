@@ -43,6 +43,7 @@ def load(
     engine: str = "auto",
     session: SparkSession | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
 ) -> Tables:
     """Return the tables of a log, with the same content as ``kafkagroups.load`` with the same arguments.
 
@@ -64,6 +65,8 @@ def load(
         The session to use (default: the session that :func:`session` returns).
     max_batch_bytes : int
         The largest size of one decompressed batch in bytes. A larger batch ends the log, as damage does.
+    past_damage : bool
+        Go on at the next readable batch after damaged bytes, as in ``kafkagroups.load``.
 
     Returns
     -------
@@ -75,7 +78,15 @@ def load(
     UsageError
         There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
-    logs, dialect = open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
+    logs, dialect = open_logs(
+        path,
+        coordinator,
+        kafka,
+        partitions,
+        engine=engine,
+        max_batch_bytes=max_batch_bytes,
+        past_damage=past_damage,
+    )
     session = session or get_session()
     register(session)
     return Tables(session, logs, dialect, Topic.of_logs(logs, str(path), partitions), engine)
@@ -185,6 +196,7 @@ class Tables:
         if self._partitions:
             reader = reader.option("partitions", self._partitions)
         reader = reader.option("max_batch_bytes", logs[0].max_batch_bytes)
+        reader = reader.option("past_damage", str(logs[0].skips_damage).lower())
         return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
 
 
@@ -200,12 +212,13 @@ def load_groups(
     session: SparkSession | None = None,
     master: str | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
 ) -> Groups:
     """Load a log with Spark's tasks and return the groups, as ``kafkagroups.load`` does.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, engine, session, max_batch_bytes
+    path, coordinator, kafka, partitions, engine, session, max_batch_bytes, past_damage
         As in :func:`load`.
     until : int, optional
         Only batches whose base offset is below this offset are read. A batch is read as a whole. The path must be one
@@ -226,7 +239,14 @@ def load_groups(
         As in :func:`load`.
     """
     logs, dialect = open_logs(
-        path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
+        path,
+        coordinator,
+        kafka,
+        partitions,
+        until,
+        engine=engine,
+        max_batch_bytes=max_batch_bytes,
+        past_damage=past_damage,
     )
     session = session or get_session(master)
     register(session)

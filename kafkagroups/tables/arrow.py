@@ -69,5 +69,5 @@ def _partition_row(partition: int | None, loaded: LoadedPartition) -> rows.Row:
         loaded.start_offset,
         loaded.next_offset,
         loaded.error,
-        None if loaded.damage is None else str(loaded.damage),
+        "; ".join(loaded.describe_damage()) or None,
     )

@@ -234,7 +234,7 @@ def test_what_lies_on_disk(tmp_path):
         state.write_bytes(damaged)
         with pytest.raises(kg.InvalidLog, match="the state cannot be read"):
             snapshots.Snapshot.read(folder)
-    (folder / "snapshot.json").write_text('{"format": 6}')
+    (folder / "snapshot.json").write_text('{"format": 7}')
     with pytest.raises(kg.InvalidLog):
         snapshots.Snapshot.read(folder)
 

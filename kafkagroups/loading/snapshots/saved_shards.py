@@ -34,12 +34,20 @@ from kafkagroups.loading.snapshots.json_checks import (
     read_text,
 )
 from kafkagroups.loading.snapshots.saved_groups import group_to_json, read_group
-from kafkagroups.log.segments import Damage
+from kafkagroups.log.damage import Damage
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import uuid_bytes, uuid_text
 
-_DAMAGE: Schema = {"file": read_text, "position": read_count, "offset": read_int64, "reason": read_text}
+_DAMAGE: Schema = {
+    "file": read_text,
+    "position": read_count,
+    "offset": read_int64,
+    "reason": read_text,
+    "bytes_after": optional(read_count),
+    "readable_batches_after": optional(read_count),
+    "groups_after": lambda value: tuple(list_of(read_text)(value)),
+}
 _ZEROS: Schema = {"file": read_text, "position": read_count, "bytes": read_count, "later_segments": read_count}
 _LOADED: Schema = {
     "segments": read_count,
@@ -117,6 +125,7 @@ def _loaded_to_json(loaded: LoadedPartition) -> dict[str, Any]:
     if loaded.damage is not None:
         damage = {name: getattr(loaded.damage, name) for name in _DAMAGE}
         fields["damage"] = damage | {"file": _printable(damage["file"]), "reason": _printable(damage["reason"])}
+        fields["damage"]["groups_after"] = list(damage["groups_after"])
     if loaded.zeros is not None:
         zeros = {name: getattr(loaded.zeros, name) for name in _ZEROS}
         fields["zeros"] = zeros | {"file": _printable(zeros["file"])}

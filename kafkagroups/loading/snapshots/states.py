@@ -18,12 +18,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.engines import PYTHON, Engine, engine_of
+from kafkagroups.log.damage import Damage
 from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange, base_offset_of
-from kafkagroups.log.segments import Damage, Log
+from kafkagroups.log.segments import Log
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 
@@ -43,13 +45,14 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
     if shard is None or shard.failure is not None or _is_damaged_earlier(shard, log):
         return _fold_whole(log, dialect, engine)
     new_log, damage_after = _select_complete_batches(log, shard.loaded.next_offset)
+    damage_after = describe_rest(log, damage_after, dialect)
     if new_log is None:
         zeros = _find_zeros(log, shard, damage_after)
         loaded = replace(shard.loaded, segments=len(log.segments), damage=damage_after, zeros=zeros)
         return replace(shard, loaded=loaded)
     advanced = engine_of(shard).fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
-    advanced.loaded.damage = new_log.damage or damage_after
+    advanced.loaded.damage = describe_rest(log, new_log.damage, dialect) or damage_after
     advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage)
     return advanced
 
@@ -79,7 +82,7 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
     if shard is None:
         return PYTHON.fold(log, dialect)
     shard.loaded.segments = len(log.segments)
-    shard.loaded.damage = damage_after
+    shard.loaded.damage = describe_rest(log, damage_after, dialect)
     shard.loaded.zeros = log.zeros
     return shard
 

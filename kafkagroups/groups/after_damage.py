@@ -1,0 +1,41 @@
+"""What follows damaged bytes in a log: how many bytes, how many readable batches, and records of which groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.log.damage import Damage
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+
+
+def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage | None:
+    """Return the damage of a log, with what follows it. Return None if there is no damage.
+
+    The batches are those that a reader with `Log.skip_damage` finds. Records that cannot be read name no group.
+    """
+    if damage is None:
+        return None
+    batch_count = 0
+    group_ids: dict[str, None] = {}
+    rest = log.select_after(damage)
+    if rest is not None:
+        keys = LogKeys(dialect)
+        for batch in rest.skip_damage():
+            batch_count += 1
+            try:
+                if not batch.is_control:
+                    for log_record in batch.records:
+                        group_id = keys[log_record.key].group_id
+                        if group_id is not None:
+                            group_ids[group_id] = None
+            except BadBytes:
+                continue
+    return replace(
+        damage,
+        bytes_after=log.count_bytes_from(damage),
+        readable_batches_after=batch_count,
+        groups_after=tuple(sorted(group_ids)),
+    )

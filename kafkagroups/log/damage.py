@@ -1,0 +1,209 @@
+"""Damaged bytes in a log: where reading ends (`Damage`), what a reader skips (`Gap`), and where a reader can go on.
+
+A broker's recovery cuts a log at the first damaged batch. For people who want to know what is lost there, a reader can
+go on at the next readable batch: a batch with a correct checksum and an offset above the last one that was read.
+
+A position is a number of bytes from the start of a file. An offset is a Kafka offset.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.int_limits import MAX_INT64
+from kafkagroups.log.batches import parse_valid_batch
+from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
+
+NAMED_GROUPS = 5
+"""A message about damage names at most this number of groups."""
+_WINDOW_BYTES = 4 * 1024 * 1024
+"""Damaged bytes are searched in pieces of this number of bytes."""
+_CHECKED_BYTES = 1024 * 1024 * 1024
+_CHECKED_BYTES_PER_BYTE = 64
+"""How many bytes the search in a segment includes in checksums at most: the first number, and the second for each byte
+of the segment."""
+_offset_and_length = struct.Struct(">qi")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
+
+    `file` is the path of the segment. `position` is the position of the damage, in bytes from the start of the file.
+    `offset` is the offset that was expected there. `reason` says what is wrong.
+
+    The other fields say what the recovery would cut off; None if nobody has looked. `bytes_after` is the number of
+    bytes from the damage to the end of the last segment. `readable_batches_after` is how many batches follow that have
+    a correct checksum. `groups_after` are the ids of the groups in their records.
+    """
+
+    file: str
+    position: int
+    offset: int
+    reason: str
+    bytes_after: int | None = None
+    readable_batches_after: int | None = None
+    groups_after: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        where = f"{self.file}, byte {self.position}"
+        return f"{where}: the log ends here at offset {self.offset}: {self.reason}{self._describe_rest()}"
+
+    def _describe_rest(self) -> str:
+        """Return what follows the damage, as the end of a message. The text is empty if nobody has looked."""
+        if self.readable_batches_after is None:
+            return ""
+        if self.readable_batches_after == 0:
+            return f"; no readable batch in the {self.bytes_after} bytes from here on"
+        count = self.readable_batches_after
+        batches = "1 readable batch" if count == 1 else f"{count} readable batches"
+        groups = ", ".join(self.groups_after[:NAMED_GROUPS])
+        if len(self.groups_after) > NAMED_GROUPS:
+            groups += f" and {len(self.groups_after) - NAMED_GROUPS} more"
+        of_groups = f" with records of {groups}" if groups else ""
+        return f"; {batches}{of_groups} in the {self.bytes_after} bytes from here on (--past-damage reads them)"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Damaged bytes that a reader has skipped.
+
+    `file` and `position` say where the damaged bytes begin, and `bytes` is their number. They can end in a later
+    segment. `from_offset` is the offset that was expected at the damage. `to_offset` is the first offset of the batch
+    at which reading went on. `reason` says what is wrong.
+    """
+
+    file: str
+    position: int
+    bytes: int
+    from_offset: int
+    to_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        skipped = "1 damaged byte is" if self.bytes == 1 else f"{self.bytes} damaged bytes are"
+        missing_count = self.to_offset - self.from_offset
+        if missing_count == 0:
+            lost = "no offset is"
+        elif missing_count == 1:
+            lost = f"offset {self.from_offset} is"
+        else:
+            lost = f"offsets {self.from_offset} to {self.to_offset - 1} are"
+        return f"{self.file}, byte {self.position}: {skipped} skipped: {self.reason}; {lost} missing"
+
+
+class SegmentBytes(Protocol):
+    """The bytes of one segment, for a search."""
+
+    end: int
+    """The position at which the segment ends."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from a position on, or fewer at the end of the segment."""
+
+    def skip_hole(self, position: int) -> int:
+        """Return the position of the next byte that the file system has stored (segment_file.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The offsets that the first record of a readable batch can have: from `first` to `last`."""
+
+    first: int
+    last: int
+
+
+def offsets_of_segment(base_offset: int, next_offset: int) -> OffsetRange:
+    """Return the offsets that a readable batch of a segment can have.
+
+    `base_offset` is the segment's base offset, and `next_offset` the offset after the last batch that was read.
+    """
+    return OffsetRange(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET))
+
+
+def find_batch_after(segment: SegmentBytes, damaged: int, offsets: OffsetRange) -> tuple[int, int] | None:
+    """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
+
+    Return None if there is none. If the damaged batch has a possible length, the position after it is tried first. A
+    record of the damaged batch can contain bytes that look like a batch.
+    """
+    damaged_start = segment.read(damaged, LOG_OVERHEAD)
+    if len(damaged_start) == LOG_OVERHEAD:
+        _, length = _offset_and_length.unpack(damaged_start)
+        next_start = damaged + LOG_OVERHEAD + length
+        if length > 0 and next_start < segment.end:
+            size = _find_size(segment, next_start, segment.read(next_start, MAGIC_POSITION + 1), offsets)
+            offset = None if size is None else _read_offset(segment, next_start, size)
+            if offset is not None:
+                return next_start, offset
+    return find_readable_batch(segment, damaged + 1, offsets)
+
+
+def find_readable_batch(segment: SegmentBytes, start: int, offsets: OffsetRange) -> tuple[int, int] | None:
+    """Return the position and the first offset of the first readable batch of a segment; None if there is none.
+
+    Each position from `start` on is tried. A batch is readable if its checksum is correct and its first offset is in
+    `offsets`. The search gives up after it has computed the checksums of _CHECKED_BYTES bytes and, for each byte of the
+    segment, of _CHECKED_BYTES_PER_BYTE bytes. So bytes that were written to mislead it need linear time, too.
+    """
+    unchecked_bytes = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * (segment.end - start)
+    pattern = _header_pattern(offsets)
+    window_start = start
+    while window_start < segment.end:
+        window_start = segment.skip_hole(window_start)
+        window = segment.read(window_start, _WINDOW_BYTES + MAGIC_POSITION)
+        for match in pattern.finditer(window):
+            place = match.start()
+            position = window_start + place
+            size = _find_size(segment, position, window[place : place + MAGIC_POSITION + 1], offsets)
+            if size is None:
+                continue
+            unchecked_bytes -= size
+            if unchecked_bytes < 0:
+                return None
+            offset = _read_offset(segment, position, size)
+            if offset is not None:
+                return position, offset
+        window_start += _WINDOW_BYTES
+    return None
+
+
+def _header_pattern(offsets: OffsetRange) -> re.Pattern[bytes]:
+    """Return the pattern of the first bytes of a batch whose first offset is in a range.
+
+    They are the offset (8 bytes), a length above 0 (4 bytes), the leader epoch or CRC (4 bytes), and the magic. The
+    range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
+    """
+    high_halves = {offset >> 32 for offset in (offsets.first, offsets.last)}
+    starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
+    return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
+
+
+def _find_size(segment: SegmentBytes, position: int, header: bytes, offsets: OffsetRange) -> int | None:
+    """Return the size of the batch that can begin at a position; None if its offset or its length is impossible.
+
+    `header` are the bytes from the position to the magic.
+    """
+    if len(header) <= MAGIC_POSITION:
+        return None
+    offset, length = _offset_and_length.unpack_from(header)
+    size = LOG_OVERHEAD + length
+    is_possible = offsets.first <= offset <= offsets.last and length > 0 and position + size <= segment.end
+    return size if is_possible else None
+
+
+def _read_offset(segment: SegmentBytes, position: int, size: int) -> int | None:
+    """Return the first offset of the batch of `size` bytes at a position; None if it is not readable."""
+    data = segment.read(position, size)
+    frame = find_frame(data, 0)
+    if frame.state is not FrameState.WHOLE or frame.size != size:
+        return None
+    try:
+        return parse_valid_batch(frame, data).base_offset
+    except InvalidLog:
+        return None

@@ -18,10 +18,10 @@ from kafkagroups.cli.dump_filter import DecodedRecord, RecordFilter, decode_reco
 from kafkagroups.cli.dump_members import add_decoded_members, replace_member_bytes
 from kafkagroups.cli.output import ToolOutput, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
+from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.loading.engines import pause_garbage_collector
-from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs

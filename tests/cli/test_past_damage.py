@@ -1,0 +1,126 @@
+"""`--past-damage`: the commands say what follows damage, and go on behind it if they are told to.
+
+The log is partition 1 of the 1.0.1-txn run. Its fourth batch, at offset 3, is the marker that aborts the transaction of
+offset 1, and gets a wrong checksum. The expectations are the bytes and records of the run before the damage was made.
+"""
+
+import json
+
+import pytest
+
+from kafkagroups.cli import main
+from kafkagroups.log.batches import read_batches
+from tests.captured import captured
+
+SEGMENT = "runs/1.0.1-txn/log/__consumer_offsets-1/00000000000000000000.log"
+BROKER = ["--coordinator", "classic", "--kafka", "1.0.1"]
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """The path of the partition, its bytes before the damage, the batches, and the damaged batch."""
+    original = (captured("runs") / SEGMENT).read_bytes()
+    batches = list(read_batches(original))
+    broken = batches[3]
+    data = bytearray(original)
+    data[broken.position + broken.size - 1] ^= 1
+    path = tmp_path / "__consumer_offsets-1" / "00000000000000000000.log"
+    path.parent.mkdir()
+    path.write_bytes(data)
+    return path, original, batches, broken
+
+
+def run(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_without_the_option_the_damage_says_what_follows(damaged, capsys):
+    """The answers stay those of a broker after recovery. The bytes, batches and groups behind the damage are counted."""
+    path, original, batches, broken = damaged
+    status, out, err = run(capsys, "load", path, "--json", *BROKER)
+    partition = json.loads(out)["partitions"]["1"]
+    assert status == 1
+    assert partition["damage"]["position"] == broken.position
+    assert partition["damage"]["bytes_after"] == len(original) - broken.position
+    assert partition["damage"]["readable_batches_after"] == len(batches) - 4
+    assert partition["damage"]["groups_after"] == ["jt-committed"]
+    assert "gaps" not in partition
+    assert partition["next_offset"] == broken.base_offset
+    assert f"{len(batches) - 4} readable batches with records of jt-committed" in err
+    assert "--past-damage" in err
+
+
+def expected_gap(path, broken, following):
+    return {
+        "file": str(path),
+        "position": broken.position,
+        "bytes": broken.size,
+        "from_offset": broken.base_offset,
+        "to_offset": following.base_offset,
+    }
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)])
+def test_load_goes_on_behind_the_damage(damaged, capsys, engine):
+    """Behind the damage, group jt-committed commits clicks-0 in a transaction: its offset is answered again."""
+    path, _, batches, broken = damaged
+    status, out, _ = run(capsys, "load", path, "--json", "--past-damage", "--engine", engine, *BROKER)
+    loaded = json.loads(out)
+    partition = loaded["partitions"]["1"]
+    (gap,) = partition["gaps"]
+    del gap["reason"]
+    assert status == 1
+    assert gap == expected_gap(path, broken, batches[4])
+    assert partition["damage"] is None
+    assert partition["next_offset"] == batches[-1].next_offset
+    assert loaded["groups"]["jt-committed"]["offsets"]["clicks-0"]["offset"] == 500
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)])
+def test_stats_and_explain_go_on_behind_the_damage(damaged, capsys, engine):
+    path, _, batches, broken = damaged
+    options = [path, "--json", "--past-damage", "--engine", engine, *BROKER]
+    status, out, _ = run(capsys, "stats", *options)
+    (gap,) = json.loads(out)["partitions"]["1"]["gaps"]
+    assert (status, gap["position"], gap["bytes"]) == (1, broken.position, broken.size)
+    status, out, _ = run(capsys, "explain", "--group", "jt-committed", *options)
+    explained = json.loads(out)
+    (gap,) = explained["partitions"]["1"]["gaps"]
+    assert (status, gap["to_offset"]) == (1, batches[4].base_offset)
+    assert [row["offset"] for row in explained["history"]] == [4, 5, 6]
+
+
+@pytest.mark.parametrize("command", [["load"], ["stats"], ["explain", "--group", "jt-committed"]])
+def test_the_text_marks_the_gap(damaged, capsys, command):
+    path, _, _, broken = damaged
+    _, out, err = run(capsys, *command, path, "--past-damage", *BROKER)
+    place = f"{path}, byte {broken.position}: {broken.size} damaged bytes are skipped"
+    assert place in out
+    assert place in err
+    assert "offset 3 is missing" in out
+
+
+def test_dump_marks_the_gap_between_the_batches(damaged, capsys):
+    path, _, batches, broken = damaged
+    status, out, _ = run(capsys, "dump", path, "--past-damage")
+    lines = out.splitlines()
+    marks = [number for number, line in enumerate(lines) if "damaged bytes are skipped" in line]
+    assert status == 1
+    assert len(marks) == 1
+    assert lines[marks[0] + 1].startswith(f"partition 1 offsets {batches[4].base_offset} to")
+    status, out, _ = run(capsys, "dump", path, "--past-damage", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row.get("offset", "gap") for row in rows] == [0, 1, 2, "gap", 4, 5, 6]
+    assert rows[3]["gap"]["position"] == broken.position
+
+
+@pytest.mark.parametrize(
+    "arguments", [["dump", "--format", "dump-log"], ["dump", "--format", "formatter"], ["load", "--snapshot", "state"]]
+)
+def test_past_damage_does_not_go_with(damaged, capsys, arguments):
+    """Kafka's tools end at the damage, and a snapshot continues where a broker would: both are refused in one line."""
+    path, *_ = damaged
+    status, out, err = run(capsys, arguments[0], path, *arguments[1:], "--past-damage")
+    assert (status, out, err.count("\n")) == (2, "", 1)

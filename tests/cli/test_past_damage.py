@@ -37,7 +37,7 @@ def run(capsys, *arguments):
 
 
 def test_without_the_option_the_damage_says_what_follows(damaged, capsys):
-    """The answers stay those of a broker after recovery. The bytes, batches and groups behind the damage are counted."""
+    """The answers stay those of a broker after recovery. What follows the damage is counted."""
     path, original, batches, broken = damaged
     status, out, err = run(capsys, "load", path, "--json", *BROKER)
     partition = json.loads(out)["partitions"]["1"]

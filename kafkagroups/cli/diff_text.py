@@ -43,6 +43,7 @@ def print_comparison(result: Comparison | Replicas, *, compares_moments: bool = 
         for partition, fork in result.forks.items():
             _print_fork(partition, fork, result.truncations[partition])
             changes |= {(change.table, change.group, change.key): change for change in result.changes[partition]}
+        _print_other_partitions(result)
     differences = result.differences
     if not any(differences.values()):
         print_line("No group, no offset and no pending commit differs.")
@@ -51,6 +52,19 @@ def print_comparison(result: Comparison | Replicas, *, compares_moments: bool = 
     for table in ("offsets", "pending"):
         rows = [(group_id, key, pair) for group_id, pairs in differences[table].items() for key, pair in pairs.items()]
         _print_rows(table, rows, changes, result)
+
+
+def _print_other_partitions(result: Replicas) -> None:
+    """Print which partitions cannot be compared, and why there can be differences without a fork."""
+    for name, side, other in (("a", result.a, result.b), ("b", result.b, result.a)):
+        numbers = [str(partition) for partition in side.partitions if partition not in other.partitions]
+        if numbers:
+            for part in wrap(f"Only {name} has these partitions: {', '.join(numbers)}."):
+                print_line(part)
+    is_cleaning = result.a.partitions.keys() == result.b.partitions.keys() and not result.forks
+    if is_cleaning and any(result.differences.values()):
+        for part in wrap("The replicas have no fork: only cleaning makes the differences below."):
+            print_line(part)
 
 
 def _print_rows(

@@ -129,3 +129,10 @@ def test_the_text_names_the_changed_fields(run):
     (line,) = [line for line in out.splitlines() if line.split()[:2] == ["billing", "orders-0"]]
     assert f"→ {new['offset']}" in line and "leader epoch" not in line
     assert all(len(line) <= 80 for line in out.splitlines()[2:])
+
+
+def test_partitions_of_one_side_are_named(run):
+    status, out, _ = run("diff", DATA / "4.3.1", DATA / "4.3.1" / "__consumer_offsets-9")
+    assert status == 0 and "Only a has these partitions: 8, 12, 21, 22, 24, 26, 37, 38.\n" in out
+    status, out, _ = run("diff", DATA / "4.3.1" / "__consumer_offsets-9", DATA / "4.3.1", "--json")
+    assert json.loads(out)["fork"] == {}

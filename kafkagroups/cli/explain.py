@@ -21,6 +21,7 @@ from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.explain import Explanation, has_wildcard, match_groups
 from kafkagroups.history.record_fate import history_json
+from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.records.dialects import Dialect
 
 NAME = "explain"
@@ -83,6 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    # All records of the group stay in memory until they are printed.
+    with pause_garbage_collector():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     options.check_master(args)
     status = 0

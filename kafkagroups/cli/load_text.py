@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafkagroups.cli.options import format_time_ms
 from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
+from kafkagroups.groups.expire_times import find_expirations
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.history.event import count_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
+from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.group_json import group_json, modern_member_json, sorted_pending
 
+EXPIRATIONS_SHOWN = 10
+"""The text shows at most this number of offsets with an expire time: those that expire first."""
 OFFSETS_SHOWN = 20
 """The text shows at most this number of committed offsets of a group. Pending offsets are always shown."""
 
@@ -29,6 +35,7 @@ def print_groups(groups: Groups, *, shows_all: bool = False) -> None:
     _print_members(groups)
     _print_offsets(groups, shows_all=shows_all)
     _print_pending(groups)
+    _print_expirations(groups)
     for title, group_ids in (
         ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
         ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
@@ -136,6 +143,28 @@ def _print_offsets(groups: Groups, *, shows_all: bool) -> None:
     if cut_counts:
         counts = ", ".join(f"{count} of {group_id}" for group_id, count in cut_counts.items())
         _print_wrapped(f"Not shown: committed offsets, {counts}. --all shows them.")
+
+
+def _print_expirations(groups: Groups) -> None:
+    """Print which offsets vanish at a time that is in their records, the earliest first."""
+    rules = dialect(groups.coordinator, groups.kafka)
+    expirations = [
+        (expiration, group_id)
+        for group_id in sorted(groups)
+        if any(offset.expire_timestamp is not None for offset in groups[group_id].offsets.values())
+        for expiration in find_expirations(groups[group_id], rules)
+    ]
+    expirations.sort(key=lambda pair: pair[0].expire_ms)
+    rows = [
+        (group_id, expiration.topic_partition, expiration.offset, format_time_ms(expiration.expire_ms))
+        for expiration, group_id in expirations[:EXPIRATIONS_SHOWN]
+    ]
+    if rows:
+        columns = ("group", "expiring topic-partition", "offset", "expires (UTC)")
+        print_table(columns, rows, width_in_file=TEXT_WIDTH)
+    if len(expirations) > len(rows):
+        more = count_of(len(expirations) - len(rows), "later offset")
+        _print_wrapped(f"Not shown: {more} with an expire time. `explain --group G` shows those of a group.")
 
 
 def _print_pending(groups: Groups) -> None:

@@ -207,7 +207,8 @@ def load_group_log(
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     """Return the answer to a question after a load. `groups` and `group_log` are the results of `load_group_log`."""
-    states = add_details(group_log)
+    entries = list(group_log)
+    states = add_details(group_log, entries)
     found = groups.get(question.group)
     answer: Any = None
     expirations: list[Expiration] = []
@@ -216,7 +217,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         state = states.get(found.partition)
         subscribes = None if state is None else state.subscribes
         expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
-    history = list(group_log) if question.topic is None else group_log.records_of(question.selects)
+    history = entries if question.topic is None else group_log.records_of(question.selects)
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
     return Explanation(
         question.group,
@@ -227,7 +228,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         waiting,
         groups.problems,
         {number: loaded.next_offset for number, loaded in groups.partitions.items()},
-        _describe_failures(groups.failed, {entry.partition for entry in group_log}),
+        _describe_failures(groups.failed, {entry.partition for entry in entries}),
         [expiration for expiration in expirations if question.selects(expiration.topic_partition)],
         groups.topic_partitions,
         {number: loaded.gaps for number, loaded in groups.partitions.items() if loaded.gaps is not None},

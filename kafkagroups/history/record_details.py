@@ -22,17 +22,17 @@ _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "rewind", "expired",
 _COUNTING = (Fate.WINS, Fate.PENDING)
 
 
-def add_details(group_log: GroupLog) -> dict[int | None, GroupState]:
+def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int | None, GroupState]:
     """Set `group_record`, `cause`, `what` and, if a tombstone follows, `why` of the records in a settled log.
 
-    Return the group at the end of each partition of the log.
+    `all_entries` are the records of the log, in its order. Return the group at the end of each partition of the log.
     """
     states: dict[int | None, GroupState] = {}
     group_id = group_log.wanted_group
     assert group_id is not None
     dialect = group_log.dialect
     entries: dict[int | None, list[RecordFate]] = {}
-    for entry in group_log:
+    for entry in all_entries:
         entries.setdefault(entry.partition, []).append(entry)
     for partition, partition_entries in entries.items():
         steps = group_log.steps.get(partition, [])

@@ -4,6 +4,7 @@ The expected members are those of the records themselves, with the names of Memb
 """
 
 import json
+from datetime import datetime
 
 import pytest
 from rich.cells import cell_len
@@ -105,3 +106,21 @@ def test_many_offsets_of_a_group_are_cut_and_the_cut_is_announced(run, tmp_path,
     assert (f"Not shown: committed offsets, {count - shown} of g. --all shows them." in out) == (shown < count)
     _, out, _ = run("load", log, "--all")
     assert out.count(" orders-") == count and "Not shown" not in out
+
+
+@pytest.mark.parametrize(("version", "coordinator"), [("3.9.2", "classic"), ("4.3.1", "new")])
+def test_offsets_with_an_expire_time_are_marked(run, version, coordinator):
+    """Act 7: stock-audit commits orders-1 with a retention time of an hour. No other offset of 3.9 or 4.3 has one."""
+    act = next(act for act in json.loads((DATA / version / "acts.json").read_text()) if "an hour" in act["what"])
+    _, out, _ = run("load", DATA / version, "--coordinator", coordinator)
+    lines = out.splitlines()
+    start = next(number for number, line in enumerate(lines) if "expires (UTC)" in line)
+    rows = [line.split() for line in lines[start + 2 : lines.index(" " * len(lines[start]), start)]]
+    assert [row[:2] for row in rows] == [["stock-audit", "orders-1"]]
+    expires = datetime.fromisoformat(f"{rows[0][3]}T{rows[0][4]}+00:00").timestamp() * 1000
+    assert 0 <= expires - 3_600_000 - act["time_ms"] < 1000
+
+
+def test_a_log_without_expire_times_has_no_table_of_them(run, tmp_path):
+    _, out, _ = run("load", write_commits(tmp_path, 3))
+    assert "expires" not in out

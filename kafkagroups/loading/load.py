@@ -89,7 +89,7 @@ def load_logs(
             if not isinstance(shard.offsets, Offsets):
                 compiled[shard.partition] = loaded[shard.partition]
         if whole is None:
-            whole = WholeTopic(Topic.of_logs(logs, path, partitions), cache.partitions_of)
+            whole = WholeTopic(Topic.of_logs(logs, path, partitions, stop), cache.partitions_of)
         topic_partitions = settle(cache, whole, LogTimes(logs, dialect, dict.fromkeys(loaded, stop), compiled))
     return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
 

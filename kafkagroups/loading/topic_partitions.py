@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.log.partitioning import hash_group, partition_for
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
 
 DEFAULT_PARTITION_COUNT = 50
 """The default of offsets.topic.num.partitions."""
@@ -148,9 +149,12 @@ class Topic:
     option: int | None = None
 
     @classmethod
-    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None) -> Topic:
-        """Return the topic of the logs at a path. `option` is the partition count that the caller gave, or None."""
-        return cls([log.partition for log in logs], is_folder(logs, path), option)
+    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None, stop: Stop = NO_STOP) -> Topic:
+        """Return the topic of the logs at a path. `option` is the partition count that the caller gave, or None.
+
+        `stop` says where reading ends. An offset to stop at belongs to one partition, also if it is in a folder.
+        """
+        return cls([log.partition for log in logs], stop.until_offset is None and is_folder(logs, path), option)
 
     def decide(self, partitions_of: PartitionsOf, read_times: ReadTimes = NO_TIMES) -> TopicPartitions:
         """Return the partition count. `read_times` is only used for groups with records in several partitions."""

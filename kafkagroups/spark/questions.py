@@ -238,7 +238,7 @@ def explain(
     partitions_of = collect_partitions_of(
         (group_id, log.partition) for log, part in zip(logs, parts, strict=True) for group_id in part.group_ids
     )
-    whole_topic = Topic.of_logs(logs, str(path), partitions)
+    whole_topic = Topic.of_logs(logs, str(path), partitions, stop)
     joint_logs = _find_joint_logs(logs, parts, partitions_of)
     if joint_logs:
         parts = [part for log, part in zip(logs, parts, strict=True) if log not in joint_logs]

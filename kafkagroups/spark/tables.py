@@ -263,7 +263,7 @@ def load_groups(
     partitions_of = collect_partitions_of(
         (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
     )
-    topic = Topic.of_logs(logs, str(path), partitions)
+    topic = Topic.of_logs(logs, str(path), partitions, stop)
     topic_partitions = None
     shared_logs = find_logs_with_shared_groups(logs, partitions_of)
     if shared_logs:

@@ -202,6 +202,7 @@ def find_groups(
     partitions: int | None = None,
     until_time: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
     engine: str = "auto",
 ) -> list[str]:
     """Return the ids of the groups that a pattern matches, for `explain`.
@@ -238,6 +239,7 @@ def find_groups(
         partitions=partitions,
         until_time=until_time,
         max_batch_bytes=max_batch_bytes,
+        past_damage=past_damage,
         engine=engine,
     )
     return match_groups(groups.partitions_of, pattern)

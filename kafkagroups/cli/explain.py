@@ -135,6 +135,7 @@ def _find_groups(path: str, dialect: Dialect, args: argparse.Namespace) -> list[
         "partitions": args.partitions,
         "until_time": args.until_time,
         "max_batch_bytes": args.max_batch_bytes,
+        "past_damage": args.past_damage,
     }
     with spinner(path):
         if args.engine != "spark":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.cli import options
-from kafkagroups.cli.output import print_line
+from kafkagroups.cli.output import escape, print_line, wrap
 from kafkagroups.history.event import list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
@@ -17,7 +17,8 @@ from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPart
 def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:
     """Print the lines about a topic. If `group` is not None, print only the lines that concern this group."""
     for line in describe_topic_partitions(topic, coordinator, group):
-        print_line(line)
+        for part in wrap(escape(line)):
+            print_line(part)
 
 
 def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:

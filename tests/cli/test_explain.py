@@ -377,3 +377,18 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
         assert {row["topic_partition"]: row["expire_ms"] for row in same["expires_next"]} == expected
     status, _, err = run("explain", folder, "--group", "g", "--retention", "7 weeks")
     assert status == 2 and "minutes" in err
+
+
+def test_a_pattern_finds_groups_behind_damage(run, tmp_path):
+    """CONTRACT 27b: the first batch of partition 9 is damaged, and billing and fraud-check are behind it."""
+    folder = tmp_path / "__consumer_offsets-9"
+    folder.mkdir()
+    content = bytearray((LOG / folder.name / f"{0:020}.log").read_bytes())
+    content[70] ^= 1
+    (folder / f"{0:020}.log").write_bytes(content)
+    arguments = ("explain", folder, "--group", "*-check", "--coordinator", "classic", "--json")
+    _, out, _ = run(*arguments)
+    assert json.loads(out)["group"] == "*-check"
+    _, out, _ = run(*arguments, "--past-damage")
+    told = json.loads(out)
+    assert told["group"] == "fraud-check" and told["history"][0]["offset"] == 22

@@ -388,7 +388,9 @@ def stats(
     path, coordinator, kafka, partitions, engine, threads, max_batch_bytes, past_damage
         As in `load`.
     by
-        What each row of the result stands for: a "group", "topic", "type" (of record) or "partition".
+        What each row of the result stands for: a "group", "topic", "type" (of record), "partition", or "writer". A
+        writer is the commits of a group with the same leader epoch, transactional bit and number of records in a batch
+        (``Stats.writers``). To find the writers, the log is read once more, in plain Python.
 
     Returns
     -------

@@ -21,7 +21,8 @@ from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.findings import abort_command
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, ROW_KINDS, Count, PartitionStats, Stats
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, ROW_KINDS, WRITER, Count, PartitionStats, Stats
+from kafkagroups.history.writers import WriterCount
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
@@ -51,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=ROW_KINDS,
         default="group",
-        help="one row for each group, topic, type or partition (default: group)",
+        help="one row for each group, topic, type or partition, or for each writer: commits of a group with the same "
+        "batch size, leader epoch and transactional bit (default: group)",
     )
     parser.add_argument(
         "--top",
@@ -118,9 +120,38 @@ def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
         "partitions": partitions,
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
-        "rows": [{statistics.by: name, **asdict(count)} for name, count in _sort_rows(statistics)[:top]],
+        "rows": _rows_to_json(statistics)[:top],
         "topic_partitions": statistics.topic_partitions.to_json(),
     }
+
+
+def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
+    if statistics.by != WRITER:
+        return [{statistics.by: name, **asdict(count)} for name, count in _sort_rows(statistics)]
+    commit_count = sum(writer.commits for writer in statistics.writers)
+    return [
+        {
+            "group": writer.key.group,
+            "leader_epoch": writer.key.leader_epoch,
+            "transactional": writer.key.is_transactional,
+            "records_per_batch": writer.key.records_per_batch,
+            "partition": writer.partition,
+            "commits": writer.commits,
+            "share": writer.commits / commit_count,
+            "commits_per_minute": writer.commits_per_minute,
+            "interval_ms": writer.interval_ms,
+            "records": writer.records,
+            "bytes": writer.bytes,
+            "first_timestamp_ms": writer.first_timestamp_ms,
+            "last_timestamp_ms": writer.last_timestamp_ms,
+        }
+        for writer in _sort_writers(statistics)
+    ]
+
+
+def _sort_writers(statistics: Stats) -> list[WriterCount]:
+    """Return the writers; the one with the most commits is first."""
+    return sorted(statistics.writers, key=lambda writer: (-writer.commits, writer.key))
 
 
 def _sort_rows(statistics: Stats) -> list[tuple[object, Count]]:
@@ -152,15 +183,18 @@ def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect)
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
         [_format_partition(number, partitions[number]) for number in largest_first],
     )
-    rows = _sort_rows(statistics)
-    _print_table(
-        (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
-        [_format_row(name, count, statistics.by) for name, count in rows[:max_rows]],
-    )
+    row_count = len(statistics.rows) + len(statistics.writers)
+    if statistics.by == WRITER:
+        _print_writer_rows(statistics, max_rows)
+    else:
+        _print_table(
+            (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
+            [_format_row(name, count, statistics.by) for name, count in _sort_rows(statistics)[:max_rows]],
+        )
     partition_count = len(partitions)
-    if max(partition_count, len(rows)) > max_rows:
+    if max(partition_count, row_count) > max_rows:
         _print_wrapped(
-            f"Only the {max_rows} largest of {partition_count} partitions and {len(rows)} rows are shown; "
+            f"Only the {max_rows} largest of {partition_count} partitions and {row_count} rows are shown; "
             "--top N shows the N largest."
         )
     _print_wrapped(
@@ -176,6 +210,32 @@ def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     )
     _print_transactions(statistics)
     _print_findings(path, statistics.findings)
+
+
+def _print_writer_rows(statistics: Stats, max_rows: int) -> None:
+    """Print who commits most often: a row for each writer."""
+    commit_count = sum(writer.commits for writer in statistics.writers)
+    rows: list[tuple[object, ...]] = []
+    for writer in _sort_writers(statistics)[:max_rows]:
+        rate = writer.commits_per_minute
+        rows.append(
+            (
+                writer.key.group,
+                writer.key.leader_epoch,
+                "yes" if writer.key.is_transactional else "no",
+                writer.key.records_per_batch,
+                writer.commits,
+                f"{writer.commits / commit_count:.0%}",
+                "-" if rate is None else f"{rate:.1f}",
+                "-" if writer.interval_ms is None else f"{writer.interval_ms / 1000:.3f}",
+            )
+        )
+    columns = ("group", "epoch", "txn", "recs/batch", "commits", "share", "per min.", "median s")
+    _print_table(columns, rows)
+    _print_wrapped(
+        "A row is the commits of a group with the same leader epoch, transactional bit and number of records in a "
+        'batch. "Median s" is the median time between two commits, in seconds.'
+    )
 
 
 def _print_cleaning(statistics: Stats, numbers: list[int | None]) -> None:

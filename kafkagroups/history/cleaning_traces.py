@@ -51,7 +51,7 @@ def add_batch(traces: Traces, batch: Batch, previous_end: int) -> Traces:
     if batch.magic >= 2 and batch.attributes & DELETE_HORIZON:
         horizon_ms = max(traces.horizon_ms, batch.base_timestamp)
         return Traces(batch.next_offset, horizon_ms, max(traces.newest_ms, batch.max_timestamp))
-    return traces._replace(end=end)
+    return traces if end == traces.end else traces._replace(end=end)
 
 
 def find_cleaned_up_to(segment_bases: Sequence[int], traces: Sequence[Traces]) -> int | None:

@@ -16,8 +16,9 @@ from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.findings import add_findings, find_busy, find_in_partition, find_unsubscribed
 from kafkagroups.history.observed_stats import StatsObserver
-from kafkagroups.history.stats import OpenTransaction, PartitionStats, SegmentCount, Stats
+from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
+from kafkagroups.history.writers import count_writers
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, load_logs
@@ -85,7 +86,8 @@ class _Counting:
     """The counting of several logs: an engine that counts while it folds, and what was counted in each log."""
 
     def __init__(self, by: str, dialect: Dialect, *, is_compiled: bool) -> None:
-        self.by = by
+        self.by = "group" if by == WRITER else by
+        self.is_by_writer = by == WRITER
         self.dialect = dialect
         self.is_compiled = is_compiled
         self.engine = Engine("compiled" if is_compiled else "python", self._fold, self._fold)
@@ -115,7 +117,8 @@ class _Counting:
     def finish_all(self, logs: Sequence[Log], groups: Groups) -> Iterator[Stats]:
         """Yield the statistics of each log, after all logs were loaded."""
         problems = groups.problems_by_partition
-        answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
+        parts = groups.groups.unbuilt()
+        answers = Answers(parts, groups.orphans.unbuilt())
         for log in logs:
             stats = self._finish(log, groups, answers)
             stats.problems = problems[log.partition]
@@ -123,9 +126,13 @@ class _Counting:
             counts.gaps = groups.partitions[log.partition].gaps
             stats.findings = [
                 *find_in_partition(log, groups),
-                *find_busy(log.partition, counts, groups, stats.commits),
-                *find_unsubscribed(log.partition, counts, groups),
+                *find_busy(log.partition, counts, parts, stats.commits),
+                *find_unsubscribed(log.partition, counts, parts),
             ]
+            if self.is_by_writer:
+                stats.by = WRITER
+                stats.rows = {}
+                stats.writers = count_writers(log)
             yield stats
 
     def _finish(self, log: Log, groups: Groups, answers: Answers) -> Stats:

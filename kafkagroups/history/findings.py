@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kafkagroups.groups.group import Group
+from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.finding import Finding, sort_findings
@@ -88,16 +89,18 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
     return findings
 
 
-def find_busy(number: int | None, counts: PartitionStats, groups: Groups, commits: Mapping[str, int]) -> list[Finding]:
+def find_busy(
+    number: int | None, counts: PartitionStats, parts: Mapping[str, GroupParts], commits: Mapping[str, int]
+) -> list[Finding]:
     """Return the findings about groups that commit far more often than others.
 
-    `commits` has the number of the commits of each group in the partition with this number.
+    `parts` are the parts of all loaded groups. `commits` has the number of the commits of each group in the partition
+    with this number.
     """
     seconds = _find_span(counts) / 1000
     if counts.records < MIN_BUSY_RECORDS or not seconds:
         return []
     findings = []
-    parts = groups.groups.unbuilt()
     for group_id, count in commits.items():
         if 2 * count <= counts.records or group_id not in parts:
             continue
@@ -116,18 +119,18 @@ def find_busy(number: int | None, counts: PartitionStats, groups: Groups, commit
     return findings
 
 
-def find_unsubscribed(number: int | None, counts: PartitionStats, groups: Groups) -> list[Finding]:
+def find_unsubscribed(number: int | None, counts: PartitionStats, parts: Mapping[str, GroupParts]) -> list[Finding]:
     """Return the findings about offsets of topics that no member of their group subscribes to.
 
-    Only the groups of the partition with this number are examined. The time of a commit is that of its record.
+    `parts` are the parts of all loaded groups; only those of the partition with this number are examined. A log that
+    covers less time than UNSUBSCRIBED_MS is not examined.
     """
     if _find_span(counts) < UNSUBSCRIBED_MS:
         return []
     now_ms = counts.last_timestamp_ms or 0
-    parts = [(group, parts) for group, parts in groups.groups.unbuilt().items() if parts.group.partition == number]
     findings = []
-    for group_id, group_parts in sorted(parts):
-        if not group_parts.offsets:
+    for group_id, group_parts in sorted(parts.items()):
+        if group_parts.group.partition != number or not group_parts.offsets:
             continue
         topics = find_subscribed_topics(group_parts.decode_group())
         if topics is None:

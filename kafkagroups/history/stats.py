@@ -23,10 +23,12 @@ from kafkagroups.errors import UsageError
 from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find_last_cleaned
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.writer_ranges import WriterRange
+from kafkagroups.history.writers import WriterCount
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Gap
 
-ROW_KINDS = ("group", "topic", "type", "partition")
+WRITER = "writer"
+ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
 """What one row of the statistics can stand for."""
 RECORDS_LOADED_PER_SECOND = 400_000
 """How many records a broker of 3.9.2 or 4.3.1 loads per second: 10 million in 26 s, measured on two cores."""
@@ -153,8 +155,9 @@ class Stats:
     """The statistics of logs.
 
     `by` is one of ROW_KINDS: what a row stands for. `rows` has a Count for each group, topic, record type or partition,
-    as `by` says, and for None. `partitions` has a PartitionStats for each partition. `problems` describe the partitions
-    that are damaged or whose load fails. `findings` say what is wrong with the logs, and what to do (findings.py).
+    as `by` says, and for None. If `by` is "writer", `rows` is empty, and `writers` has a WriterCount for each writer.
+    `partitions` has a PartitionStats for each partition. `problems` describe the partitions that are damaged or whose
+    load fails. `findings` say what is wrong with the logs, and what to do (findings.py).
     `topic_partitions` is the partition count of the offsets topic, and how it was found.
     """
 
@@ -162,6 +165,7 @@ class Stats:
     partitions: dict[int | None, PartitionStats] = field(default_factory=dict)
     rows: dict[object, Count] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    writers: list[WriterCount] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     commits: Counter[str] = field(default_factory=Counter)
@@ -179,6 +183,7 @@ class Stats:
         self.partitions |= other.partitions
         self.problems += other.problems
         self.findings += other.findings
+        self.writers += other.writers
         for name, count in other.rows.items():
             for partition in count.in_partitions:
                 row = self.find_row(name, partition)

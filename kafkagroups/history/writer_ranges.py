@@ -32,20 +32,22 @@ class WriterRanges:
     def __init__(self) -> None:
         self._ranges: list[tuple[int, VersionRange]] = []
         """The first offset of each range, and the versions that can have written all records so far."""
+        self._included: set[VersionRange] = set()
+        """Versions of records that are in the last range."""
 
     def add(self, offset: int, writers: VersionRange) -> None:
         """Add the next record. No Kafka version writes some odd records: they belong to the range before them."""
-        if writers.since >= writers.until:
+        if writers in self._included or writers.since >= writers.until:
             return
         if self._ranges:
             first, versions = self._ranges[-1]
-            if versions is writers:
-                return
             common = versions.intersect(writers)
             if common.since < common.until:
                 self._ranges[-1] = (first, common)
+                self._included.add(writers)
                 return
         self._ranges.append((offset, writers))
+        self._included = {writers}
 
     def finish(self, first_offset: int, next_offset: int) -> list[WriterRange]:
         """Return the ranges of a log that begins at `first_offset` and ends before `next_offset`."""

@@ -1,0 +1,153 @@
+"""What `stats` finds wrong with a log, how far the log was cleaned, and who wrote it."""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import stats
+from kafkagroups.history.findings import HANGING_MS
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tests.captured import captured
+from tests.cases import case
+from tests.groups.test_load_runs import DATA
+
+DAY = 86_400_000
+START = 1_700_000_000_000
+
+
+def commit(offset, time, group="g", partition=0, topic="orders", metadata="", version=3):
+    key = OffsetCommitKey(group, topic, partition)
+    value = OffsetCommitValue(offset=offset, metadata=metadata, commit_timestamp=time)
+    return LogRecord(offset, time, *kg.encode(kg.Record(1, key, value, version)))
+
+
+def write(folder, batches, segment_bytes=1 << 30):
+    with LogWriter(folder / "__consumer_offsets-0", segment_bytes=segment_bytes) as log:
+        for batch in batches:
+            log.append(batch)
+    return folder / "__consumer_offsets-0"
+
+
+def kinds(path, **options):
+    return [finding.kind for finding in stats(path, **options).findings]
+
+
+def test_logs_of_healthy_brokers_have_no_findings():
+    """Every captured run, except those with records that no Kafka wrote: only transactions left open on purpose."""
+    runs = captured("runs") / "runs"
+    checked = 0
+    for path in sorted(path for path in runs.glob("*/*") if path.is_dir() and "craft" not in path.parent.name):
+        with case(path):
+            coordinator = "new" if path.parent.name >= "4" else "classic"
+            found = stats(path, coordinator=coordinator)
+            now = max(partition.last_timestamp_ms or 0 for partition in found.partitions.values())
+            left_open = {
+                (number, transaction.first_offset)
+                for number, partition in found.partitions.items()
+                for transaction in partition.open_transactions
+                if now - transaction.since_ms >= HANGING_MS
+            }
+            assert {(finding.partition, finding.offset) for finding in found.findings} == left_open
+            assert all(finding.kind == "hanging_transaction" for finding in found.findings)
+            checked += not left_open
+    assert checked > 20
+
+
+def test_a_hanging_transaction_comes_with_the_command_that_ends_it():
+    """The shop's log (acts.json): a producer of fraud-check dies with an open transaction."""
+    acts = json.loads((DATA / "3.9.2" / "acts.json").read_text())
+    written = [part["first"] for act in acts for part in act["wrote"] if "nobody ever ends it" in act["what"]]
+    (finding,) = stats(DATA / "3.9.2", coordinator="classic").findings
+    assert (finding.partition, finding.group) == (9, "fraud-check") and finding.offset in written
+    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
+    assert finding.remedy.endswith(f"{command} --partition 9 --start-offset {finding.offset}")
+
+
+def test_the_log_tells_how_far_kafkas_cleaner_has_cleaned(tmp_path):
+    """Kafka's own passes in order: the next dirty offset, unless a full offset map stopped a pass earlier."""
+    equal = 0
+    for path in sorted(captured("cleaner").glob("cleaner/cases/*/case.json")):
+        description = json.loads(path.read_text())
+        passes = [one for one in description["passes"] if "now_ms" in one]
+        is_full = any(one["next_dirty"] < one["first_uncleanable"] for one in passes)
+        next_dirty = 0
+        for number, one in enumerate(passes, start=1):
+            next_dirty = max(next_dirty, one.get("next_dirty") or 0)
+            folder = path.parent / f"after-pass-{number}"
+            if is_full or not list(folder.glob("*.log")):
+                continue
+            with case((path.parent.name, number)):
+                (partition,) = stats(folder).partitions.values()
+                assert partition.cleaned_up_to is None or partition.cleaned_up_to <= next_dirty
+                equal += partition.cleaned_up_to == next_dirty
+    assert equal > 60
+
+
+@pytest.mark.parametrize("days", [0, 3])
+def test_the_delete_horizon_tells_when_the_log_was_cleaned(days, tmp_path):
+    """A pass sets the horizon to its own time plus delete.retention.ms (MemoryRecords.filterTo)."""
+    records = [commit(0, START), commit(1, START)._replace(value=None), commit(2, START, partition=1)]
+    folder = write(tmp_path, [encode_batch([record]) for record in records], segment_bytes=150)
+    kg.compact(folder, tmp_path / "out" / folder.name, now_ms=START + days * DAY)
+    (partition,) = stats(tmp_path / "out" / folder.name).partitions.values()
+    assert partition.last_cleaned_ms == START + days * DAY
+    assert partition.cleaned_up_to == partition.first_uncleanable_offset == 2
+    (before,) = stats(folder).partitions.values()
+    assert (before.cleaned_up_to, before.last_cleaned_ms) == (None, None)
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_ranges_of_writers_begin_where_the_versions_change(engine, tmp_path):
+    """Value version 1 without an expire timestamp ends with Kafka 2.0, version 3 begins with 2.1."""
+    versions = [1, 1, 3, 3, 1]
+    batches = [encode_batch([commit(offset, START, version=version)]) for offset, version in enumerate(versions)]
+    folder = write(tmp_path, batches)
+    found = stats(folder, engine=engine)
+    ranges = [(part.first, part.last) for part in found.partitions[0].written_by_ranges]
+    assert ranges == [(0, 1), (2, 3), (4, 4)]
+    (finding,) = found.findings
+    assert (finding.kind, finding.offset) == ("mixed_writers", 4)
+    upgraded = write(tmp_path / "upgraded", batches[:4])
+    assert kinds(upgraded, engine=engine) == []
+
+
+def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):
+    """Two days of commits of one key in closed segments, and no trace of a pass. After a pass, it is healthy."""
+    batches = [encode_batch([commit(offset, START + offset * DAY // 50)]) for offset in range(100)]
+    folder = write(tmp_path, batches, segment_bytes=1000)
+    assert kinds(folder) == ["uncleaned"]
+    kg.compact(folder, tmp_path / "out" / folder.name)
+    assert kinds(tmp_path / "out" / folder.name) == []
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(("interval_ms", "found"), [(5000, []), (100, ["busy_group"])])
+def test_a_group_that_commits_after_each_record_is_found(interval_ms, found, engine, tmp_path):
+    batches = [encode_batch([commit(offset, START + offset * interval_ms)]) for offset in range(10_000)]
+    assert kinds(write(tmp_path, batches), engine=engine) == found
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_writers_are_told_apart_by_the_form_of_their_batches(engine, tmp_path):
+    """Each second a commit of two offsets, and each 10 s one in a transaction."""
+    batches = []
+    offset = 0
+    for second in range(100):
+        time = START + second * 1000
+        batches.append(encode_batch([commit(offset, time), commit(offset + 1, time, partition=1)]))
+        offset += 2
+        if second % 10 == 0:
+            ending = LogRecord(offset + 1, time, b"\0\0\0\1", b"\0\0\0\0\0\0")
+            batches.append(encode_batch([commit(offset, time)], attributes=0x10, producer_id=7, producer_epoch=0))
+            batches.append(encode_batch([ending], attributes=0x30, producer_id=7, producer_epoch=0))
+            offset += 2
+    found = stats(write(tmp_path, batches), "writer", engine=engine)
+    plain, transactional = sorted(found.writers, key=lambda writer: -writer.commits)
+    assert (plain.key.is_transactional, plain.key.records_per_batch, plain.commits) == (False, 2, 100)
+    assert (plain.interval_ms, plain.commits_per_minute) == (1000, 60)
+    assert (transactional.key.is_transactional, transactional.commits, transactional.records) == (True, 10, 10)
+    assert (transactional.interval_ms, transactional.commits_per_minute) == (10_000, 6)

@@ -82,7 +82,9 @@ def print_topic_partitions_of_sides(a: Groups, b: Groups) -> None:
     lines_a = describe_topic_partitions(a.topic_partitions, a.coordinator)
     lines_b = describe_topic_partitions(b.topic_partitions, b.coordinator)
     for line in lines_a:
-        print_line(line if line in lines_b else f"a: {line}")
+        for part in wrap(escape(line if line in lines_b else f"a: {line}")):
+            print_line(part)
     for line in lines_b:
         if line not in lines_a:
-            print_line(f"b: {line}")
+            for part in wrap(escape(f"b: {line}")):
+                print_line(part)

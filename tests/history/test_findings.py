@@ -151,3 +151,15 @@ def test_writers_are_told_apart_by_the_form_of_their_batches(engine, tmp_path):
     assert (plain.interval_ms, plain.commits_per_minute) == (1000, 60)
     assert (transactional.key.is_transactional, transactional.commits, transactional.records) == (True, 10, 10)
     assert (transactional.interval_ms, transactional.commits_per_minute) == (10_000, 6)
+
+
+def test_damage_and_a_failing_load_are_found(tmp_path):
+    """A torn batch ends the log; value version 9 of the run 1.0.1-craft-a makes Kafka's load of partition 0 fail."""
+    folder = write(tmp_path, [encode_batch([commit(offset, START)]) for offset in range(3)])
+    (segment,) = folder.glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-1])
+    (damage,) = stats(folder).findings
+    assert (damage.kind, damage.partition, damage.offset) == ("damage", 0, 2)
+    found = stats(captured("runs") / "runs" / "1.0.1-craft-a" / "log", coordinator="classic").findings
+    assert [(finding.kind, finding.partition) for finding in found] == [("load_failure", 0)]
+    assert "expected a version from 0 to 4, found 9" in found[0].what

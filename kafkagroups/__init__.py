@@ -19,6 +19,7 @@ One log:
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
+- `plan_rescue` lists the groups and offsets to restore in another cluster.
 
 `partition_for` returns the partition that stores a group.
 """
@@ -27,7 +28,18 @@ One log:
 from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import compact, compare_replicas, diff, explain, find_groups, load, record_table, stats, timeline
+from kafkagroups.api import (
+    compact,
+    compare_replicas,
+    diff,
+    explain,
+    find_groups,
+    load,
+    plan_rescue,
+    record_table,
+    stats,
+    timeline,
+)
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -66,6 +78,7 @@ __all__ = [
     "load",
     "open_log",
     "partition_for",
+    "plan_rescue",
     "record_table",
     "stats",
     "timeline",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
+from kafkagroups.rescue.make_plan import make_plan
+from kafkagroups.rescue.plan import RescuePlan
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
@@ -495,6 +497,71 @@ def compact(
     )
     log = logs[0].limit_batches(max_batch_bytes)
     return choose_cleaner(engine, log)(log, Path(out), config, progress)
+
+
+def plan_rescue(
+    path: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    renames: Mapping[str, str] | None = None,
+    partitions: int | None = None,
+    until_time: int | None = None,
+    progress: Progress | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    past_damage: bool = False,
+) -> RescuePlan:
+    """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
+
+    The plan lists the committed offsets of each group, exactly as `load` returns them, and the commits that are left
+    out: pending, aborted, hidden and others. Nothing is sent to a cluster.
+
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, until_time, progress, max_batch_bytes, past_damage
+        As in `load`.
+    groups
+        Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match one
+        of them are in the plan. Empty: all groups.
+    topics
+        Topics, or patterns as in `groups`. The offsets of other topics are left out. Empty: all topics.
+    renames
+        The ids that groups get in the other cluster, by their ids in the log.
+
+    Returns
+    -------
+    RescuePlan
+        The plan. `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file.
+        `RescuePlan.problems` has a line for each partition that is damaged, and for each whose load fails.
+
+    Raises
+    ------
+    UsageError
+        As in `load`, or a pattern matches nothing, or a group to rename does not exist, or two groups would have the
+        same id.
+
+    Examples
+    --------
+    >>> plan = plan_rescue("data/harbour/3.9.2", coordinator="classic")
+    >>> [str(key) for key in plan.groups["billing"].offsets][:1]
+    ['orders-0']
+    """
+    logs, dialect = open_for_load(
+        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
+    )
+    return make_plan(
+        logs,
+        dialect,
+        path=str(path),
+        group_patterns=groups,
+        topic_patterns=topics,
+        renames=renames,
+        partitions=partitions,
+        stop=Stop(None, until_time),
+        count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
+    )
 
 
 def load_table(

@@ -55,6 +55,7 @@ def test_the_installation_is_small(command):
         ("load", LOG, "--coordinator", "classic", "--json"),
         ("explain", LOG, "--group", "billing", "--coordinator", "classic"),
         ("timeline", LOG, "--group", "billing", "--coordinator", "classic"),
+        ("rescue", "plan", LOG, "--coordinator", "classic"),
         ("stats", LOG, "--coordinator", "classic"),
         ("dump", PARTITION, "--json"),
         ("dump", PARTITION, "--format", "dump-log"),

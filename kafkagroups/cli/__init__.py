@@ -35,6 +35,7 @@ COMMANDS = (
     "stats",
     "compact",
     "pull",
+    "rescue",
     "synth",
     "replay",
     "doctor",

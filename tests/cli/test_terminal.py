@@ -90,6 +90,7 @@ def test_every_control_and_format_character_is_escaped():
         ["explain", "--group", "nobody" + HOSTILE],
         ["timeline", "--group", STORED, "--all"],
         ["timeline", "--group", "nobody" + HOSTILE],
+        ["rescue plan"],
         ["stats"],
         ["stats", "--by", "topic"],
         ["diff", "--since", "1"],
@@ -99,10 +100,10 @@ def test_every_control_and_format_character_is_escaped():
 )
 def test_names_in_a_log_are_harmless(run, hostile_log, command):
     """Tables, lines and messages of every command that reads a log."""
-    _, out, err = run(command[0], hostile_log, *command[1:])
+    _, out, err = run(*command[0].split(), hostile_log, *command[1:])
     assert "\\u202e" in out and err == ""
     add_unreadable_record(hostile_log)
-    _, more_out, more_err = run(command[0], hostile_log, *command[1:])
+    _, more_out, more_err = run(*command[0].split(), hostile_log, *command[1:])
     assert "\\u202e" in more_err
     assert not unsafe_characters(out + more_out + more_err)
 
@@ -120,6 +121,8 @@ def test_names_in_a_log_are_harmless(run, hostile_log, command):
         ["stats", LOG, "--top", HOSTILE],
         ["synth", "--out", "unused", "--records", HOSTILE],
         ["pull", "--out", "unused", "--bootstrap", HOSTILE],
+        ["rescue", "plan", LOG, "--group", HOSTILE],
+        ["rescue", "plan", LOG, "--rename", HOSTILE],
         ["decode", HOSTILE],
         [HOSTILE],
     ],

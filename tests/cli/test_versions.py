@@ -20,6 +20,7 @@ def test_every_command_refuses_a_version_that_does_not_exist(run):
         ["stats", DATA],
         ["explain", DATA, "--group", "billing"],
         ["timeline", DATA, "--group", "billing"],
+        ["rescue", "plan", DATA],
         ["diff", DATA, DATA],
         ["dump", DATA],
         ["dump", "--format", "dump-log", DATA],

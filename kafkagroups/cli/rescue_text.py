@@ -1,0 +1,92 @@
+"""The text of the command `rescue`: tables of a plan, and why commits are left out."""
+
+from __future__ import annotations
+
+from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
+from kafkagroups.cli.tables import print_table
+from kafkagroups.cli.topic_partitions import describe_topic_partitions
+from kafkagroups.rescue.plan import RescuePlan, Why
+
+OFFSETS_SHOWN = 20
+"""The text shows at most this number of planned offsets of a group. Commits that are left out are always shown."""
+WHERE_OFFSETS_FIT = (
+    "Offsets only fit topics whose records kept their offsets: the topic's files were copied, or a tool that keeps "
+    "offsets copied the topic. After a copy with new offsets, do not apply this plan."
+)
+_REASONS = {
+    Why.FILTERED: "the topic does not match --topic.",
+    Why.PENDING: "the transaction of the commit was open, so its result is not known. The plan has the committed "
+    "offset before it, if there is one.",
+    Why.ABORTED: "the transaction of the commit was aborted. The plan has the committed offset before it, if there is "
+    "one.",
+    Why.HIDDEN: "a tombstone deleted the group, so the broker did not return the offset.",
+    Why.SHARE_GROUP: "the progress of a share group is in the topic __share_group_state.",
+    Why.OTHER_PARTITION: "another partition of __consumer_offsets answered for the group (see --partitions).",
+    Why.LOAD_FAILED: "the load of the partition fails, so the broker did not use the record (see --past-damage, "
+    "--coordinator and --kafka).",
+    Why.IGNORED: "the coordinator did not use the record.",
+}
+
+
+def print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
+    """Print a plan for people. `shows_all`: print every planned offset of each group."""
+    print_line(f"{path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
+    _print_groups(plan)
+    _print_offsets(plan, shows_all=shows_all)
+    _print_left_out(plan)
+    if plan.topic_partitions is not None:
+        for line in describe_topic_partitions(plan.topic_partitions, plan.coordinator):
+            print_wrapped(line)
+    print_wrapped(WHERE_OFFSETS_FIT)
+
+
+def _print_groups(plan: RescuePlan) -> None:
+    rows = [
+        (group_id, group.to, group.type or "-", group.state or "-", len(group.offsets), len(group.left_out))
+        for group_id, group in sorted(plan.groups.items())
+    ]
+    print_table(("group", "becomes", "type", "state", "offsets", "left out"), rows, width_in_file=TEXT_WIDTH)
+
+
+def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
+    rows: list[tuple[object, ...]] = []
+    hidden_count = 0
+    for group_id, group in sorted(plan.groups.items()):
+        offsets = sorted(group.offsets.items())
+        shown = len(offsets) if shows_all else OFFSETS_SHOWN
+        rows += [(group_id, key, offset.offset, offset.metadata) for key, offset in offsets[:shown]]
+        hidden_count += len(offsets[shown:])
+    if rows:
+        print_table(("group", "planned topic-partition", "offset", "metadata"), rows, width_in_file=TEXT_WIDTH)
+    if hidden_count:
+        print_wrapped(f"Not shown: {hidden_count} planned offsets. --all shows them.")
+
+
+def _print_left_out(plan: RescuePlan) -> None:
+    rows: list[tuple[object, ...]] = []
+    reasons = set()
+    for group_id, group in sorted(plan.groups.items()):
+        for key, entry in sorted(group.left_out.items()):
+            planned = group.offsets.get(key)
+            reasons.add(entry.why)
+            rows.append(
+                (
+                    group_id,
+                    key,
+                    entry.why.value,
+                    "-" if entry.offset is None else entry.offset,
+                    "-" if planned is None else planned.offset,
+                    "-" if entry.record_offset is None else entry.record_offset,
+                )
+            )
+    if rows:
+        columns = ("group", "left-out topic-partition", "why", "offset", "planned", "record")
+        print_table(columns, rows, width_in_file=TEXT_WIDTH)
+    for why in Why:
+        if why in reasons:
+            print_wrapped(f"{why.value}: {_REASONS[why]}")
+
+
+def print_wrapped(line: str) -> None:
+    for part in wrap(escape(line)):
+        print_line(part)

@@ -1,0 +1,133 @@
+"""A rescue plan made from logs: what one load of a broker returns, and what it does not return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.shard import CountBytes, ignore_bytes
+from kafkagroups.history.explain import match_groups
+from kafkagroups.loading.engines import create_observed_engine
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import load_logs
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.rescue.left_out import LeftOutByGroup, LeftOutCommits, add_left_out
+from kafkagroups.rescue.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why
+
+
+def make_plan(
+    logs: Sequence[Log],
+    dialect: Dialect,
+    *,
+    path: str,
+    group_patterns: Sequence[str] = (),
+    topic_patterns: Sequence[str] = (),
+    renames: Mapping[str, str] | None = None,
+    partitions: int | None = None,
+    stop: Stop = NO_STOP,
+    count_bytes: CountBytes = ignore_bytes,
+) -> RescuePlan:
+    """Load logs, and return the plan to rescue their groups.
+
+    `path` is used in messages. The other parameters are those of `kafkagroups.plan_rescue`. Raises UsageError if a
+    pattern matches nothing, or a group to rename does not exist, or two groups would have the same id.
+    """
+    commits = LeftOutCommits(dialect)
+    engine = create_observed_engine(commits)
+    groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=engine, count_bytes=count_bytes)
+    commits.settle(groups.groups, groups.orphans, groups.failed)
+    left_out = commits.find(groups)
+    group_ids = _select_groups({*groups, *left_out}, group_patterns, path)
+    plan = RescuePlan(dialect.coordinator, dialect.kafka)
+    for group_id in group_ids:
+        plan.groups[group_id] = _plan_group(group_id, groups.get(group_id), left_out)
+    if topic_patterns:
+        _filter_topics(plan, topic_patterns, path)
+    _rename(plan, renames or {}, path)
+    plan.topic_partitions = groups.topic_partitions
+    plan.made_from = _describe_origin(groups, path, group_patterns, topic_patterns, stop)
+    return plan
+
+
+def _plan_group(group_id: str, group: AnyGroup | None, left_out: LeftOutByGroup) -> GroupPlan:
+    plan = GroupPlan(group_id, left_out=left_out.get(group_id, {}))
+    if group is not None:
+        plan.type = group.type
+        plan.state = group.state.value
+        for key, offset in group.offsets.items():
+            plan.offsets[key] = PlannedOffset(
+                offset.offset, offset.metadata, offset.leader_epoch, group.partition, offset.record_offset
+            )
+    return plan
+
+
+def _select_groups(group_ids: set[str], patterns: Sequence[str], path: str) -> list[str]:
+    """Return the groups that at least one pattern matches, sorted. Without patterns, return all groups."""
+    if not patterns:
+        return sorted(group_ids)
+    selected: set[str] = set()
+    for pattern in patterns:
+        matches = group_ids.intersection(match_groups(group_ids, pattern))
+        if not matches:
+            raise UsageError(f"{path}: no group matches {pattern!r}")
+        selected |= matches
+    return sorted(selected)
+
+
+def _filter_topics(plan: RescuePlan, patterns: Sequence[str], path: str) -> None:
+    """Leave out the offsets of topics that no pattern matches."""
+    keys = {key for group in plan.groups.values() for key in (*group.offsets, *group.left_out)}
+    topics = {key.topic for key in keys}
+    selected: set[str] = set()
+    for pattern in patterns:
+        matches = topics.intersection(match_groups(topics, pattern))
+        if not matches:
+            raise UsageError(f"{path}: no topic of a planned group matches {pattern!r}")
+        selected |= matches
+    for group in plan.groups.values():
+        for key in [key for key in group.offsets if key.topic not in selected]:
+            offset = group.offsets.pop(key)
+            entry = LeftOut(Why.FILTERED, offset.offset, offset.partition, offset.record_offset)
+            add_left_out(group.left_out, key, entry)
+
+
+def _rename(plan: RescuePlan, renames: Mapping[str, str], path: str) -> None:
+    """Set the ids that groups get in the other cluster. Raises UsageError if two groups would have the same id."""
+    for group_id, new_id in renames.items():
+        if group_id not in plan.groups:
+            raise UsageError(f"{path}: the plan has no group {group_id!r} to rename")
+        plan.groups[group_id].to = new_id
+    check_targets(plan)
+
+
+def check_targets(plan: RescuePlan) -> None:
+    """Raise UsageError if two groups of a plan would have the same id in the other cluster."""
+    origins: dict[str, str] = {}
+    for group_id in sorted(plan.groups):
+        group = plan.groups[group_id]
+        if not group.offsets:
+            continue
+        other = origins.setdefault(group.to, group_id)
+        if other != group_id:
+            raise UsageError(f"the groups {other!r} and {group_id!r} would both become {group.to!r}")
+
+
+def _describe_origin(
+    groups: Groups, path: str, group_patterns: Sequence[str], topic_patterns: Sequence[str], stop: Stop
+) -> dict[str, Any]:
+    """Return the field `made_from` of a plan."""
+    rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
+    return {
+        "path": path,
+        **rules,
+        "partitions": sorted(number for number in groups.partitions if number is not None),
+        "groups": list(group_patterns),
+        "topics": list(topic_patterns),
+        "until_time_ms": stop.until_time,
+        "topic_partitions": groups.topic_partitions.to_json(),
+        "problems": groups.problems,
+    }

@@ -1,0 +1,79 @@
+"""`kafkagroups rescue plan`: the table, the file, JSON, and exit codes."""
+
+import json
+
+import kafkagroups as kg
+from kafkagroups.rescue.plan_file import read_plan
+
+DATA = "data/harbour/4.3.1"
+
+
+def test_the_table_and_the_file(run, tmp_path):
+    """The table has each offset and what is left out. The file has the plan of the Python function."""
+    status, out, err = run("rescue", "plan", DATA, "--out", tmp_path / "plan.json")
+    assert (status, err) == (0, "")
+    plan = kg.plan_rescue(DATA)
+    assert read_plan(tmp_path / "plan.json") == plan
+    rows = [line.split() for line in out.splitlines()]
+    for group_id, group in plan.groups.items():
+        assert any(row[:2] == [group_id, group.to] for row in rows)
+        for key, offset in group.offsets.items():
+            assert any(row[:3] == [group_id, str(key), str(offset.offset)] for row in rows)
+    assert ["fraud-check", "payments-1", "pending", "41", "31", "33"] in rows
+    assert "Offsets only fit topics whose records kept their offsets" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines()[:-1])
+
+
+def test_an_existing_file_is_refused_before_the_log_is_read(run, tmp_path):
+    """Exit code 2, one line, and the file is unchanged."""
+    (tmp_path / "plan.json").write_text("mine")
+    status, out, err = run("rescue", "plan", "/no/such/log", "--out", tmp_path / "plan.json")
+    assert (status, out, err.count("\n")) == (2, "", 1) and "never overwrites" in err
+    assert (tmp_path / "plan.json").read_text() == "mine"
+
+
+def test_json(run):
+    """One line of JSON on stdout, the plan itself."""
+    status, out, err = run("rescue", "plan", DATA, "--json", "--topic", "orders", "--group", "billing")
+    assert (status, err, out.count("\n")) == (0, "", 1)
+    assert json.loads(out) == kg.plan_rescue(DATA, topics=["orders"], groups=["billing"]).to_json()
+
+
+def test_a_damaged_log(run, tmp_path):
+    """The plan of what comes before the damage is written. Exit code 1, and one line about the damage."""
+    folder = tmp_path / "__consumer_offsets-9"
+    folder.mkdir()
+    data = bytearray(open(f"{DATA}/__consumer_offsets-9/00000000000000000000.log", "rb").read())
+    data[-1] ^= 1
+    (folder / "00000000000000000000.log").write_bytes(data)
+    status, _, err = run("rescue", "plan", folder, "--out", tmp_path / "plan.json")
+    assert status == 1 and err.count("\n") == 1 and "checksum" in err
+    assert read_plan(tmp_path / "plan.json").problems == kg.load(folder).problems
+
+
+def test_wrong_usage(run):
+    """Exit code 2 and one line."""
+    for options, message in (
+        (["/no/such/log"], "no such file or folder"),
+        ([DATA, "--rename", "billing"], "expected OLD=NEW, found 'billing'"),
+        ([DATA, "--group", "nobody"], "no group matches 'nobody'"),
+        ([], "the following arguments are required: PATH"),
+    ):
+        status, out, err = run("rescue", "plan", *options)
+        assert (status, out, err.count("\n")) == (2, "", 1) and message in err, err
+    assert run("rescue")[0] == 2
+
+
+def test_the_plan_names_the_rules(run):
+    """CONTRACT 9: the rules of another version are named, in the JSON and in one line on stderr."""
+    _, out, err = run("rescue", "plan", "data/harbour/1.0.1", "--kafka", "2.7.2", "--json")
+    assert json.loads(out)["made_from"]["kafka_rules"] == "2.8.2" and err.endswith("the rules are those of 2.8.2\n")
+
+
+def test_an_assumed_partition_count_is_not_silent(run, foreign):
+    """Groups in partitions that are not theirs: the text and the plan say what was assumed, as `load` does."""
+    _, out, _ = run("rescue", "plan", foreign)
+    _, loaded, _ = run("load", foreign)
+    (line,) = (line for line in loaded.splitlines() if line.startswith("The topic's partition count is unknown"))
+    assert line in " ".join(out.split())
+    assert kg.plan_rescue(foreign).made_from["topic_partitions"] == kg.load(foreign).topic_partitions.to_json()

@@ -1,0 +1,235 @@
+"""`plan_rescue`: the offsets are those of `load`, and what is left out follows from the fates of the records."""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.errors import UsageError
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.rescue.plan import Why
+from kafkagroups.rescue.plan_file import parse_plan
+from kafkagroups.tables.group_json import offsets_json, pending_json
+from tests.captured import captured
+from tests.cases import case
+from tests.groups.small_logs import START, offset_record
+from tests.kernels.test_equal import folders
+
+DATA = "data/harbour"
+ORDER = ["pending", "aborted", "hidden", "share group", "other partition", "load failed", "ignored"]
+
+
+def without_details(offsets):
+    """The offsets of `load --json`, with the fields that a plan has too."""
+    names = ("offset", "metadata", "leader_epoch", "record_offset")
+    return {key: {name: offset[name] for name in names} for key, offset in offsets.items()}
+
+
+def check_against_load(plan, groups):
+    """Every offset of `load` is in the plan, and nothing else. Pending and hidden commits are left out."""
+    planned = plan.to_json()["groups"]
+    assert set(groups) <= set(planned)
+    for name, group in planned.items():
+        if name not in groups:
+            assert (group["offsets"], group["type"], group["state"]) == ({}, None, None)
+            continue
+        loaded = groups[name]
+        assert without_details(group["offsets"]) == without_details(offsets_json(loaded.offsets))
+        assert (group["type"], group["state"]) == (loaded.type, loaded.state.value)
+        assert all(offset["partition"] == loaded.partition for offset in group["offsets"].values())
+    for name, holder in [*groups.items(), *groups.orphans.items()]:
+        left_out = planned[name]["left_out"] if holder.pending or holder.offsets else {}
+        pending = pending_json(holder.pending)
+        assert {key for key, entry in left_out.items() if entry["why"] == "pending"} == set(pending)
+        if name in groups.orphans:
+            hidden = set(offsets_json(holder.offsets))
+            assert {key for key, entry in left_out.items() if entry["why"] == "hidden"} == hidden - set(pending)
+
+
+def left_out_by_fates(rows, groups, coordinator):
+    """What the table `fates` says, by group and topic-partition: why, committed offset, partition, record offset."""
+    effects = {}
+    commits = []
+    for row in rows:
+        if row["type"] not in (0, 1) or row["topic"] is None or row["error"]:
+            continue
+        partition = None if row["partition"] == -1 else row["partition"]
+        key = (partition, row["group"], f"{row['topic']}-{row['topic_partition']}")
+        is_pending = row["transactional"] if coordinator == "classic" else row["producer_id"] is not None
+        if not is_pending or row["fate"] == "wins":
+            effects[key] = row["offset"]
+        if row["committed_offset"] is not None:
+            commits.append((key, row))
+    found = {}
+    for (partition, group, key), row in commits:
+        why = row["fate"]
+        if why in ("aborted", "ignored") and row["offset"] < effects.get((partition, group, key), -1):
+            continue
+        if why == "ignored":
+            loaded = groups.get(group)
+            if partition in groups.failed:
+                why = "load failed"
+            elif loaded is None or loaded.partition != partition:
+                why = "other partition"
+            elif loaded.type == "share":
+                why = "share group"
+        if why in ORDER:
+            entry = (ORDER.index(why), -row["offset"], why, row["committed_offset"], partition, row["offset"])
+            found.setdefault(group, {}).setdefault(key, []).append(entry)
+    return {group: {key: min(entries)[2:] for key, entries in keys.items()} for group, keys in found.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "releases"])
+def test_captured_logs(family):
+    """Every captured log, for both coordinators, against `load` and the table `fates` of the compiled engine."""
+    whys = set()
+    for folder in folders(family):
+        for coordinator in ("classic", "new"):
+            with case((folder.relative_to(captured(family)), coordinator)):
+                groups = kg.load(folder, coordinator, engine="compiled")
+                plan = kg.plan_rescue(folder, coordinator)
+                check_against_load(plan, groups)
+                assert plan.problems == groups.problems
+                assert parse_plan(json.dumps(plan.to_json()).encode()).to_json() == plan.to_json()
+                whys |= {entry.why for group in plan.groups.values() for entry in group.left_out.values()}
+                rows = kg.record_table(folder, coordinator=coordinator, engine="compiled").read_all().to_pylist()
+                wanted = left_out_by_fates(rows, groups, coordinator)
+                given = {
+                    name: {
+                        str(key): (entry.why.value, entry.offset, entry.partition, entry.record_offset)
+                        for key, entry in group.left_out.items()
+                        if entry.offset is not None
+                    }
+                    for name, group in plan.groups.items()
+                }
+                assert {name: entries for name, entries in given.items() if entries} == wanted
+    assert Why.PENDING in whys
+
+
+def commit(offset, committed, *, producer=-1, group="g", topic_partition=0):
+    record = offset_record(topic_partition, OffsetCommitValue(committed, commit_timestamp=START), group)
+    return encode_one(offset, *record, producer=producer)
+
+
+def tombstone(offset):
+    return encode_one(offset, *offset_record(0, None, "g"))
+
+
+def encode_one(offset, key, value, *, producer=-1, attributes=0):
+    attributes |= TRANSACTIONAL if producer != -1 else 0
+    return encode_batch([LogRecord(offset, START, key, value)], attributes=attributes, producer_id=producer)
+
+
+def marker(offset, control_type, producer):
+    key = encode_control_key(control_type)
+    return encode_one(offset, key, encode_end_transaction_marker(0), producer=producer, attributes=CONTROL)
+
+
+def abort(offset, producer=7):
+    return marker(offset, ControlType.ABORT, producer)
+
+
+@pytest.fixture
+def plan_log(tmp_path):
+    """Plan a log of batches, with the classic coordinator. Return the group's offset and what is left out."""
+
+    def call(*batches, coordinator="classic", **options):
+        folder = tmp_path / "__consumer_offsets-3"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+        group = kg.plan_rescue(folder, coordinator, **options).to_json()["groups"]["g"]
+        offset = group["offsets"].get("t-0")
+        return offset and offset["offset"], group["left_out"].get("t-0")
+
+    return call
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_a_newer_commit_that_does_not_count_is_left_out(plan_log, coordinator):
+    """A key with a committed offset has a newer aborted or pending commit: both are in the plan."""
+    aborted = plan_log(commit(0, 5), commit(1, 9, producer=7), abort(2), coordinator=coordinator)
+    assert aborted == (5, {"why": "aborted", "offset": 9, "partition": 3, "record_offset": 1})
+    pending = plan_log(commit(0, 5), commit(1, 9, producer=7), coordinator=coordinator)
+    assert pending == (5, {"why": "pending", "offset": 9, "partition": 3, "record_offset": 1})
+    both = plan_log(commit(0, 5, producer=7), commit(1, 6, producer=8), abort(2, producer=8), coordinator=coordinator)
+    assert both == (None, {"why": "pending", "offset": 5, "partition": 3, "record_offset": 0})
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_an_aborted_commit_before_a_record_that_counts_is_history(plan_log, coordinator):
+    """A later commit or tombstone of the key took effect, before or after the marker: nothing is left out."""
+    transaction = commit(0, 9, producer=7)
+    other = commit(9, 1, topic_partition=1)
+    assert plan_log(transaction, abort(1), commit(2, 5), coordinator=coordinator) == (5, None)
+    assert plan_log(transaction, commit(1, 5), abort(2), coordinator=coordinator) == (5, None)
+    assert plan_log(transaction, abort(1), commit(2, 5), tombstone(3), other, coordinator=coordinator) == (None, None)
+    second = (commit(2, 5, producer=8), marker(3, ControlType.COMMIT, 8))
+    assert plan_log(transaction, abort(1), *second, coordinator=coordinator) == (5, None)
+
+
+def test_only_the_newest_aborted_commit_is_left_out(plan_log):
+    """Two aborted transactions of the key: the plan has the newer commit."""
+    batches = [commit(0, 5, producer=7), abort(1), commit(2, 6, producer=7), abort(3)]
+    assert plan_log(*batches) == (None, {"why": "aborted", "offset": 6, "partition": 3, "record_offset": 2})
+
+
+def test_records_in_a_partition_that_does_not_answer(plan_log):
+    """The home of group g is another partition of 49, so the new coordinator does not answer for it."""
+    given = plan_log(commit(0, 5), coordinator="new", partitions=49)
+    assert given == (None, {"why": "other partition", "offset": 5, "partition": 3, "record_offset": 0})
+
+
+def test_share_groups_have_no_offsets():
+    """The partitions of a share group are named, from its record of type 15. Their progress is in another topic."""
+    group = kg.plan_rescue(f"{DATA}/4.3.1").to_json()["groups"]["tasters"]
+    assert (group["type"], group["offsets"]) == ("share", {})
+    assert group["left_out"] == {"stock-0": {"why": "share group", "offset": None, "partition": 26, "record_offset": 6}}
+
+
+def test_the_moment_before_a_mistake():
+    """With a time, the plan has the offsets of `load` at this time."""
+    earlier = kg.load(f"{DATA}/3.9.2", "classic", until_time=(time := first_time_of_last_commit()))
+    plan = kg.plan_rescue(f"{DATA}/3.9.2", "classic", until_time=time)
+    check_against_load(plan, earlier)
+    assert plan.to_json()["groups"] != kg.plan_rescue(f"{DATA}/3.9.2", "classic").to_json()["groups"]
+    assert plan.made_from["until_time_ms"] == time
+
+
+def first_time_of_last_commit():
+    offsets = kg.load(f"{DATA}/3.9.2", "classic")["billing"].offsets.values()
+    return max(offset.commit_timestamp for offset in offsets) - 1
+
+
+def test_patterns_and_renames():
+    """Only the groups that match are in the plan. Offsets of other topics are left out. Groups can get new ids."""
+    plan = kg.plan_rescue(
+        f"{DATA}/3.9.2", "classic", groups=["bill*", "dash?oard"], topics=["ord*"], renames={"billing": "b2"}
+    )
+    assert sorted(plan.groups) == ["billing", "dashboard"]
+    billing = plan.groups["billing"].to_json()
+    assert billing["to"] == "b2" and set(billing["offsets"]) == {"orders-0", "orders-1", "orders-2"}
+    assert {key: entry["why"] for key, entry in billing["left_out"].items()} == {
+        "payments-0": "filtered",
+        "payments-1": "filtered",
+    }
+    loaded = offsets_json(kg.load(f"{DATA}/3.9.2", "classic")["billing"].offsets)
+    assert billing["left_out"]["payments-0"]["offset"] == loaded["payments-0"]["offset"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": ["nobody*"]}, "no group matches 'nobody\\*'"),
+        ({"topics": ["no-topic"]}, "no topic of a planned group matches 'no-topic'"),
+        ({"renames": {"nobody": "x"}}, "the plan has no group 'nobody' to rename"),
+        ({"renames": {"billing": "shipping"}}, "'billing' and 'shipping' would both become 'shipping'"),
+    ],
+)
+def test_requests_that_fit_no_group(options, message):
+    """A typing error must not give an empty plan."""
+    with pytest.raises(UsageError, match=message):
+        kg.plan_rescue(f"{DATA}/3.9.2", "classic", **options)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
+from kafkagroups.groups.log_records import OFFSET_KEYS, LogKeys, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
@@ -28,7 +28,7 @@ from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.reading_releases import describe_readers
-from kafkagroups.records.serde import Record, UnknownContent, decode
+from kafkagroups.records.serde import Record, UnknownContent, decode, decode_with_key
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 """The home of a group is the partition that the hash of the group id chooses."""
@@ -51,6 +51,7 @@ class Fates(Observer):
         self.records: dict[_RecordPosition, list[RecordFate]] = {}
         """The entries by position. A position can have several entries, because offsets in a batch can be equal."""
         self.partition: int | None = None
+        self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
         """The entries of the current batch."""
         self._current: RecordFate | None = None
@@ -122,7 +123,8 @@ class Fates(Observer):
     def _build_entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
         entry = _new_entry(self.partition, log_record)
         try:
-            record = decode(log_record.key, log_record.value, self.dialect)
+            key = self._keys[log_record.key]
+            record = decode_with_key(key.decoded, log_record.value)
         except BadBytes as error:
             entry.why = str(error)
             # Only the history of one group shows a record that has a group, but that cannot be read.
@@ -130,15 +132,17 @@ class Fates(Observer):
                 self._read_key(entry, log_record)
             return entry, None
         entry.type = record.type
-        entry.group = find_group_id(record)
+        entry.group = key.group_id
         if isinstance(record.key, UnknownContent):
             entry.why = f"this coordinator does not read record type {record.type}"
             if entry.group == self.wanted_group is not None:
                 entry.is_unreadable = True
                 entry.why += f"; {describe_readers(log_record.key, log_record.value)}"
             return entry, record
-        _add_key(entry, record)
-        if entry.key is not None:
+        if key.partition is None:
+            _add_key(entry, record)
+        else:
+            entry.key = key.partition
             entry.committed = getattr(record.value, "offset", None)
             entry.note = getattr(record.value, "metadata", None)
         entry.fate = None if record.value is not None else Fate.TOMBSTONE

@@ -50,11 +50,13 @@ class OffsetEvents:
     """The events of a group's offsets in one partition.
 
     `committed` are the committed offsets, and `pending` the pending ones by producer id. `hole_count` is how many holes
-    of the log have been passed. The caller counts them.
+    of the log have been passed. The caller counts them. If `skips_routine` is true, commits that only move an offset
+    forward have no event.
     """
 
-    def __init__(self, partition: int | None, dialect: Dialect) -> None:
+    def __init__(self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False) -> None:
         self.partition = partition
+        self.skips_routine = skips_routine
         self.is_classic = dialect.coordinator == "classic"
         self.committed: dict[TopicPartition, Commit] = {}
         self.pending: dict[int, dict[TopicPartition, Pending]] = {}
@@ -85,8 +87,11 @@ class OffsetEvents:
             self._live_by_key.setdefault(key, {})[record.producer_id] = pending
             return
         old = self.committed.get(key)
-        what = f"{self._describe_commit(key, old, offset)}."
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count
+        if is_routine and self.skips_routine:
+            self._store(key, record, offset)
+            return
+        what = f"{self._describe_commit(key, old, offset)}."
         self._store(key, record, offset)
         time_ms = _get_time(record)
         from_offset = None if old is None else old.offset

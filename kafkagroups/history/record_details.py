@@ -36,7 +36,7 @@ def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int 
         entries.setdefault(entry.partition, []).append(entry)
     for partition, partition_entries in entries.items():
         steps = group_log.steps.get(partition, [])
-        events, history = walk(steps, partition, dialect, start_offset=0)
+        events, history = walk(steps, partition, dialect, start_offset=0, skips_routine=True)
         states[partition] = history.group.state
         sentences = _join_sentences(events)
         contents = read_group_records(steps, partition, dialect, group_id, events)

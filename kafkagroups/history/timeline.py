@@ -117,13 +117,14 @@ def find_events(steps: list[Step], partition: int | None, dialect: Dialect, star
 
 
 def walk(
-    steps: list[Step], partition: int | None, dialect: Dialect, start_offset: int
+    steps: list[Step], partition: int | None, dialect: Dialect, start_offset: int, *, skips_routine: bool = False
 ) -> tuple[list[Event], PartitionHistory]:
     """Return all events of a group in one partition, in the order of the log, and the group at the end of the log.
 
-    The parameters are those of `find_events`.
+    The parameters are those of `find_events`. If `skips_routine` is true, commits that only move an offset forward are
+    left out.
     """
-    history = PartitionHistory(partition, dialect)
+    history = PartitionHistory(partition, dialect, skips_routine=skips_routine)
     if not any(isinstance(step, GroupRecord) for step in steps):
         return [], history
     gaps = Gaps(partition, steps, start_offset)
@@ -166,9 +167,9 @@ class PartitionHistory:
     `causes` are the causes of the tombstones, by their offsets in the log.
     """
 
-    def __init__(self, partition: int | None, dialect: Dialect) -> None:
+    def __init__(self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False) -> None:
         self.group = GroupEvents(partition)
-        self.offsets = OffsetEvents(partition, dialect)
+        self.offsets = OffsetEvents(partition, dialect, skips_routine=skips_routine)
         self.causes = self.offsets.causes
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:

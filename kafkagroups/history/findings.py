@@ -7,10 +7,10 @@ A log of a healthy broker has no findings. The rules:
   (loading/starts.py).
 - `hanging_transaction`: a transaction is open HANGING_MS or longer before the newest record of all logs. Clients write
   offsets right before they end a transaction, so here a transaction is usually open for milliseconds. HANGING_MS is
-  Kafka Streams' transaction.timeout.ms, the smallest common one.
+  the default of a producer's transaction.timeout.ms: a coordinator ends each transaction that it knows by then.
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
   MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
-  these bytes, and the log covers at least a day. A running cleaner starts seconds after a segment is closed.
+  these bytes, and the log covers at least MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.
 - `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
 - `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
   twice delete.retention.ms.
@@ -35,16 +35,17 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.log.segments import Log
 
-HANGING_MS = 10_000
+HANGING_MS = 60_000
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5
 LARGE_BYTES = 300 * 2**20
 """Three segments of the default size."""
 MIN_TOMBSTONES = 1000
-MIN_BUSY_RECORDS = 10_000
+MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
 DAY_MS = 86_400_000
 UNSUBSCRIBED_MS = DAY_MS
+MIN_UNCLEANED_MS = 3_600_000
 HARMLESS_OUTCOMES = (Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS)
 
 
@@ -248,7 +249,7 @@ def _find_span(counts: PartitionStats) -> int:
 def _find_uncleaned(number: int | None, counts: PartitionStats) -> Iterator[Finding]:
     cleanable_bytes = counts.bytes - counts.uncleanable_bytes
     is_dirty = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
-    if is_dirty and _find_span(counts) >= DAY_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
+    if is_dirty and _find_span(counts) >= MIN_UNCLEANED_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
         what = (
             f"The log cleaner has left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
             f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."

@@ -12,8 +12,11 @@ from kafkagroups.cli import options
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
+from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.log.cleaner import Compaction
+from kafkagroups.log.folders import open_logs
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
+from kafkagroups.records.dialects import DEFAULT_DIALECT
 
 NAME = "compact"
 HELP = "write the segments that one pass of Kafka 4.3.1's log cleaner leaves of a partition"
@@ -75,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         _print_text(args, compaction)
     sys.stdout.flush()
     if compaction.damage:
-        options.print_error(compaction.damage)
+        damaged_log = open_logs(args.path)[0].limit_batches(args.max_batch_bytes)
+        options.print_error(describe_rest(damaged_log, compaction.damage, DEFAULT_DIALECT))
     return int(compaction.damage is not None)
 
 

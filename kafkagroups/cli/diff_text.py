@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,8 @@ from kafkagroups.history.event import count_of
 from kafkagroups.history.replicas import Change, Replicas, Truncation
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.fork import Branch, Fork
+
+_UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,11 @@ def print_comparison(result: Comparison | Replicas, *, compares_moments: bool = 
     differences = result.differences
     if not any(differences.values()):
         print_line("No group, no offset and no pending commit differs.")
-    groups = [(group_id, "", pair) for group_id, pair in differences["groups"].items()]
-    _print_rows("groups", groups, changes, result)
     for table in ("offsets", "pending"):
         rows = [(group_id, key, pair) for group_id, pairs in differences[table].items() for key, pair in pairs.items()]
         _print_rows(table, rows, changes, result)
+    groups = [(group_id, "", pair) for group_id, pair in differences["groups"].items()]
+    _print_rows("groups", groups, changes, result)
 
 
 def _print_other_partitions(result: Replicas) -> None:
@@ -185,8 +188,15 @@ def _describe_offset(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
 
 
 def _describe_field(name: str, old: Any, new: Any) -> str:
+    if name == "leader":
+        old, new = (value and _shorten_id(value) for value in (old, new))
     old_text, new_text = (repr(value) if isinstance(value, str) else str(value) for value in (old, new))
     return f"{name.replace('_', ' ')} {old_text} → {new_text}"
+
+
+def _shorten_id(member_id: str) -> str:
+    """Return a member id with only the first eight characters of the UUID at its end, which a broker has appended."""
+    return _UUID_AT_END.sub(r"\1…", member_id)
 
 
 def _describe_pending(a: list[dict[str, Any]] | None, b: list[dict[str, Any]] | None) -> str:
@@ -213,11 +223,11 @@ def _describe_group(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
     members_a, members_b = ({member["member_id"]: member for member in group["members"]} for group in (a, b))
     for title, member_ids in (("joined", members_b.keys() - members_a), ("left", members_a.keys() - members_b)):
         if member_ids:
-            parts.append(f"{title}: {', '.join(sorted(member_ids))}")
+            parts.append(f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}")
     for member_id in sorted(members_a.keys() & members_b):
         old = members_a[member_id]
         new = members_b[member_id]
         changed = [name for name in old if new.get(name) != old[name] and not name.endswith("_hex")]
         if old != new:
-            parts.append(f"changed: {member_id} ({', '.join(changed) or 'bytes'})")
+            parts.append(f"changed: {_shorten_id(member_id)} ({', '.join(changed) or 'bytes'})")
     return "; ".join(parts) or "no field"

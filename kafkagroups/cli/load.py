@@ -107,6 +107,8 @@ def _parse_parquet_folder(text: str) -> str:
 
 def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
     """Load one PATH, write its tables as Parquet files, and return the exit code."""
+    import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
+
     from kafkagroups.tables.parquet import prepare_empty_folder, write_tables
 
     if len(args.paths) > 1:

@@ -31,6 +31,13 @@ def print_groups(groups: Groups, *, shows_all: bool = False) -> None:
     counted_partitions = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
     print_line(f"{groups.path}: {records} records in {batches} batches of {counted_partitions},")
     print_line(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
+    for number, partition in groups.partitions.items():
+        if partition.damage:
+            name = "The log" if number is None else f"Partition {number}"
+            _print_wrapped(
+                f"{name} is damaged: its answers are those of a broker whose recovery has cut the log at offset "
+                f"{partition.damage.offset}. Before such a recovery, a broker can fail to load the partition."
+            )
     _print_group_table(groups)
     _print_members(groups)
     _print_offsets(groups, shows_all=shows_all)

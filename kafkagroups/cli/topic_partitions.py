@@ -12,6 +12,10 @@ from kafkagroups.cli.output import escape, print_line, wrap
 from kafkagroups.history.event import list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
+from kafkagroups.log.partitioning import partition_for
+
+MOVES_SHOWN = 20
+"""A text names at most this number of groups that have moved to another partition."""
 
 
 def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:
@@ -26,7 +30,15 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
     lines = []
     change = topic.changed
     if change is not None and (group is None or group in change.groups):
-        lines.append(_describe_change(change))
+        lines.append(_describe_change(change, [group] if group is not None else change.groups))
+    if coordinator == "classic":
+        shared = sorted(name for name in topic.shared_groups if group in (None, name))
+        if shared:
+            lines.append(
+                "A classic broker answers from the partition that it loads first, and brokers load partitions in any "
+                f"order. Here the lowest partition is first. Another order can change the answers for: "
+                f"{list_names(shared)}."
+            )
     # The classic coordinator has one cache, so the partition count changes no answer.
     if coordinator == "new" and topic.origin != "option":
         affected = {*topic.shared_groups, *topic.misplaced_groups}
@@ -39,12 +51,18 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
     return lines
 
 
-def _describe_change(change: PartitionCountChange) -> str:
+def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
     *others, last = [str(count) for count in change.possible_counts]
     old_counts = f"{', '.join(others)} or {last}" if others else last
+    moves = [
+        f"{group} ({partition_for(group, change.from_count)} → {partition_for(group, change.to_count)})"
+        for group in groups
+    ]
+    more = f" and {len(moves) - MOVES_SHOWN} more" if len(moves) > MOVES_SHOWN else ""
     return (
         f"The topic's partition count was changed from {old_counts} to {change.to_count}, at the latest at "
-        f"{options.format_time(change.since_ms)} UTC. Affected groups: {list_names(change.groups)}."
+        f"{options.format_time(change.since_ms)} UTC. These groups have moved to another partition: "
+        f"{', '.join(moves[:MOVES_SHOWN])}{more}."
     )
 
 

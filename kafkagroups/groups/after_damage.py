@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.log.batch import record_count
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -19,12 +20,14 @@ def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage |
     if damage is None:
         return None
     batch_count = 0
+    total_records = 0
     group_ids: dict[str, None] = {}
     rest = log.select_after(damage)
     if rest is not None:
         keys = LogKeys(dialect)
         for batch in rest.skip_damage():
             batch_count += 1
+            total_records += record_count(batch)
             try:
                 if not batch.is_control:
                     for log_record in batch.records:
@@ -37,5 +40,6 @@ def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage |
         damage,
         bytes_after=log.count_bytes_from(damage),
         readable_batches_after=batch_count,
+        readable_records_after=total_records,
         groups_after=tuple(sorted(group_ids)),
     )

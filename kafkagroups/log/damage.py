@@ -39,7 +39,8 @@ class Damage:
 
     The other fields say what the recovery would cut off; None if nobody has looked. `bytes_after` is the number of
     bytes from the damage to the end of the last segment. `readable_batches_after` is how many batches follow that have
-    a correct checksum. `groups_after` are the ids of the groups in their records.
+    a correct checksum. `readable_records_after` is the number of their records, and `groups_after` are the ids of the
+    groups in these records.
     """
 
     file: str
@@ -48,6 +49,7 @@ class Damage:
     reason: str
     bytes_after: int | None = None
     readable_batches_after: int | None = None
+    readable_records_after: int | None = None
     groups_after: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -62,11 +64,15 @@ class Damage:
             return f"; no readable batch in the {self.bytes_after} bytes from here on"
         count = self.readable_batches_after
         batches = "1 readable batch" if count == 1 else f"{count} readable batches"
+        records = "1 record" if self.readable_records_after == 1 else f"{self.readable_records_after} records"
         groups = ", ".join(self.groups_after[:NAMED_GROUPS])
         if len(self.groups_after) > NAMED_GROUPS:
-            groups += f" and {len(self.groups_after) - NAMED_GROUPS} more"
-        of_groups = f" with records of {groups}" if groups else ""
-        return f"; {batches}{of_groups} in the {self.bytes_after} bytes from here on (--past-damage reads them)"
+            groups += f" and {len(self.groups_after) - NAMED_GROUPS} more groups"
+        of_groups = f" of {groups}" if groups else ""
+        return (
+            f"; the {self.bytes_after} bytes from here on contain {batches} with {records}{of_groups} "
+            "(--past-damage reads them)"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,21 @@ def open_logs(path: str | Path) -> list[Log]:
                 check_one_log_per_partition(logs)
                 return sorted(logs, key=lambda log: log.partition or 0)
             if not has_segments(parent):
-                raise UsageError(f"{path}: {NO_LOG_FOUND}")
+                raise UsageError(f"{path}: {NO_LOG_FOUND}{_suggest_subfolders(parent)}")
     return [open_log(path)]
+
+
+def _suggest_subfolders(parent: Path) -> str:
+    """Return the end of a message that names the subfolders with partition folders; "" if there are none."""
+    names = [
+        folder.name
+        for folder in sorted(parent.iterdir())
+        if folder.is_dir() and any(partition_of_folder(child.name) is not None for child in folder.iterdir())
+    ]
+    if not names:
+        return ""
+    others = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"; there are partition folders in its subfolders {', '.join(names[:3])}{others}"
 
 
 def _is_partition_folder(folder: Path) -> bool:

@@ -45,10 +45,11 @@ def test_without_the_option_the_damage_says_what_follows(damaged, capsys):
     assert partition["damage"]["position"] == broken.position
     assert partition["damage"]["bytes_after"] == len(original) - broken.position
     assert partition["damage"]["readable_batches_after"] == len(batches) - 4
+    assert partition["damage"]["readable_records_after"] == sum(batch.count for batch in batches[4:])
     assert partition["damage"]["groups_after"] == ["jt-committed"]
     assert "gaps" not in partition
     assert partition["next_offset"] == broken.base_offset
-    assert f"{len(batches) - 4} readable batches with records of jt-committed" in err
+    assert f"{len(batches) - 4} readable batches with 3 records of jt-committed" in err
     assert "--past-damage" in err
 
 

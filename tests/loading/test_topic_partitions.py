@@ -171,7 +171,7 @@ def test_the_commands_say_what_was_assumed_and_what_was_changed(widened, capsys)
     commands = (["load"], ["stats"], ["explain", "--group", moved])
     for command, *options in commands:
         assert cli.main([command, str(path), *options]) == 0
-        text = capsys.readouterr().out
+        text = " ".join(capsys.readouterr().out.split())  # The text is wrapped.
         assert "changed from 3 to 5, at the latest at 2023-11-14 22:13:21 UTC" in text and moved in text
         assert cli.main([command, str(path), *options, "--json"]) == 0
         topic = json.loads(capsys.readouterr().out)["topic_partitions"]

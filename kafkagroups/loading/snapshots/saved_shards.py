@@ -46,6 +46,7 @@ _DAMAGE: Schema = {
     "reason": read_text,
     "bytes_after": optional(read_count),
     "readable_batches_after": optional(read_count),
+    "readable_records_after": optional(read_count),
     "groups_after": lambda value: tuple(list_of(read_text)(value)),
 }
 _ZEROS: Schema = {"file": read_text, "position": read_count, "bytes": read_count, "later_segments": read_count}

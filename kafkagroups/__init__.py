@@ -20,6 +20,7 @@ One log:
 - `stats` shows what makes a log large.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 - `plan_rescue` lists the groups and offsets to restore in another cluster.
+- `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.
 
 `partition_for` returns the partition that stores a group.
 """
@@ -40,6 +41,7 @@ from kafkagroups.api import (
     stats,
     timeline,
 )
+from kafkagroups.editing.edit import append, cut, edit, roll
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -63,14 +65,17 @@ __all__ = [
     "TopicPartition",
     "UsageError",
     "annotate",
+    "append",
     "compact",
     "compare_replicas",
+    "cut",
     "decode",
     "decode_assignment",
     "decode_subscription",
     "deviations",
     "dialect",
     "diff",
+    "edit",
     "encode",
     "explain",
     "find_groups",
@@ -80,6 +85,7 @@ __all__ = [
     "partition_for",
     "plan_rescue",
     "record_table",
+    "roll",
     "stats",
     "timeline",
     "to_json",

@@ -22,12 +22,13 @@ def test_examples_in_docstrings_run(monkeypatch):
     import kafkagroups.coordinator.leader_epochs
     import kafkagroups.coordinator.response_future
     import kafkagroups.coordinator.start
+    import kafkagroups.editing.edit
     import kafkagroups.log.folders
 
     monkeypatch.chdir(ROOT)
     coordinator = kafkagroups.coordinator
     modules = [coordinator.clock, coordinator.leader_epochs, coordinator.response_future, coordinator.start]
-    for module in (kafkagroups.api, kafkagroups.log.folders, *modules):
+    for module in (kafkagroups.api, kafkagroups.editing.edit, kafkagroups.log.folders, *modules):
         result = doctest.testmod(module)
         assert result.attempted and result.failed == 0
 

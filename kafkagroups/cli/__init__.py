@@ -34,6 +34,7 @@ COMMANDS = (
     "diff",
     "stats",
     "compact",
+    "edit",
     "pull",
     "rescue",
     "synth",

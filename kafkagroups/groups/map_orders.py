@@ -154,14 +154,17 @@ def _spread(code: int) -> int:
     return code ^ (code >> 16)
 
 
-def timeline_map_order(keys: Iterable[str]) -> list[str]:
-    """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order."""
+def timeline_map_order(keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
+    """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order.
+
+    `hash_of` returns Java's hash of a key.
+    """
     distinct_keys = list(dict.fromkeys(keys))
     index_bits = 1
     while len(distinct_keys) * 0.75 > 2**index_bits:
         index_bits += 1
-    buckets: dict[int, list[str]] = {}
+    buckets: dict[int, list[Key]] = {}
     for key in distinct_keys:
-        scrambled = (java_hash(key) * _TIMELINE_FACTOR) & (2**64 - 1)
+        scrambled = (hash_of(key) * _TIMELINE_FACTOR) & (2**64 - 1)
         buckets.setdefault(scrambled >> (64 - index_bits), []).append(key)
     return [key for index in sorted(buckets) for key in reversed(buckets[index])]

@@ -1,0 +1,180 @@
+"""The records with which a coordinator deletes a group.
+
+The tombstones of the committed offsets come first, then those of the group's other records, in the order of Kafka's
+code. † is a tombstone:
+
+    classic coordinator   offsets†, 2† (only if a group record exists)
+    new coordinator       offsets† (also those that are only pending), then by type of group:
+        classic           2† (also if no group record exists)
+        consumer          8† and 7† of each member, 6†, 5† of each member, 16†, 4†, 3†
+        share             14† and 13† of each member, 12†, 10† of each member, 15†, 11†
+        streams           22† and 21† of each member, 20†, 19† of each member, 17†, 23†
+
+A running coordinator deletes only a group without members. This module also deletes a group with members, with the
+tombstones that Kafka writes when it converts such a group to another type.
+
+Two parts are different from Kafka's:
+
+- Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, a group with members is
+  deleted as a whole, so the tombstone follows those of the members.
+- Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the state of the
+  group's partitions. That state is in another topic, and it stays.
+
+The order of the offsets and of the members has no meaning: it follows hash maps in Kafka.
+Source (4.3.1): GroupCoordinatorShard.deleteGroups; OffsetMetadataManager.deleteAllOffsets;
+createGroupTombstoneRecords of ConsumerGroup, ShareGroup, StreamsGroup.
+Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kafkagroups.editing.log_facts import read_data_records
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.groups.map_orders import hash_map_order, timeline_map_order, topic_partition_hash
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.load import load_logs
+from kafkagroups.log.segments import Log
+from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
+from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.fields import Message
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.offset_commit import OffsetCommitKey
+from kafkagroups.records.serde import Record, decode, encode
+
+KeyAndValue = tuple[bytes, bytes | None]
+_MakeKey = Callable[..., Message]
+
+_REGULAR_EXPRESSION = 16
+_FIRST_KEYS: dict[str, list[tuple[int, _MakeKey]]] = {
+    "consumer": [
+        (8, consumer.ConsumerGroupCurrentMemberAssignmentKey),
+        (7, consumer.ConsumerGroupTargetAssignmentMemberKey),
+    ],
+    "share": [(14, share.ShareGroupCurrentMemberAssignmentKey), (13, share.ShareGroupTargetAssignmentMemberKey)],
+    "streams": [
+        (22, streams.StreamsGroupCurrentMemberAssignmentKey),
+        (21, streams.StreamsGroupTargetAssignmentMemberKey),
+    ],
+}
+"""The keys about each member that are deleted first, by type of group."""
+_EPOCH_KEYS: dict[str, tuple[int, _MakeKey]] = {
+    "consumer": (6, consumer.ConsumerGroupTargetAssignmentMetadataKey),
+    "share": (12, share.ShareGroupTargetAssignmentMetadataKey),
+    "streams": (20, streams.StreamsGroupTargetAssignmentMetadataKey),
+}
+_MEMBER_KEYS: dict[str, tuple[int, _MakeKey]] = {
+    "consumer": (5, consumer.ConsumerGroupMemberMetadataKey),
+    "share": (10, share.ShareGroupMemberMetadataKey),
+    "streams": (19, streams.StreamsGroupMemberMetadataKey),
+}
+_LAST_KEYS: dict[str, list[tuple[int, _MakeKey]]] = {
+    "consumer": [(4, consumer.ConsumerGroupPartitionMetadataKey), (3, consumer.ConsumerGroupMetadataKey)],
+    "share": [(15, share.ShareGroupStatePartitionMetadataKey), (11, share.ShareGroupMetadataKey)],
+    "streams": [(17, streams.StreamsGroupMetadataKey), (23, streams.StreamsGroupTopologyKey)],
+}
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """The tombstones that delete a group: of `offsets` offsets, and of the group with `members` members."""
+
+    records: list[KeyAndValue]
+    type: str
+    offsets: int
+    members: int
+
+
+def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
+    """Return the tombstones that delete a group which this log contains, as the dialect's coordinator writes them.
+
+    Raises UsageError if the load of the log fails, or if the log has no such group.
+    """
+    groups = load_logs([log], dialect, engine=choose_engine_for("auto", [log]))
+    error = groups.partitions[log.partition].error
+    if error is not None:
+        raise UsageError(f"group {group_id} cannot be deleted, because the load of the log fails: {error}")
+    if group_id not in groups:
+        raise UsageError(f"the log has no group {group_id}")
+    group = groups[group_id]
+    tombstones = [_encode(1, OffsetCommitKey(group_id, *partition)) for partition in _find_offsets(group, dialect)]
+    offsets = len(tombstones)
+    if isinstance(group, ModernGroup):
+        tombstones += _delete_modern_group(group, log, dialect)
+    elif dialect.coordinator == "new" or group.generation > 0:
+        tombstones.append(_encode(2, GroupMetadataKey(group_id)))
+    return Deletion(tombstones, group.type, offsets, len(group.members))
+
+
+def _find_offsets(group: AnyGroup, dialect: Dialect) -> list[TopicPartition]:
+    """Return the partitions whose offsets get a tombstone. The new coordinator also deletes pending offsets."""
+    if dialect.coordinator == "classic":
+        return hash_map_order(group.offsets, dialect.version, topic_partition_hash)
+    pending = {partition: None for partitions in group.pending.values() for partition in partitions}
+    only_pending = [partition for partition in pending if partition not in group.offsets]
+    return _order_by_topic(group.offsets) + _order_by_topic(only_pending)
+
+
+def _order_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return the order of the new coordinator's maps: a map of topics, each with a map of partition numbers."""
+    numbers_by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return [
+        TopicPartition(topic, number)
+        for topic in timeline_map_order(numbers_by_topic)
+        for number in timeline_map_order(numbers_by_topic[topic], _hash_number)
+    ]
+
+
+def _hash_number(number: int) -> int:
+    """Return Java's hash of a java.lang.Integer."""
+    return number
+
+
+def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list[KeyAndValue]:
+    group_id = group.group_id
+    kind = group.type
+    members = list(group.members)
+    # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
+    members_by_type = {7: list(dict.fromkeys([*members, *group.targets]))}
+    members_by_type[13] = members_by_type[21] = members_by_type[7]
+    tombstones = [
+        _encode(record_type, make_key(group_id, member_id))
+        for record_type, make_key in _FIRST_KEYS[kind]
+        for member_id in members_by_type.get(record_type, members)
+    ]
+    epoch_type, make_epoch_key = _EPOCH_KEYS[kind]
+    tombstones.append(_encode(epoch_type, make_epoch_key(group_id)))
+    member_type, make_member_key = _MEMBER_KEYS[kind]
+    tombstones += [_encode(member_type, make_member_key(group_id, member_id)) for member_id in members]
+    if kind == "consumer" and members:
+        tombstones += [_encode(_REGULAR_EXPRESSION, key) for key in _find_expressions(log, group_id, dialect)]
+    return tombstones + [_encode(record_type, make_key(group_id)) for record_type, make_key in _LAST_KEYS[kind]]
+
+
+def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[ConsumerGroupRegularExpressionKey]:
+    """Return the keys of the group's resolved regular expressions that no tombstone has deleted."""
+    keys: dict[bytes, ConsumerGroupRegularExpressionKey] = {}
+    for batch in log:
+        for record in read_data_records(batch):
+            if record.key is None or int.from_bytes(record.key[:2], "big") != _REGULAR_EXPRESSION:
+                continue
+            try:
+                key = decode(record.key, None, dialect).key
+            except BadBytes:
+                continue
+            if isinstance(key, ConsumerGroupRegularExpressionKey) and key.group_id == group_id:
+                keys.pop(record.key, None)
+                if record.value is not None:
+                    keys[record.key] = key
+    return keys.values()
+
+
+def _encode(record_type: int, key: Message) -> KeyAndValue:
+    return encode(Record(record_type, key, None, None))

@@ -25,8 +25,8 @@ _WINDOW_BYTES = 4 * 1024 * 1024
 """Damaged bytes are searched in pieces of this number of bytes."""
 _CHECKED_BYTES = 1024 * 1024 * 1024
 _CHECKED_BYTES_PER_BYTE = 64
-"""How many bytes the search in a segment includes in checksums at most: the first number, and the second for each byte
-of the segment."""
+"""How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
+the log."""
 _offset_and_length = struct.Struct(">qi")
 
 
@@ -132,7 +132,25 @@ def offsets_of_segment(base_offset: int, next_offset: int) -> OffsetRange:
     return OffsetRange(max(0, next_offset), min(MAX_INT64, max(base_offset, next_offset) + MAX_RELATIVE_OFFSET))
 
 
-def find_batch_after(segment: SegmentBytes, damaged: int, offsets: OffsetRange) -> tuple[int, int] | None:
+class SearchBudget:
+    """How many bytes the searches in one log may still include in checksums.
+
+    Bytes that were written to mislead a search can look like large batches that overlap. With a budget, the searches
+    need linear time, too.
+    """
+
+    def __init__(self, log_bytes: int) -> None:
+        self._bytes_left = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * log_bytes
+
+    def spend(self, count: int) -> bool:
+        """Take a number of bytes from the budget. Return False if it is used up."""
+        self._bytes_left -= count
+        return self._bytes_left >= 0
+
+
+def find_batch_after(
+    segment: SegmentBytes, damaged: int, offsets: OffsetRange, budget: SearchBudget
+) -> tuple[int, int] | None:
     """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
 
     Return None if there is none. If the damaged batch has a possible length, the position after it is tried first. A
@@ -143,21 +161,23 @@ def find_batch_after(segment: SegmentBytes, damaged: int, offsets: OffsetRange) 
         _, length = _offset_and_length.unpack(damaged_start)
         next_start = damaged + LOG_OVERHEAD + length
         if length > 0 and next_start < segment.end:
-            size = _find_size(segment, next_start, segment.read(next_start, MAGIC_POSITION + 1), offsets)
-            offset = None if size is None else _read_offset(segment, next_start, size)
-            if offset is not None:
-                return next_start, offset
-    return find_readable_batch(segment, damaged + 1, offsets)
+            header = segment.read(next_start, MAGIC_POSITION + 1)
+            size = _find_size(segment, next_start, header, offsets)
+            if size is not None and budget.spend(size):
+                offset = _read_offset(segment, next_start, size)
+                if offset is not None:
+                    return next_start, offset
+    return find_readable_batch(segment, damaged + 1, offsets, budget)
 
 
-def find_readable_batch(segment: SegmentBytes, start: int, offsets: OffsetRange) -> tuple[int, int] | None:
-    """Return the position and the first offset of the first readable batch of a segment; None if there is none.
+def find_readable_batch(
+    segment: SegmentBytes, start: int, offsets: OffsetRange, budget: SearchBudget
+) -> tuple[int, int] | None:
+    """Return the position and the first offset of the first readable batch of a segment.
 
     Each position from `start` on is tried. A batch is readable if its checksum is correct and its first offset is in
-    `offsets`. The search gives up after it has computed the checksums of _CHECKED_BYTES bytes and, for each byte of the
-    segment, of _CHECKED_BYTES_PER_BYTE bytes. So bytes that were written to mislead it need linear time, too.
+    `offsets`. Return None if there is none, or if the budget is used up before one is found.
     """
-    unchecked_bytes = _CHECKED_BYTES + _CHECKED_BYTES_PER_BYTE * (segment.end - start)
     pattern = _header_pattern(offsets)
     window_start = start
     while window_start < segment.end:
@@ -169,8 +189,7 @@ def find_readable_batch(segment: SegmentBytes, start: int, offsets: OffsetRange)
             size = _find_size(segment, position, window[place : place + MAGIC_POSITION + 1], offsets)
             if size is None:
                 continue
-            unchecked_bytes -= size
-            if unchecked_bytes < 0:
+            if not budget.spend(size):
                 return None
             offset = _read_offset(segment, position, size)
             if offset is not None:

@@ -22,7 +22,7 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.log.batch import CODEC, Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import Damage, Gap, find_batch_after, find_readable_batch, offsets_of_segment
+from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
@@ -128,6 +128,7 @@ class Log:
         self.gaps = []
         next_offset = self.start_offset
         unread: Log | None = self
+        budget = SearchBudget(self.size) if self.skips_damage else None
         while unread is not None:
             last_batch: Batch | None = None
             try:
@@ -145,35 +146,38 @@ class Log:
                     next_offset = last_batch.next_offset
                 damage = self.describe_damage(error, next_offset)
             self.zeros = self.zeros or unread.zeros
-            unread = self._skip(damage) if damage and self.skips_damage else None
+            unread = self._skip(damage, budget) if damage and self.skips_damage else None
         self.damage = damage
 
-    def _skip(self, damage: Damage) -> Log | None:
+    def _skip(self, damage: Damage, budget: SearchBudget | None) -> Log | None:
         """Return the part of the log from the next readable batch after damage on. Add the damaged bytes to `gaps`.
 
         Return None if no readable batch follows.
         """
-        unread = self.select_after(damage)
+        unread = self.select_after(damage, budget)
         if unread is not None:
             skipped_bytes = self.count_bytes_from(damage) - unread.size
             gap = Gap(damage.file, damage.position, skipped_bytes, damage.offset, unread.start_offset, damage.reason)
             self.gaps.append(gap)
         return unread
 
-    def select_after(self, damage: Damage) -> Log | None:
+    def select_after(self, damage: Damage, budget: SearchBudget | None = None) -> Log | None:
         """Return the part of the log from the next readable batch after damage on; None if no readable batch follows.
 
-        The first batch of this part begins at the offset `start_offset`.
+        The first batch of this part begins at the offset `start_offset`. `budget` limits the searches in the log; None
+        means a new budget.
         """
+        if budget is None:
+            budget = SearchBudget(self.size)
         first_index = self.segments.index(damage.file)
         for index in range(first_index, len(self.segments)):
             segment = self.segments[index]
             reader = _SegmentReader(self, segment)
             offsets = offsets_of_segment(base_offset_of(segment), damage.offset)
             if index == first_index:
-                found = find_batch_after(reader, damage.position, offsets)
+                found = find_batch_after(reader, damage.position, offsets, budget)
             else:
-                found = find_readable_batch(reader, self.segment_start(segment), offsets)
+                found = find_readable_batch(reader, self.segment_start(segment), offsets, budget)
             if found is not None:
                 position, offset = found
                 ranges = {later: self.ranges.get(later, WHOLE_FILE) for later in self.segments[index:]}

@@ -1,9 +1,10 @@
 """The connection to a running cluster: requests are sent to the leaders of partitions.
 
-The connection uses the Python package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. A
-request about partitions goes to the leader of these partitions. If the leader moves or its broker is down, the request
-is sent again after a wait. An error that a user can fix is a UsageError of one line: for example, kafka-python is not
-installed, no broker responds, the topic does not exist, or the user has no permission.
+`pull` and `rescue` use this module. The connection uses the Python package kafka-python (`pip install
+'kafkagroups[live]'`), but not its consumer. A request about partitions goes to the leader of these partitions. If the
+leader moves or its broker is down, the request is sent again after a wait. An error that a user can fix is a UsageError
+of one line: for example, kafka-python is not installed, no broker responds, the topic does not exist, or the user has
+no permission.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager (kafka-python 3.0); kafka.net.connection (kafka-python 3.0).
 
 Simpler than other clients: this module sends one request at a time, and not requests to several brokers at the same
@@ -24,7 +25,7 @@ from kafkagroups.live.security import Security, build_config
 from kafkagroups.live.waits import Waits
 
 TOPIC = "__consumer_offsets"
-INSTALL_KAFKA_PYTHON = "pull needs the Python package kafka-python: pip install 'kafkagroups[live]'"
+INSTALL_KAFKA_PYTHON = "this command needs the Python package kafka-python: pip install 'kafkagroups[live]'"
 CONNECT_SECONDS = 10.0
 """How long to wait for a connection."""
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -37,11 +38,11 @@ RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass
 class Cluster:
-    """A cluster, and the leader of each partition of the offsets topic.
+    """A cluster, and the leader of each partition of one topic, usually the offsets topic.
 
     `net` is kafka-python's event loop, and `manager` is kafka-python's connection manager. `bootstrap` contains the
     brokers that the user named. `leaders` maps each partition to the broker id of its leader, or to NO_LEADER. `waits`
-    limits the time of all waits.
+    limits the time of all waits. `topic` is the name of the topic.
     """
 
     net: Any
@@ -49,6 +50,15 @@ class Cluster:
     bootstrap: list[Any]
     leaders: dict[int, int] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
+    topic: str = TOPIC
+
+
+class TopicRefused(UsageError):
+    """Raised if the topic does not exist, or if the user has no permission to describe or to read the topic."""
+
+
+class NoSuchTopic(TopicRefused):
+    """Raised if the topic does not exist."""
 
 
 @contextmanager
@@ -73,7 +83,7 @@ def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
         net.close()
 
 
-def _send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
+def send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
     """Send a request to a broker and return the response. `broker_id` is kafka-python's id of the broker.
 
     Raises NodeNotReadyError if kafka-python does not connect yet, because an earlier connection to the broker has just
@@ -130,12 +140,13 @@ def _explain_refusal(cluster: Cluster, connection: Any) -> str:
 def refresh_leaders(cluster: Cluster) -> None:
     """Update the cluster's brokers and leaders. Ask one broker after another, until a broker responds.
 
-    Raises UsageError if no broker responds, the topic does not exist, or the user has no permission.
+    Raises TopicRefused if the topic does not exist or the user has no permission. Raises UsageError if no broker
+    responds.
     """
     from kafka.errors import KafkaError, for_code
     from kafka.protocol.metadata import MetadataRequest
 
-    topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
+    topic = MetadataRequest.MetadataRequestTopic(name=cluster.topic)
     failures = []
     for broker in [*cluster.manager.cluster.brokers(), *cluster.bootstrap]:
         if cluster.waits.are_over:
@@ -143,29 +154,30 @@ def refresh_leaders(cluster: Cluster) -> None:
         # A Metadata request before version 4 would create a missing topic.
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
         try:
-            metadata = _read_metadata(cluster, _send(cluster, broker.node_id, request))
+            metadata = _read_metadata(cluster, send(cluster, broker.node_id, request))
         except KafkaError as error:
             failures.append(describe_error(error))
             continue
         if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed an offset")
+            explanation = ": no group has ever committed an offset" if cluster.topic == TOPIC else ""
+            raise NoSuchTopic(f"the cluster has no topic {cluster.topic}{explanation}")
         if metadata.error_code:
-            raise UsageError(f"{TOPIC}: {describe_error(for_code(metadata.error_code)())}")
+            raise TopicRefused(f"{cluster.topic}: {describe_error(for_code(metadata.error_code)())}")
         cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
         return
     raise UsageError(f"no broker responds: {'; '.join(failures)}{cluster.waits.explain_end()}")
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Return the part of a Metadata response about the offsets topic, and store the response's brokers in kafka-python.
+    """Return the part of a Metadata response about the cluster's topic. Store the response's brokers in kafka-python.
 
     Raises KafkaConnectionError if a Kafka broker cannot have sent this response.
     """
     from kafka.errors import KafkaConnectionError
 
     topics = response.topics or []
-    if [topic.name for topic in topics] != [TOPIC]:
-        raise KafkaConnectionError(f"expected metadata of the topic {TOPIC}, found {len(topics)} topics")
+    if [topic.name for topic in topics] != [cluster.topic]:
+        raise KafkaConnectionError(f"expected metadata of the topic {cluster.topic}, found {len(topics)} topics")
     partition_numbers = [partition.partition_index for partition in topics[0].partitions]
     if len(set(partition_numbers)) < len(partition_numbers) or min(partition_numbers, default=0) < 0:
         raise KafkaConnectionError("expected metadata of each partition, found a partition twice or a negative number")
@@ -182,7 +194,7 @@ def ask_leaders(
     """Send requests about partitions to their leaders. Return two dicts by partition: the responses and the errors.
 
     `build_request` is called with the partitions of one leader, and returns the request for this leader. If an error
-    can be temporary, the request is sent again after a wait. Raises UsageError if the user has no permission.
+    can be temporary, the request is sent again after a wait. Raises TopicRefused if the user has no permission.
     """
     from kafka.errors import (
         AuthorizationError,
@@ -203,18 +215,18 @@ def ask_leaders(
             try:
                 if leader == NO_LEADER:
                     raise LeaderNotAvailableError()
-                response = _send(cluster, leader, build_request(requested))
+                response = send(cluster, leader, build_request(requested))
             except NodeNotReadyError:
                 continue  # `errors` keeps an earlier error, which explains why the broker is not ready.
             except KafkaError as error:
                 errors |= dict.fromkeys(requested, error)
                 continue
-            for result in _partition_results(response):
+            for result in _partition_results(cluster, response):
                 if result.partition_index not in requested:
                     continue
                 partition_error = for_code(result.error_code)()
                 if isinstance(partition_error, AuthorizationError):
-                    raise UsageError(f"{TOPIC}: {describe_error(partition_error)}")
+                    raise TopicRefused(f"{cluster.topic}: {describe_error(partition_error)}")
                 if result.error_code:
                     errors[result.partition_index] = partition_error
                 else:
@@ -241,12 +253,12 @@ def _group_by_leader(cluster: Cluster, partitions: set[int]) -> dict[int, list[i
     return partitions_of_leader
 
 
-def _partition_results(response: Any) -> Iterator[Any]:
-    """Yield the part of each partition in a response."""
+def _partition_results(cluster: Cluster, response: Any) -> Iterator[Any]:
+    """Yield the part of each partition of the cluster's topic in a response."""
     # In a Fetch response, the list of topics is called `responses`. In a ListOffsets response, it is called `topics`.
     is_fetch = response.name == "FetchResponse"
     for topic in (response.responses if is_fetch else response.topics) or ():
-        if (topic.topic if is_fetch else topic.name) == TOPIC:
+        if (topic.topic if is_fetch else topic.name) == cluster.topic:
             yield from topic.partitions
 
 

@@ -33,6 +33,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.live.client import TOPIC, Cluster, ask_leaders, connect, describe_error, refresh_leaders
+from kafkagroups.live.log_ranges import READ_UNCOMMITTED, ask_log_ranges
 from kafkagroups.live.security import Security
 from kafkagroups.live.segments import SegmentWriter
 from kafkagroups.live.waits import MAX_WAIT_SECONDS, Waits, ignore_report
@@ -44,16 +45,6 @@ from kafkagroups.log.writer import create_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
 """The number of bytes that one Fetch request asks for."""
-# In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
-EARLIEST = -2
-LATEST = -1
-# Values of request fields.
-CONSUMER_REPLICA_ID = -1
-"""The replica id of a consumer. Replicas on other brokers send their broker id."""
-READ_UNCOMMITTED = 0
-"""The isolation level in which a broker also returns the records of open and aborted transactions."""
-NO_LEADER_EPOCH = -1
-"""A leader epoch that the broker does not check."""
 NO_SESSION_EPOCH = -1
 """The session epoch of a request without a fetch session."""
 Progress = Callable[[int, int], None]
@@ -138,7 +129,7 @@ def pull(
         missing = [number for number in requested if number not in existing]
         if missing:
             raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
-        ranges, errors = _ask_for_offsets(cluster, requested)
+        ranges, errors = ask_log_ranges(cluster, requested)
         problems = [
             f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}" for number, error in sorted(errors.items())
         ]
@@ -164,42 +155,6 @@ def pull(
 
 class _PullStopped(Exception):
     """Raised if a partition cannot be pulled to its end. The message is the reason."""
-
-
-def _ask_for_offsets(cluster: Cluster, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
-    """Return two dicts by partition: (log start offset, high watermark), and the text of the error."""
-    starts, start_errors = ask_leaders(cluster, partitions, partial(_build_list_offsets, EARLIEST))
-    ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, LATEST))
-    errors = {number: describe_error(error) for number, error in (start_errors | end_errors).items()}
-    ranges = {}
-    for number in ends:
-        start = starts[number].offset
-        end = ends[number].offset
-        if 0 <= start <= end:
-            ranges[number] = (start, end)
-        else:
-            errors[number] = f"the leader answers that the log begins at offset {start} and ends at offset {end}"
-    return ranges, errors
-
-
-def _build_list_offsets(timestamp: int, partitions: list[int]) -> Any:
-    """Return a ListOffsets request for some partitions. `timestamp` is EARLIEST or LATEST."""
-    from kafka.protocol.consumer import ListOffsetsRequest
-
-    topic_type = ListOffsetsRequest.ListOffsetsTopic
-    partition_requests = [
-        topic_type.ListOffsetsPartition(
-            partition_index=partition, current_leader_epoch=NO_LEADER_EPOCH, timestamp=timestamp
-        )
-        for partition in partitions
-    ]
-    return ListOffsetsRequest(
-        replica_id=CONSUMER_REPLICA_ID,
-        isolation_level=READ_UNCOMMITTED,
-        topics=[topic_type(name=TOPIC, partitions=partition_requests)],
-        min_version=1,
-        max_version=7,
-    )
 
 
 def _build_fetch(offset: int, partitions: list[int]) -> Any:

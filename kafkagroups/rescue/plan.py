@@ -1,10 +1,9 @@
 """A rescue plan: the groups of a log, their committed offsets, and what was left out and why.
 
-The plan is a file of JSON that people may edit (plan_file.py). `apply_rescue` commits the offsets of the plan to another
-cluster (apply.py).
+The plan is a file of JSON that people may edit (plan_file.py). `apply_rescue` commits its offsets to another cluster.
 
-A planned offset is only useful if the records of its topic have kept their offsets. This is so if the topic's files were
-copied, or if the topic was copied by a tool that keeps offsets. MirrorMaker does not keep offsets.
+A planned offset is only useful if the records of its topic have kept their offsets. They keep them if the topic's files
+were copied, or if a tool that keeps offsets copied the topic. MirrorMaker does not keep offsets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The file of a rescue plan: it is written once, people may edit it, and it is checked strictly when it is read.
 
-A field that this version does not have, a missing field and a value of a wrong type are errors. So a typing error in the
-file cannot change silently what is committed. Fields that only inform people can be missing.
+An unknown field, a missing field and a value of a wrong type are errors. So a typing error in the file cannot silently
+change what is committed. Fields that only inform people can be missing.
 """
 
 from __future__ import annotations

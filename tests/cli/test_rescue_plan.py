@@ -1,6 +1,7 @@
 """`kafkagroups rescue plan`: the table, the file, JSON, and exit codes."""
 
 import json
+from pathlib import Path
 
 import kafkagroups as kg
 from kafkagroups.rescue.plan_file import read_plan
@@ -43,7 +44,7 @@ def test_a_damaged_log(run, tmp_path):
     """The plan of what comes before the damage is written. Exit code 1, and one line about the damage."""
     folder = tmp_path / "__consumer_offsets-9"
     folder.mkdir()
-    data = bytearray(open(f"{DATA}/__consumer_offsets-9/00000000000000000000.log", "rb").read())
+    data = bytearray(Path(DATA, "__consumer_offsets-9", "00000000000000000000.log").read_bytes())
     data[-1] ^= 1
     (folder / "00000000000000000000.log").write_bytes(data)
     status, _, err = run("rescue", "plan", folder, "--out", tmp_path / "plan.json")

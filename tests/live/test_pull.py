@@ -75,7 +75,7 @@ def pulled(tmp_path, monkeypatch):
             yield client.Cluster(scripted, manager, [])
 
         monkeypatch.setattr("kafkagroups.live.pull.connect", connected)
-        monkeypatch.setattr("kafkagroups.live.client._send", scripted.ask)
+        monkeypatch.setattr("kafkagroups.live.client.send", scripted.ask)
         said = pull("any:1", tmp_path / "pulled")
         return said, kg.open_log(tmp_path / "pulled" / "__consumer_offsets-0")
 

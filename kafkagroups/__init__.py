@@ -19,7 +19,7 @@ One log:
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
-- `plan_rescue` lists the groups and offsets to restore in another cluster.
+- `plan_rescue` lists the groups and offsets to restore in another cluster, and `apply_rescue` commits them there.
 - `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.
 
 `partition_for` returns the partition that stores a group.
@@ -30,6 +30,7 @@ from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import (
+    apply_rescue,
     compact,
     compare_replicas,
     diff,
@@ -66,6 +67,7 @@ __all__ = [
     "UsageError",
     "annotate",
     "append",
+    "apply_rescue",
     "compact",
     "compare_replicas",
     "cut",

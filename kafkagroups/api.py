@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_
 from kafkagroups.history.replicas import Replicas
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Timeline, build_timeline
+from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, choose_cleaner, choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
@@ -32,11 +33,15 @@ from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
 from kafkagroups.rescue.make_plan import make_plan
 from kafkagroups.rescue.plan import RescuePlan
+from kafkagroups.rescue.plan_file import read_plan
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafkagroups.live.security import Security
+    from kafkagroups.rescue.apply import RescueRow
 
 
 def load(
@@ -561,6 +566,67 @@ def plan_rescue(
         partitions=partitions,
         stop=Stop(None, until_time),
         count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
+    )
+
+
+def apply_rescue(
+    plan: RescuePlan | str | Path,
+    bootstrap: str,
+    *,
+    writes: bool = False,
+    out_of_range: str = "refuse",
+    security: Security | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
+    on_wait: Callable[[str], None] = ignore_report,
+) -> list[RescueRow]:
+    """Compare a rescue plan with a cluster, and commit the offsets that differ if `writes` is true.
+
+    The offsets only fit topics whose records kept their offsets. Each offset is committed by an OffsetCommit request to
+    the group's coordinator, without a membership and without a leader epoch. The extra `live` is needed.
+
+    Parameters
+    ----------
+    plan
+        The result of `plan_rescue`, or the path of a file that `kafkagroups rescue plan` has written.
+    bootstrap
+        HOST:PORT of a broker, or of several brokers, separated by commas.
+    writes
+        Whether offsets are committed. False: only compare.
+    out_of_range
+        What to do with an offset below the log start offset or beyond the log end offset of its partition: "refuse" the
+        offset, "clamp" it to the nearest offset of the log, or "skip" it.
+    security
+        The security settings of the connections (kafkagroups.live.security). None means PLAINTEXT.
+    max_wait
+        The limit of all waits together, in seconds. The time of a response that answers a request is not a wait.
+    on_wait
+        Called with a message that says what is waited for, if a wait is longer than about two seconds.
+
+    Returns
+    -------
+    list of RescueRow
+        A row for each offset of the plan: what the cluster had, and whether the offset was set, was the same, or was
+        refused and why. A refused offset raises no exception.
+
+    Raises
+    ------
+    UsageError
+        The plan is malformed, kafka-python is not installed, no broker responds, or a parameter is wrong.
+    """
+    # Imported here, because ssl takes a while to import.
+    from kafkagroups.rescue.apply import apply_plan
+
+    checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
+    return list(
+        apply_plan(
+            checked,
+            bootstrap,
+            writes=writes,
+            out_of_range=out_of_range,
+            security=security,
+            max_wait=max_wait,
+            on_wait=on_wait,
+        )
     )
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
-from kafkagroups.cli.tables import print_table
+from kafkagroups.cli.tables import WIDTH_IN_FILE, print_table
 from kafkagroups.cli.topic_partitions import describe_topic_partitions
+from kafkagroups.rescue.apply import RescueRow
 from kafkagroups.rescue.plan import RescuePlan, Why
 
+_RESULTS = ("would_set", "set", "same", "skipped", "refused")
 OFFSETS_SHOWN = 20
 """The text shows at most this number of planned offsets of a group. Commits that are left out are always shown."""
 WHERE_OFFSETS_FIT = (
@@ -85,6 +90,30 @@ def _print_left_out(plan: RescuePlan) -> None:
     for why in Why:
         if why in reasons:
             print_wrapped(f"{why.value}: {_REASONS[why]}")
+
+
+def print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:
+    """Print the rows of an application for people. `writes`: whether the command was allowed to write."""
+    if rows:
+        table = [
+            (
+                row.group,
+                row.topic_partition,
+                "-" if row.now is None else row.now,
+                row.planned,
+                row.result,
+                row.why or "",
+            )
+            for row in rows
+        ]
+        columns = ("group", "topic-partition", "now", "planned", "result", "why")
+        print_table(columns, table, width_in_file=WIDTH_IN_FILE if any(row.why for row in rows) else TEXT_WIDTH)
+    counts = Counter(row.result for row in rows)
+    counted = ", ".join(f"{counts[result]} {result}" for result in _RESULTS if counts[result])
+    print_line(f"{len(rows)} offsets: {counted or 'nothing to do'}.")
+    print_wrapped(WHERE_OFFSETS_FIT)
+    if not writes and counts["would_set"]:
+        print_line("Nothing was written. --yes commits the offsets.")
 
 
 def print_wrapped(line: str) -> None:

@@ -1,4 +1,4 @@
-"""The waits of a pull: for connections, responses, quotas and new leaders. All waits together have a limit.
+"""The waits of a command: for connections, responses, quotas and new leaders. All waits together have a limit.
 
 A response that brings new batches is not a wait, no matter how long it takes.
 """
@@ -23,16 +23,18 @@ def ignore_report(message: str) -> None:
 
 @dataclass
 class Waits:
-    """The waits of one pull.
+    """The waits of one `pull` or `rescue apply`.
 
     `limit_seconds` is the limit of all waits together. `report` is called with what the pull waits for, if a wait is
-    longer than MIN_REPORTED_SECONDS. `last_response_seconds` is how long the last response took.
+    longer than MIN_REPORTED_SECONDS. `last_response_seconds` is how long the last response took. The first
+    `free_response_seconds` of each response are not counted.
     """
 
     limit_seconds: float = MAX_WAIT_SECONDS
     report: Callable[[str], None] = ignore_report
     seconds_left: float = 0
     last_response_seconds: float = 0
+    free_response_seconds: float = 0
 
     def __post_init__(self) -> None:
         self.seconds_left = self.limit_seconds
@@ -57,7 +59,7 @@ class Waits:
         if not future.is_done and seconds > MIN_REPORTED_SECONDS:
             self.report(f"waiting for {subject}")
             net.poll(timeout_ms=1000 * (seconds - MIN_REPORTED_SECONDS), future=future)
-        self.last_response_seconds = time.monotonic() - start
+        self.last_response_seconds = max(0, time.monotonic() - start - self.free_response_seconds)
         self.seconds_left -= self.last_response_seconds
         return bool(future.is_done)
 

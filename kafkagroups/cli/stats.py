@@ -20,7 +20,7 @@ from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.findings import abort_command
+from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, ROW_KINDS, WRITER, Count, PartitionStats, Stats
 from kafkagroups.history.writers import WriterCount
 from kafkagroups.records.dialects import Dialect

@@ -15,6 +15,7 @@ from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.findings import add_findings, find_busy, find_in_partition, find_unsubscribed
+from kafkagroups.history.hanging import add_details
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
@@ -124,6 +125,7 @@ class _Counting:
             stats.problems = problems[log.partition]
             counts = stats.partitions[log.partition]
             counts.gaps = groups.partitions[log.partition].gaps
+            add_details(log, counts.open_transactions)
             stats.findings = [
                 *find_in_partition(log, groups),
                 *find_busy(log.partition, counts, parts, stats.commits),

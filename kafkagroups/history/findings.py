@@ -5,9 +5,7 @@ A log of a healthy broker has no findings. The rules:
 - `damage`, `load_failure`: a broker cuts the log here, or fails to load the partition.
 - `zeros`: a segment ends with zeros, and there is a kind of start at which a broker then loses batches or fails
   (loading/starts.py).
-- `hanging_transaction`: a transaction is open HANGING_MS or longer before the newest record of all logs. Clients write
-  offsets right before they end a transaction, so here a transaction is usually open for milliseconds. HANGING_MS is
-  the default of a producer's transaction.timeout.ms: a coordinator ends each transaction that it knows by then.
+- `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (hanging.py).
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
   MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
   these bytes, and the log covers at least MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.
@@ -30,12 +28,12 @@ from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.finding import Finding, sort_findings
+from kafkagroups.history.hanging import find_hanging
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.log.segments import Log
 
-HANGING_MS = 60_000
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5
 LARGE_BYTES = 300 * 2**20
@@ -199,44 +197,12 @@ def add_findings(stats: Stats) -> None:
     times = [counts.last_timestamp_ms for counts in stats.partitions.values() if counts.last_timestamp_ms is not None]
     now_ms = max(times, default=0)
     for number, counts in stats.partitions.items():
-        stats.findings += _find_hanging(number, counts, now_ms)
+        stats.findings += find_hanging(number, counts, now_ms)
         stats.findings += _find_uncleaned(number, counts)
         stats.findings += _find_too_large(number, counts)
         stats.findings += _find_tombstones(number, counts)
         stats.findings += _find_mixed_writers(number, counts)
     stats.findings = sort_findings(stats.findings)
-
-
-def abort_command(partition: int | None, first_offset: int) -> str:
-    """Return the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
-
-    Source: TransactionsCommand.AbortTransactionCommand (4.x).
-    """
-    number = "PARTITION" if partition is None else partition
-    return (
-        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets "
-        f"--partition {number} --start-offset {first_offset}"
-    )
-
-
-def _find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Iterator[Finding]:
-    for transaction in counts.open_transactions:
-        age_ms = now_ms - transaction.since_ms
-        if transaction.since_ms < 0 or age_ms < HANGING_MS:
-            continue
-        group_ids = transaction.groups
-        names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
-        what = (
-            f"The transaction of producer {transaction.producer_id} from offset {transaction.first_offset}{names} is "
-            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log; the cleaner and read_committed "
-            "consumers stop at it."
-        )
-        remedy = (
-            "If it stays open longer than its producer's transaction.timeout.ms (60 s by default), end it: "
-            f"{abort_command(number, transaction.first_offset)}"
-        )
-        group = group_ids[0] if len(group_ids) == 1 else None
-        yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy)
 
 
 def _find_span(counts: PartitionStats) -> int:

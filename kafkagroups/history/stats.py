@@ -39,13 +39,20 @@ class OpenTransaction:
     """A producer's transaction whose marker is not in the log.
 
     `first_offset` is the base offset of the transaction's first batch. `since_ms` is the time of this batch, in ms
-    since the epoch. `groups` are the ids of the groups for which the transaction commits offsets.
+    since the epoch. `groups` are the ids of the groups for which the transaction commits offsets. `producer_epoch` is
+    the epoch of the first batch.
+
+    `aborted_at` and `aborted_ms` are the offset and the time of the last marker of the producer before the transaction,
+    if this marker aborted another transaction with the same epoch; otherwise None (hanging.py).
     """
 
     producer_id: int
     first_offset: int
     since_ms: int
     groups: list[str] = field(default_factory=list)
+    producer_epoch: int | None = None
+    aborted_at: int | None = None
+    aborted_ms: int | None = None
 
 
 @dataclass

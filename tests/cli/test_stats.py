@@ -24,7 +24,7 @@ def test_stats_prints_what_the_contract_names(run):
     assert set(fields.split()) <= set(partition) and shown["by"] == "group" and len(shown["rows"]) == 2
     assert set(["group", "records", "bytes", "live_records", "live_bytes", "tombstones"]) <= set(shown["rows"][0])
     (open_one,) = partition["open_transactions"]
-    assert set(open_one) == {"producer_id", "first_offset", "since_ms", "groups"}
+    assert {"producer_id", "first_offset", "since_ms", "groups"} <= set(open_one)
     assert open_one["groups"] == ["fraud-check"]
     assert partition["last_stable_offset"] == open_one["first_offset"]
 

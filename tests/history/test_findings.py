@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import stats
-from kafkagroups.history.findings import HANGING_MS
+from kafkagroups.history.hanging import HANGING_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
@@ -57,14 +57,63 @@ def test_logs_of_healthy_brokers_have_no_findings():
     assert checked > 20
 
 
-def test_a_hanging_transaction_comes_with_the_command_that_ends_it():
-    """The shop's log (acts.json): a producer of fraud-check dies with an open transaction."""
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_hanging_transaction_comes_with_the_command_that_ends_it(engine):
+    """The run 3.9.2-expiry: nobody ends the transaction of group g-pending (actions.jsonl), which is open for 61 s."""
+    log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
+    (finding,) = stats(log, coordinator="classic", engine=engine).findings
+    assert (finding.partition, finding.offset, finding.group) == (3, 9, "g-pending")
+    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
+    assert finding.remedy.endswith(f"{command} --partition 3 --start-offset 9")
+
+
+def test_a_transaction_that_its_producer_may_still_end_is_no_finding():
+    """The shop's logs: a producer of fraud-check dies with an open transaction, less than 60 s before the end."""
     acts = json.loads((DATA / "3.9.2" / "acts.json").read_text())
     written = [part["first"] for act in acts for part in act["wrote"] if "nobody ever ends it" in act["what"]]
-    (finding,) = stats(DATA / "3.9.2", coordinator="classic").findings
-    assert (finding.partition, finding.group) == (9, "fraud-check") and finding.offset in written
-    command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
-    assert finding.remedy.endswith(f"{command} --partition 9 --start-offset {finding.offset}")
+    found = stats(DATA / "3.9.2", coordinator="classic")
+    (transaction,) = found.partitions[9].open_transactions
+    assert transaction.first_offset in written
+    assert found.findings == []
+
+
+def in_transaction(records, epoch, marker=None, time=START):
+    """The batch of a transaction of producer 7; with `marker` (0 abort, 1 commit), a control batch."""
+    if marker is not None:
+        key = b"\0\0\0" + bytes([marker])
+        records = [LogRecord(records, time, key, b"\0\0\0\0\0\0")]
+    attributes = 0x10 if marker is None else 0x30
+    return encode_batch(records, attributes=attributes, producer_id=7, producer_epoch=epoch)
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("name", "marker", "marker_epoch", "late_epoch", "late_ms", "end_ms", "found"),
+    [
+        ("a late commit", 0, 3, 3, 400, 17_000, ["hanging_transaction"]),
+        ("still young", 0, 3, 3, 400, 9_000, []),
+        ("the next transaction of a producer that works", 1, 3, 3, 400, 17_000, []),
+        ("aborted by the coordinator, so the producer is fenced", 0, 4, 4, 400, 17_000, []),
+        ("the next producer of the same transactional id", 0, 3, 4, 400, 17_000, []),
+        ("began long after the abort", 0, 3, 3, 31_000, 60_000, []),
+    ],
+)
+def test_a_commit_after_the_end_of_its_transaction_is_found(
+    name, marker, marker_epoch, late_epoch, late_ms, end_ms, found, engine, tmp_path
+):
+    """KIP-890: before Kafka 4.0, a TxnOffsetCommit that is late opens a transaction that no coordinator ends."""
+    batches = [
+        in_transaction([commit(0, START)], 3),
+        in_transaction(1, marker_epoch, marker),
+        in_transaction([commit(2, START + late_ms)], late_epoch),
+        encode_batch([commit(3, START + end_ms, group="other")]),
+    ]
+    findings = stats(write(tmp_path, batches), engine=engine).findings
+    assert [finding.kind for finding in findings] == found
+    if findings:
+        assert (findings[0].offset, findings[0].group) == (2, "g")
+        assert "offset 1, which aborted another transaction" in findings[0].what
+        assert findings[0].remedy.endswith("--partition 0 --start-offset 2")
 
 
 def test_the_log_tells_how_far_kafkas_cleaner_has_cleaned(tmp_path):

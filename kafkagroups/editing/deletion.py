@@ -13,10 +13,12 @@ code. † is a tombstone:
 A running coordinator deletes only a group without members. This module also deletes a group with members, with the
 tombstones that Kafka writes when it converts such a group to another type.
 
-Two parts are different from Kafka's:
+Three parts are different from Kafka's:
 
 - Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, a group with members is
   deleted as a whole, so the tombstone follows those of the members.
+- The classic coordinator deletes a group with pending commits, and a later load of its log fails. Here, this is
+  refused. The new coordinator deletes pending commits, too.
 - Before Kafka deletes a share group, it writes a value of type 15, and the share coordinator deletes the state of the
   group's partitions. That state is in another topic, and it stays.
 
@@ -100,15 +102,32 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
     if error is not None:
         raise UsageError(f"group {group_id} cannot be deleted, because the load of the log fails: {error}")
     if group_id not in groups:
-        raise UsageError(f"the log has no group {group_id}")
+        coordinator = f"{dialect.coordinator} coordinator of Kafka {dialect.kafka}"
+        raise UsageError(f"the log has no group {group_id}, as the {coordinator} loads it")
     group = groups[group_id]
     tombstones = [_encode(1, OffsetCommitKey(group_id, *partition)) for partition in _find_offsets(group, dialect)]
     offsets = len(tombstones)
     if isinstance(group, ModernGroup):
         tombstones += _delete_modern_group(group, log, dialect)
     elif dialect.coordinator == "new" or group.generation > 0:
+        _check_pending(group, dialect)
         tombstones.append(_encode(2, GroupMetadataKey(group_id)))
     return Deletion(tombstones, group.type, offsets, len(group.members))
+
+
+def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
+    """Raise UsageError if the classic coordinator could not load the log after the tombstone of the group's record.
+
+    The load creates a group for the pending commits, and fails at a group that it creates and that has a tombstone.
+    Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9).
+    """
+    if dialect.coordinator == "classic" and group.pending:
+        producers = ", ".join(map(str, sorted(group.pending)))
+        raise UsageError(
+            f"group {group.group_id} has pending commits of producer {producers}: after a tombstone of the group, the "
+            "load of the classic coordinator would fail (Unexpected unload of active group); end the transaction first "
+            "with a marker"
+        )
 
 
 def _find_offsets(group: AnyGroup, dialect: Dialect) -> list[TopicPartition]:

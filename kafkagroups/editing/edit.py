@@ -211,7 +211,11 @@ def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: i
 def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:
     if isinstance(step, str):
         return parse_step(step)
-    return parse_step(*step) if isinstance(step, tuple) else step
+    if isinstance(step, tuple) and len(step) == 2:
+        return parse_step(*step)
+    if isinstance(step, Step):
+        return step
+    raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
 
 
 def _check_groups(steps: Iterable[Step], log: Log, partitions: int | None) -> None:

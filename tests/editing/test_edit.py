@@ -261,6 +261,30 @@ def test_a_deleted_group_with_members_is_gone(tmp_path):
     assert deleted >= {("classic", True), ("consumer", True), ("share", True), ("streams", True), ("consumer", False)}
 
 
+def test_a_group_whose_tombstone_would_make_the_log_unloadable_is_refused(tmp_path):
+    """3.9.2's load fails with "Unexpected unload of active group" at a tombstone of a group with pending commits."""
+    path = captured("runs") / "runs" / "3.9.2-main" / "log" / "__consumer_offsets-2"
+    groups = kg.load(path, "classic")
+    group = next(group for group in groups.values() if group.pending and group.generation)
+    producers = list(group.pending)
+    with pytest.raises(kg.UsageError, match="end the transaction first") as error:
+        kg.append(path, tmp_path / "out", delete_group=group.group_id)
+    assert str(producers[0]) in str(error.value)
+    steps = [*(("marker", f"abort:{producer}") for producer in producers), ("delete-group", group.group_id)]
+    kg.edit(path, tmp_path / "out", steps)
+    left = kg.load(tmp_path / "out", "classic")
+    assert not left.failed and group.group_id not in left
+
+
+def test_a_deletion_needs_a_log_that_loads(tmp_path):
+    """Tombstones behind the record at which the load fails are never read."""
+    path = captured("crafted") / "crafted" / "logs" / "b25c" / "__consumer_offsets-39"
+    with pytest.raises(kg.UsageError, match="group g cannot be deleted, because the load of the log fails"):
+        kg.append(path, tmp_path / "out", delete_group="g")
+    kg.edit(path, tmp_path / "out", [("cut", 1), ("commit", "g:t-0=1")])
+    assert not kg.load(tmp_path / "out").failed
+
+
 def test_the_input_is_never_changed(tmp_path):
     before = {file: file.read_bytes() for file in CLASSIC.iterdir()}
     steps = [("cut", 30), ("commit", "g:t-0=1"), "roll", ("delete-group", "billing"), ("clean", 1)]
@@ -323,7 +347,7 @@ def test_a_second_marker_is_refused(tmp_path):
         ([("commit", f"g:t-{2**31}=5")], "2147483648"),
         ([("commit", f"{'g' * 40_000}:t-0=5")], "40000"),
         ([("tombstone", "g")], "expected GROUP:TOPIC-PARTITION"),
-        ([("delete-group", "nobody")], "no group nobody"),
+        ([("delete-group", "nobody")], "no group nobody, as the classic"),
         ([("marker", "commit")], "expected a whole number"),
         ([("marker", "end:4")], "expected commit:PRODUCER_ID or abort:PRODUCER_ID"),
         ([("marker", "abort:4")], "producer 4 has no open transaction in the log (open: 1)"),
@@ -331,6 +355,8 @@ def test_a_second_marker_is_refused(tmp_path):
         ([("roll", "now")], "expected no text"),
         ([("clean", -1)], "now_ms: expected a number from 0"),
         ([("sweep", 1)], "no step 'sweep'"),
+        ([("cut", 1, 2)], "expected a step, for example"),
+        ([5], "expected a step, for example"),
     ],
 )
 def test_refused_steps(steps, reason, tmp_path):

@@ -100,7 +100,7 @@ class PartitionStats(Count):
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
     contains traces (cleaning_traces.py); None if there are no traces. `dirty_segments` and `dirty_bytes` count the
     segments from there on that the cleaner can clean. `gaps` are the damaged bytes that the reader has skipped; None if
-    it was not told to skip them.
+    it was not told to skip them. `active_base_offset` is the base offset of the active segment.
     """
 
     segments: int = 0
@@ -120,6 +120,7 @@ class PartitionStats(Count):
     dirty_bytes: int = 0
     written_by_ranges: list[WriterRange] = field(default_factory=list)
     gaps: list[Gap] | None = None
+    active_base_offset: int = 0
 
     def include_timestamp(self, timestamp: int) -> None:
         """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""
@@ -133,11 +134,17 @@ class PartitionStats(Count):
         self.open_transactions = transactions
         self.last_stable_offset = transactions[0].first_offset if transactions else self.next_offset
 
+    @property
+    def is_stopped_by_transaction(self) -> bool:
+        """Whether the cleaner would clean less than it can because of an open transaction: not the active segment."""
+        return self.first_uncleanable_offset < self.active_base_offset
+
     def add_segments(self, segments: Sequence[SegmentCount]) -> None:
         """Set what the segments of the log say about its cleaning. Call `add_transactions` first."""
         bases = [segment.base_offset for segment in segments]
         traces = [segment.traces for segment in segments]
         self.segments = len(segments)
+        self.active_base_offset = bases[-1]
         self.first_uncleanable_offset = find_stop_base(bases, self.last_stable_offset)
         self.cleaned_up_to = find_cleaned_up_to(bases, traces)
         self.last_cleaned_ms = find_last_cleaned(traces)
@@ -185,6 +192,10 @@ class Stats:
             row.in_partitions.append(partition)
         return row
 
+    def count_commits(self, partition: int | None) -> int:
+        """Return the number of commits of all writers in a partition of the offsets topic."""
+        return sum(writer.commits for writer in self.writers if writer.partition == partition)
+
     def add(self, other: Stats) -> None:
         """Add the statistics of another partition."""
         self.partitions |= other.partitions
@@ -199,6 +210,21 @@ class Stats:
             row.live_records += count.live_records
             row.live_bytes += count.live_bytes
             row.tombstones += count.tombstones
+
+
+def sort_rows(stats: Stats) -> list[tuple[object, Count]]:
+    """Return the name and the counts of each row; the row with the most bytes is first."""
+
+    def sort_key(row: tuple[object, Count]) -> tuple[int, str]:
+        name, count = row
+        return -count.bytes, str(name)
+
+    return sorted(stats.rows.items(), key=sort_key)
+
+
+def sort_writers(stats: Stats) -> list[WriterCount]:
+    """Return the writers; the one with the most commits is first."""
+    return sorted(stats.writers, key=lambda writer: (-writer.commits, writer.key))
 
 
 def find_stop_base(segment_bases: Sequence[int], last_stable_offset: int) -> int:

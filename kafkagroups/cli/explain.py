@@ -172,6 +172,7 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
     partitions = {
         json.dumps(number): {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()
     }
+    damage = {json.dumps(number): asdict(place) for number, place in explanation.find_damage().items()}
     return {
         "path": path,
         "group": explanation.group,
@@ -185,6 +186,7 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
         "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},
         "topic_partitions": explanation.topic_partitions.to_json(),
         **({"partitions": partitions} if partitions else {}),
+        **({"damage": damage} if damage else {}),
     }
 
 
@@ -204,9 +206,11 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
         subject = f"{args.topic} of {group}" if args.partition is None else f"{args.topic}-{args.partition} of {group}"
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
     if not explanation.history and args.since_time is None:
-        print_text(options.describe_unknown_group(subject, group, path, args.partitions))
+        print_text(options.describe_unknown_group(subject, group, path, explanation.topic_partitions))
         if explanation.error is not None:
             print_text(f"{broker} fails to load {explanation.error}.")
+        for place in explanation.find_damage().values():
+            print_text(f"Damage: {place}.")
         return
     if explanation.history:
         print_history(explanation, shows_all=args.all)
@@ -238,4 +242,18 @@ def _print_answer(explanation: Explanation, subject: str, broker: str, args: arg
     else:
         metadata = f", with the metadata {answer['metadata']!r}" if answer["metadata"] else ""
         text = f"{answer['offset']} for {subject}{metadata}"
-    print_text(f"{broker} answers {text}{failure}.")
+    damage = explanation.find_damage()
+    if not damage:
+        print_text(f"{broker} answers {text}{failure}.")
+        return
+    cuts = ", ".join(
+        f"{place.offset}" if number is None else f"{place.offset} of partition {number}"
+        for number, place in damage.items()
+    )
+    print_text(
+        f"The log is damaged. After an unclean start has cut the log at offset {cuts}, {broker[0].lower()}{broker[1:]} "
+        f"answers {text}{failure}."
+    )
+    for place in damage.values():
+        print_text(f"Damage: {place}.")
+    print_text("A clean start does not cut the log, and can fail. kafkagroups check says what each start does.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.bounded_lines import read_lines
 from kafkagroups.cli.output import print_error_line, print_line
 from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.history.event import count_of
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
@@ -22,6 +23,7 @@ from kafkagroups.records.versions import parse_release
 from kafkagroups.whole_numbers import parse_whole_number
 
 if TYPE_CHECKING:
+    from kafkagroups.loading.topic_partitions import TopicPartitions
     from kafkagroups.log.damage import Gap
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
@@ -206,14 +208,18 @@ def print_error(message: object) -> None:
     print_error_line(f"kafkagroups: {message}")
 
 
-def describe_unknown_group(subject: str, group: str, path: str, partitions: int | None) -> str:
+def describe_unknown_group(subject: str, group: str, path: str, topic: TopicPartitions) -> str:
     """Return a sentence: the log at `path` has no record of the subject, and which partition stores the group.
 
-    `subject` is the group or one of its offsets. `partitions` is the value of --partitions.
+    `subject` is the group or one of its offsets. `topic` has the partition count, if it is known.
     """
-    partition = partition_for(group, partitions or DEFAULT_PARTITIONS)
+    partition = partition_for(group, topic.count or DEFAULT_PARTITIONS)
     location = f"group {group} is stored in partition {partition}"
-    condition = "" if partitions else f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)"
+    condition = {
+        "option": "",
+        "folder": f", because the topic has {count_of(topic.count or 0, 'partition')}, as this folder",
+        "unknown": f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)",
+    }[topic.origin]
     return f"No record of {subject} in {path}; {location}{condition}."
 
 

@@ -90,7 +90,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
     if not history.events:
-        print_line(options.describe_unknown_group(args.group, args.group, path, args.partitions))
+        for line in wrap(
+            escape(options.describe_unknown_group(args.group, args.group, path, history.topic_partitions))
+        ):
+            print_line(line)
         return
     shown = _select_events(history.events, shows_all=args.all)
     positions = [_format_position(event) for event in shown]

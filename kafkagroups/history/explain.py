@@ -19,7 +19,7 @@ from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
-from kafkagroups.log.damage import Gap
+from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -58,6 +58,11 @@ class Explanation:
         retention time also the others.
     error
         Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
+    damage
+        For each partition whose bytes are damaged: where reading ended.
+    record_partitions
+        The partitions that decide the answer: the partition from which the group is answered. If the group is not
+        answered: all partitions with its records.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     gaps
@@ -77,6 +82,22 @@ class Explanation:
     expires_next: list[Expiration] = field(default_factory=list)
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     gaps: dict[int | None, list[Gap]] = field(default_factory=dict)
+    damage: dict[int | None, Damage] = field(default_factory=dict)
+    record_partitions: frozenset[int | None] = frozenset()
+
+    def find_damage(self) -> dict[int | None, Damage]:
+        """Return the damage that the answer depends on, by partition: the log is cut there after an unclean start.
+
+        This is the damage in the partition of the group, and damage before readable records of the group.
+        """
+        partitions = set(self.record_partitions)
+        if self.topic_partitions.count:
+            partitions.add(partition_for(self.group, self.topic_partitions.count))
+        return {
+            number: damage
+            for number, damage in self.damage.items()
+            if number in partitions or self.group in damage.groups_after
+        }
 
 
 class Question(NamedTuple):
@@ -232,6 +253,8 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         [expiration for expiration in expirations if question.selects(expiration.topic_partition)],
         groups.topic_partitions,
         {number: loaded.gaps for number, loaded in groups.partitions.items() if loaded.gaps is not None},
+        {number: loaded.damage for number, loaded in groups.partitions.items() if loaded.damage is not None},
+        frozenset(entry.partition for entry in entries) if found is None else frozenset((found.partition,)),
     )
 
 

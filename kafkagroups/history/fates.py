@@ -93,6 +93,7 @@ class Fates(Observer):
         for entry, _ in entries:
             entry.file = batch.file
             entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
+            entry.producer_epoch = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_epoch
             entry.is_transactional = batch.is_transactional
             # A marker has no group. `set_fate` keeps the marker if its transaction has records of the wanted group.
             if self.wanted_group is None or entry.group == self.wanted_group:

@@ -63,6 +63,10 @@ class OffsetEvents:
         self.hole_count = 0
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
+        self.replaced: dict[int, int] = {}
+        """By the offset of a record that committed an offset: the offset that was committed before."""
+        self.rewinds: dict[int, str] = {}
+        """By the offset of a record that committed a smaller offset than before: the sentence about it."""
         self._deleted: set[TopicPartition] = set()
         """The topic partitions whose newest offset was deleted."""
         self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
@@ -89,15 +93,15 @@ class OffsetEvents:
         old = self.committed.get(key)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count
         if is_routine and self.skips_routine:
-            self._store(key, record, offset)
+            self._store(key, record, offset, old)
             return
         what = f"{self._describe_commit(key, old, offset)}."
-        self._store(key, record, offset)
+        self._store(key, record, offset, old)
         time_ms = _get_time(record)
-        from_offset = None if old is None else old.offset
         at = _Position(record.offset, time_ms)
+        from_offset = None if old is None else old.offset
         yield self._event(at, "commit", what, group, key, from_offset, offset, is_routine=is_routine)
-        yield from self._find_rewind(at, group, key, from_offset, offset)
+        yield from self._find_rewind(at, group, key, old, record, offset)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
@@ -109,7 +113,9 @@ class OffsetEvents:
             return f"{key}: {offset} again"
         return f"{key}: {old.offset} -> {offset}"
 
-    def _store(self, key: TopicPartition, record: GroupRecord, offset: int) -> None:
+    def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
+        if old is not None:
+            self.replaced[record.offset] = old.offset
         commit = Commit(record, offset, self.hole_count)
         self.committed[key] = commit
         self._deleted.discard(key)
@@ -118,15 +124,22 @@ class OffsetEvents:
             heapq.heappush(self._oldest, (commit_ms, next(self._numbers), key, commit))
 
     def _find_rewind(
-        self, at: _Position, group: GroupState, key: TopicPartition, from_offset: int | None, to_offset: int
+        self,
+        at: _Position,
+        group: GroupState,
+        key: TopicPartition,
+        old: Commit | None,
+        record: GroupRecord,
+        to_offset: int,
     ) -> Iterator[Event]:
-        if from_offset is None or to_offset >= from_offset:
+        if old is None or to_offset >= old.offset:
             return
-        origin = "no member is known"
-        if group.type is not None:
-            origin = "set by a member" if group.members else "the group had no member"
-        what = f"{key}: {from_offset} -> {to_offset}, back by {from_offset - to_offset}; {origin}."
-        yield self._event(at, "rewind", what, group, key, from_offset, to_offset)
+        what = (
+            f"{key}: {old.offset} -> {to_offset}, back by {old.offset - to_offset}; "
+            f"{_describe_origin(record, group)}{_describe_missing_epoch(old.group_record, record)}."
+        )
+        self.rewinds[record.offset] = what
+        yield self._event(at, "rewind", what, group, key, old.offset, to_offset)
 
     def end_transaction(self, marker: Marker, group: GroupState) -> Iterator[Event]:
         """Yield the events of a marker: one for each topic partition of the transaction, and the rewinds."""
@@ -145,14 +158,19 @@ class OffsetEvents:
             elif old is not None and not self._is_newer(pending.group_record, old.group_record):
                 what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
                 yield self._transaction_event(at, "committed", what, group, key, from_offset, from_offset, marker)
+                if old.offset < pending.offset:
+                    self.rewinds[old.group_record.offset] = (
+                        f"{key}: {old.offset} replaces the pending {pending.offset} of producer {marker.producer_id}, "
+                        f"back by {pending.offset - old.offset}."
+                    )
             else:
                 what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}."
                 is_routine = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
-                self._store(key, pending.group_record, pending.offset)
+                self._store(key, pending.group_record, pending.offset, old)
                 yield self._transaction_event(
                     at, "committed", what, group, key, from_offset, pending.offset, marker, is_routine=is_routine
                 )
-                yield from self._find_rewind(at, group, key, from_offset, pending.offset)
+                yield from self._find_rewind(at, group, key, old, pending.group_record, pending.offset)
 
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
         if self.is_classic:
@@ -350,6 +368,34 @@ class _Position(NamedTuple):
 
     offset: int
     timestamp_ms: int | None
+
+
+def _describe_origin(record: GroupRecord, group: GroupState) -> str:
+    """Return who committed an offset. The coordinator takes commits without a member only if the group has no member.
+
+    A commit in a transaction is an exception: its request need not name a member.
+    Source: GroupCoordinator.validateOffsetCommit and validateTxnOffsetCommit (3.9.2), ClassicGroup (4.3.1).
+    """
+    if group.type is None:
+        return "no member is known"
+    if not group.members:
+        return "the group had no member"
+    return "in a transaction, and the group had members" if record.is_pending else "set by a member"
+
+
+def _describe_missing_epoch(old: GroupRecord, record: GroupRecord) -> str:
+    """Return that a commit has no leader epoch although the commit before had one. Otherwise return "".
+
+    A Java consumer commits the epoch of the last record that it consumed. Kafka's tools and many other programs do not.
+    """
+    if _get_leader_epoch(old) < 0 or _get_leader_epoch(record) >= 0:
+        return ""
+    return "; no leader epoch, the commit before had one"
+
+
+def _get_leader_epoch(record: GroupRecord) -> int:
+    epoch: int = getattr(record.record.value, "leader_epoch", -1)
+    return epoch
 
 
 def _get_time(record: GroupRecord) -> int | None:

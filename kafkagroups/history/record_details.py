@@ -17,14 +17,17 @@ from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.history.timeline import walk
 
-_SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "rewind", "expired", "offset_deleted")
-"""The events whose sentence is shown at their record. The others repeat what the record's columns contain."""
+_SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
+"""The events whose sentence is shown at their record. The others repeat what the record's columns contain.
+
+The sentence of a rewind is shown at the commit (`OffsetEvents.rewinds`), and not at the marker of its transaction."""
 _COUNTING = (Fate.WINS, Fate.PENDING)
 
 
 def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int | None, GroupState]:
-    """Set `group_record`, `cause`, `what` and, if a tombstone follows, `why` of the records in a settled log.
+    """Set `replaced`, `went_back`, `group_record`, `cause` and `what` of the records in a settled log.
 
+    If a tombstone follows a record that counts, also set its `why`.
     `all_entries` are the records of the log, in its order. Return the group at the end of each partition of the log.
     """
     states: dict[int | None, GroupState] = {}
@@ -41,9 +44,13 @@ def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int 
         sentences = _join_sentences(events)
         contents = read_group_records(steps, partition, dialect, group_id, events)
         for entry in partition_entries:
+            if entry.committed is not None and not entry.is_unreadable:
+                entry.replaced = history.offsets.replaced.get(entry.offset)
+                entry.what = history.offsets.rewinds.get(entry.offset)
+                entry.went_back = entry.what is not None
             if entry.fate is Fate.IGNORED or entry.fate is Fate.MARKER:
                 continue
-            entry.what = sentences.get(entry.offset)
+            entry.what = sentences.get(entry.offset, entry.what)
             if entry.key is None:
                 entry.group_record = contents.get(entry.offset)
             if entry.fate is Fate.TOMBSTONE:

@@ -40,10 +40,17 @@ class RecordFate:
         The path of the segment that contains the record; None if the batch was not read from a file.
     committed
         The offset that an offset record commits; None for other records and tombstones.
+    replaced
+        The offset that was committed right before an offset record took effect. A record in a transaction takes effect
+        at the marker. None if there was none, or if the record never took effect. Only `explain` sets this attribute
+        and the next one.
+    went_back
+        Whether an offset record commits a smaller offset than the one that it replaced. The replaced offset can also be
+        a pending one whose transaction was committed later.
     note
         Offset record: the commit's metadata. Marker: "commit" or "abort". Tombstone, other record: None.
-    producer_id
-        The producer id of the record's batch; None if the batch has no producer.
+    producer_id, producer_epoch
+        The producer id and the producer epoch of the record's batch; None if the batch has no producer.
     is_transactional
         Whether the record's batch has the transactional bit.
     is_unreadable
@@ -70,8 +77,11 @@ class RecordFate:
     timestamp: int = -1
     file: str | None = None
     committed: int | None = None
+    replaced: int | None = None
+    went_back: bool = False
     note: str | None = None
     producer_id: int | None = None
+    producer_epoch: int | None = None
     is_transactional: bool = False
     is_unreadable: bool = False
     group_record: dict[str, Any] | None = None
@@ -94,11 +104,16 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "group_record": entry.group_record,
     }
     if entry.committed is not None:
-        fields |= {"committed_offset": entry.committed, "metadata": entry.note}
+        fields |= {
+            "committed_offset": entry.committed,
+            "from": entry.replaced,
+            "went_back": entry.went_back,
+            "metadata": entry.note,
+        }
     if entry.fate is Fate.MARKER:
         fields["control"] = entry.note
     if entry.producer_id is not None:
-        fields["producer_id"] = entry.producer_id
+        fields |= {"producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
     if entry.member_id is not None:
         fields["member_id"] = entry.member_id
     if entry.fate is Fate.TOMBSTONE:

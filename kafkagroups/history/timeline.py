@@ -21,6 +21,7 @@ from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -50,6 +51,8 @@ class Timeline:
     kafka_rules
         The Kafka version whose rules were applied, if this package was not compared with a broker of the version
         `kafka`. Otherwise None.
+    topic_partitions
+        The partition count of the offsets topic, and how it was found.
     """
 
     group: str
@@ -59,6 +62,7 @@ class Timeline:
     problems: list[str] = field(default_factory=list)
     left_out: int = 0
     kafka_rules: str | None = None
+    topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON: a list of the objects that `timeline --json` prints."""
@@ -100,8 +104,16 @@ def build_timeline(
         all_events += list(find_events(group_log.steps[partition], partition, dialect, start_offset))
     events = [event for event in all_events if shows_all or not _is_left_out(event)]
     left_out = len(all_events) - len(events)
-    problems = groups.problems
-    return Timeline(group, dialect.coordinator, dialect.kafka, events, problems, left_out, dialect.rules_of)
+    return Timeline(
+        group,
+        dialect.coordinator,
+        dialect.kafka,
+        events,
+        groups.problems,
+        left_out,
+        dialect.rules_of,
+        groups.topic_partitions,
+    )
 
 
 def _is_left_out(event: Event) -> bool:

@@ -20,7 +20,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
 from kafkagroups.loading.topic_partitions import PartitionsOf, Topic
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import Gap
+from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.spark.logs import (
@@ -272,11 +272,13 @@ def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation
     problems: dict[int | None, list[str]] = {}
     next_offsets: dict[int | None, int] = {}
     gaps: dict[int | None, list[Gap]] = {}
+    damage: dict[int | None, Damage] = {}
     answering_part = parts[0]
     for part in parts:
         problems |= part.problems
         next_offsets |= part.explanation.next_offsets
         gaps |= part.explanation.gaps
+        damage |= part.explanation.damage
         if part.has_records:
             answering_part = part
     return replace(
@@ -284,4 +286,5 @@ def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation
         problems=[line for number in partitions for line in problems[number]],
         next_offsets={number: next_offsets[number] for number in partitions},
         gaps={number: gaps[number] for number in partitions if number in gaps},
+        damage={number: damage[number] for number in partitions if number in damage},
     )

@@ -392,3 +392,75 @@ def test_a_pattern_finds_groups_behind_damage(run, tmp_path):
     _, out, _ = run(*arguments, "--past-damage")
     told = json.loads(out)
     assert told["group"] == "fraud-check" and told["history"][0]["offset"] == 22
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_a_commit_that_went_back_is_marked_also_without_the_commit_before(run, coordinator):
+    """The conversation of this run commits t-1 at 11, and an admin then sets it to 0 (4.3.1-main, group c-admin)."""
+    folder = captured("runs") / "runs" / "4.3.1-main" / "log"
+    rows = explain_json(run, folder, "c-admin", coordinator, "--topic", "t", "--partition", "1")["history"]
+    (back,) = [row for row in rows if row.get("from") == 11 and row["committed_offset"] == 0]
+    arguments = ("--group", "c-admin", "--coordinator", coordinator, "--since-time", str(back["timestamp_ms"]))
+    _, out, _ = run("explain", folder, *arguments, "--topic", "t", "--partition", "1")
+    (line,) = [line for line in out.splitlines() if "▼ 0" in line]
+    assert str(back["offset"]) in line and "11 -> 0, back by 11" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_path, engine):
+    """A coordinator replays each partition alone, so only a commit in the same partition can be set back."""
+    write(tmp_path / "__consumer_offsets-0", [("C", 0)] * 3, set())
+    write(tmp_path / "__consumer_offsets-1", [("C", 0)] * 2, set())
+    options = ("--group", "g", "--coordinator", "classic", "--engine", engine)
+    _, out, _ = run("explain", tmp_path, *options)
+    assert "1:1" in out and "▼" not in out
+    rows = json.loads(run("explain", tmp_path, *options, "--json")[1])["history"]
+    for number in (0, 1):
+        committed = [row["committed_offset"] for row in rows if row["partition"] == number]
+        assert [row["from"] for row in rows if row["partition"] == number] == [None, *committed[:-1]]
+
+
+def test_names_are_never_broken(run, tmp_path):
+    """A name that has no room in its row is in one piece below it."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    topics = ["short", "a-topic-with-a-name-of-37-characters-", "x" * 70]
+    records = []
+    for offset, topic in enumerate(topics):
+        commit = kg.Record(1, OffsetCommitKey("g", topic, 4), OffsetCommitValue(1234567, -1, "", START), 3)
+        records.append(LogRecord(offset, START, *kg.encode(commit)))
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    _, out, _ = run("explain", folder, "--group", "g", "--coordinator", "classic")
+    for topic in topics:
+        assert any(f"{topic}-4" in line for line in out.splitlines())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_path, engine):
+    """SEMANTICS.md: a recovery cuts the log at the first damaged batch. A clean start reads the damaged bytes."""
+    source = LOG / "__consumer_offsets-9"
+    folder = tmp_path / source.name
+    folder.mkdir()
+    content = bytearray((source / f"{0:020}.log").read_bytes())
+    damaged = next(batch for batch in kg.open_log(source) if batch.base_offset >= 20)
+    content[damaged.position + damaged.size - 1] ^= 1
+    (folder / f"{0:020}.log").write_bytes(content)
+    options = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic")
+    _, out, _ = run("explain", folder, *options, "--engine", engine)
+    text = " ".join(out.split())
+    assert f"After an unclean start has cut the log at offset {damaged.base_offset} of partition 9, a 3.9.2" in text
+    assert "--past-damage reads them" in text
+    place = json.loads(run("explain", folder, *options, "--engine", engine, "--json")[1])["damage"]["9"]
+    assert (place["offset"], place["position"]) == (damaged.base_offset, damaged.position)
+    assert "cut the log" not in run("explain", LOG, *options, "--engine", engine)[1]
+
+
+def test_an_unknown_group_is_told_the_home_that_the_folder_shows(run, tmp_path):
+    """The hash of billing chooses partition 9 of 50 (partition_for.jsonl). A folder of one partition shows 1."""
+    write(tmp_path / "__consumer_offsets-0", [("C", 0)], set())
+    for command in ("explain", "timeline"):
+        _, out, _ = run(command, tmp_path, "--group", "billing")
+        assert "partition 0, because the topic has 1 partition, as this folder" in " ".join(out.split())
+        _, out, _ = run(command, tmp_path, "--group", "billing", "--partitions", "50")
+        assert "is stored in partition 9." in " ".join(out.split())

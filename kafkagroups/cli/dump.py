@@ -30,6 +30,7 @@ from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import key_to_json, value_to_json
+from kafkagroups.records.serde import Record
 from kafkagroups.records.versions import Version, parse_release
 
 NEWEST_TOOL = "4.3.1"
@@ -274,6 +275,11 @@ def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
         fields["key"] = key_to_json(record)
         fields["value"] = value_to_json(record, dialect)
         add_decoded_members(record, fields["value"])
+    elif decoded.key_record is not None:
+        # Only the key can be read.
+        fields["type"] = decoded.key_record.type
+        fields["name"] = decoded.key_record.name
+        fields["key"] = key_to_json(decoded.key_record)
     if decoded.error:
         fields["error"] = decoded.error
         fields["key_hex"] = _to_hex(log_record.key)
@@ -314,16 +320,15 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
         start += f"  leader epoch {batch.partition_leader_epoch}"
     record = decoded.record
     if decoded.error:
-        hex_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
-        return f"{start}  cannot be decoded: {decoded.error}: {hex_bytes}"
+        key_text = f"key {_to_hex(log_record.key)}"
+        if decoded.key_record is not None:
+            key_text = f"{decoded.key_record.name}  {_format_key(decoded.key_record)}"
+        return f"{start}  cannot be decoded: {decoded.error}: {key_text}, value {_to_hex(log_record.value)}"
     if record is None:  # A control record. The text says "marker" even if its type ends no transaction.
         return f"{start}  marker: {decoded.control_type}"
-    key = key_to_json(record)
+    key_text = _format_key(record)
     value = value_to_json(record, dialect)
     replace_member_bytes(record, value)
-    # The key of an unknown record type has no fields, only bytes in hex.
-    key_fields = key.get("data", {"key": key.get("hex")})
-    key_text = " ".join(f"{name}={content}" for name, content in key_fields.items())
     if value is None:
         value_text = "tombstone"
     elif "data" in value:
@@ -331,3 +336,10 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: Decoded
     else:
         value_text = value["hex"]
     return f"{start}  {record.name}  {key_text}  {value_text}"
+
+
+def _format_key(record: Record) -> str:
+    """Return the fields of a key. The key of an unknown record type has no fields, only bytes in hex."""
+    key = key_to_json(record)
+    fields = key.get("data", {"key": key.get("hex")})
+    return " ".join(f"{name}={content}" for name, content in fields.items())

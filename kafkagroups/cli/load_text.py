@@ -61,7 +61,7 @@ def _print_group_table(groups: Groups) -> None:
         epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
         partition = "-" if group["partition"] is None else group["partition"]
         rows.append((group_id, partition, group["type"], group["state"], _name_protocol(group), epoch, *counts))
-    columns = ("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending")
+    columns = ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend.")
     print_table(columns, rows, width_in_file=TEXT_WIDTH)
 
 

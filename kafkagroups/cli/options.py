@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.bounded_lines import read_lines
-from kafkagroups.cli.output import print_error_line, print_line
+from kafkagroups.cli.output import escape, print_error_line, print_line, wrap
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.history.event import count_of
 from kafkagroups.log.compression import MAX_BATCH_BYTES
@@ -74,7 +74,8 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
     for partition, gaps in gaps_by_partition.items():
         name = "the log" if partition is None else f"partition {partition}"
         for gap in gaps or []:
-            print_line(f"Gap in {name}: {gap}.")
+            for line in wrap(escape(f"Gap in {name}: {gap}.")):
+                print_line(line)
 
 
 def add_past_damage(parser: argparse.ArgumentParser) -> None:

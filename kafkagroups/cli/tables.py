@@ -43,11 +43,13 @@ def print_table(
     padding = (0, 0, 0, 0) if is_narrow else (0, 1, 0, 0)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding)
     cells = [[escape(str(cell)) for cell in row] for row in rows]
+    min_table_width = len(columns) + 1 if is_narrow else 3 * len(columns)
     for index, column in enumerate(columns):
         is_never_wrapped = all(_NUMBER_OR_TIME.fullmatch(row[index]) for row in cells)
         longest = max((len(row[index]) for row in cells), default=0)
         min_width = longest if is_never_wrapped else min(longest, MIN_WRAPPED_WIDTH)
         texts = [row[index] for row in cells]
+        min_table_width += max(min_width, *map(len, column.split()), 1)
         is_number = all(map(_NUMBER.fullmatch, texts)) and any(text not in ("", "-") for text in texts)
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=is_never_wrapped, min_width=min_width)
@@ -57,7 +59,6 @@ def print_table(
     is_terminal = sys.stdout.isatty()
     out = io.StringIO()
     console = Console(file=out, force_terminal=is_terminal or None, width=None if is_terminal else width_in_file)
-    min_table_width = Console(width=10_000).measure(table).minimum
     # If the terminal is too narrow, a line that is too long is better than a number that is cut in two.
     console.width = max(console.width, min_table_width)
     console.print(table)

@@ -47,7 +47,9 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
         if affected:
             lines.append(_describe_assumption(topic, sorted(affected)))
     if topic.missing and group is None:
-        lines.append(f"Missing in this folder: {_describe_missing(topic)}. The groups stored there are not shown.")
+        at_least = "" if topic.count is not None else "at least "
+        missing = f"Missing in this folder: {at_least}{_describe_missing(topic)}."
+        lines.append(f"{missing} The groups stored there are not shown.")
     return lines
 
 

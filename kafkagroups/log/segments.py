@@ -144,7 +144,8 @@ class Log:
             except InvalidLog as error:
                 if last_batch is not None:
                     next_offset = last_batch.next_offset
-                damage = self.describe_damage(error, next_offset)
+                # A reader that skips damage also reads the later segments.
+                damage = self.describe_damage(error, next_offset, names_unread=not self.skips_damage)
             self.zeros = self.zeros or unread.zeros
             unread = self._skip(damage, budget) if damage and self.skips_damage else None
         self.damage = damage
@@ -262,12 +263,15 @@ class Log:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
         return Zeros(segment, start, count, later_segment_count)
 
-    def describe_damage(self, error: InvalidLog, expected_offset: int) -> Damage:
-        """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log."""
+    def describe_damage(self, error: InvalidLog, expected_offset: int, *, names_unread: bool = True) -> Damage:
+        """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log.
+
+        If `names_unread` is true, the reason says how many later segments are not read.
+        """
         file = error.file or ""
         unread_count = len(self.segments) - 1 - self.segments.index(file)
         reason = error.reason
-        if unread_count > 0:
+        if unread_count > 0 and names_unread:
             plural = "s" if unread_count > 1 else ""
             reason += f"; {unread_count} later segment{plural} not read"
         return Damage(file, error.position or 0, expected_offset, reason)

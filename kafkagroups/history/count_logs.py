@@ -14,8 +14,9 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
-from kafkagroups.history.findings import add_findings, find_busy, find_in_partition, find_unsubscribed
+from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
 from kafkagroups.history.hanging import add_details
+from kafkagroups.history.load_findings import find_in_partition
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer

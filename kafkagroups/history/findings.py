@@ -2,9 +2,8 @@
 
 A log of a healthy broker has no findings. The rules:
 
-- `damage`, `load_failure`: a broker cuts the log here, or fails to load the partition.
-- `zeros`: a segment ends with zeros, and there is a kind of start at which a broker then loses batches or fails
-  (loading/starts.py).
+- `damage`, `zeros`, `load_failure`, `partition_count_changed`: a broker cuts the log, loses batches, fails to load the
+  partition, or can answer with old offsets (load_findings.py).
 - `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (hanging.py).
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
   MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
@@ -29,10 +28,8 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.hanging import find_hanging
+from kafkagroups.history.load_findings import find_count_change
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats
-from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.starts import Outcome, Start, judge_start
-from kafkagroups.log.segments import Log
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5
@@ -44,48 +41,6 @@ BUSY_RATE = 1.0
 DAY_MS = 86_400_000
 UNSUBSCRIBED_MS = DAY_MS
 MIN_UNCLEANED_MS = 3_600_000
-HARMLESS_OUTCOMES = (Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS)
-
-
-def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
-    """Return the findings about the bytes and the groups of one partition. `groups` is the load of all logs."""
-    number = log.partition
-    loaded = groups.partitions[number]
-    findings = []
-    if loaded.damage:
-        damage = loaded.damage
-        what = f"The log is damaged at byte {damage.position} of {damage.file}: {damage.reason}."
-        remedy = (
-            "Before a broker starts with this log and cuts it here, copy the partition's folder, and compare it with "
-            "another replica: kafkagroups diff."
-        )
-        findings.append(Finding(number, damage.offset, None, None, "damage", what, remedy))
-    if loaded.zeros:
-        zeros = loaded.zeros
-        outcomes = {start: judge_start(start, zeros, groups.coordinator) for start in Start}
-        harmful = [start for start, outcome in outcomes.items() if outcome not in HARMLESS_OUTCOMES]
-        if harmful:
-            what = (
-                f"{zeros.file} ends with {zeros.bytes} zeros from byte {zeros.position} on: {harmful[0].value}, a "
-                f"Kafka {groups.kafka} broker {outcomes[harmful[0]].value}."
-            )
-            remedy = (
-                "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the "
-                "zeros off."
-            )
-            if zeros.later_segments:
-                remedy = (
-                    "Let the broker copy the partition from another replica: recovery can delete the "
-                    f"{zeros.later_segments} later segments."
-                )
-            findings.append(Finding(number, loaded.next_offset, None, None, "zeros", what, remedy))
-    if loaded.error:
-        what = f"A Kafka {groups.kafka} broker cannot load the partition: {loaded.error}."
-        remedy = (
-            "Start the group coordinator with a Kafka version that loads it: try kafkagroups load PATH --kafka VERSION."
-        )
-        findings.append(Finding(number, None, None, None, "load_failure", what, remedy))
-    return findings
 
 
 def find_busy(
@@ -202,6 +157,8 @@ def add_findings(stats: Stats) -> None:
         stats.findings += _find_too_large(number, counts)
         stats.findings += _find_tombstones(number, counts)
         stats.findings += _find_mixed_writers(number, counts)
+    if stats.topic_partitions.changed is not None:
+        stats.findings.append(find_count_change(stats.topic_partitions.changed))
     stats.findings = sort_findings(stats.findings)
 
 

@@ -209,6 +209,58 @@ def test_damage_and_a_failing_load_are_found(tmp_path):
     segment.write_bytes(segment.read_bytes()[:-1])
     (damage,) = stats(folder).findings
     assert (damage.kind, damage.partition, damage.offset) == ("damage", 0, 2)
+    assert "no readable batch follows" in damage.remedy
     found = stats(captured("runs") / "runs" / "1.0.1-craft-a" / "log", coordinator="classic").findings
     assert [(finding.kind, finding.partition) for finding in found] == [("load_failure", 0)]
     assert "expected a version from 0 to 4, found 9" in found[0].what
+    assert "No release that this package knows loads this log." in found[0].remedy
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_failing_load_names_the_releases_that_load_the_log_and_what_a_cut_loses(engine, tmp_path):
+    """Offset value version 4 begins with Kafka 3.4.1 (OffsetCommitValue.json); 2.8.2 refuses it."""
+    batches = [encode_batch([commit(offset, START, group=f"g{offset}", version=3 + offset % 2)]) for offset in range(4)]
+    folder = write(tmp_path, batches)
+    (finding,) = stats(folder, coordinator="classic", kafka="2.8.2", engine=engine).findings
+    assert finding.kind == "load_failure"
+    assert "the classic coordinator of 3.9.2 and the new coordinator of 3.9.2 to 4.4.0." in finding.remedy
+    assert "--cut 1), but it loses 3 records of g1, g2, g3." in finding.remedy
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_damage_in_the_middle_is_found_with_what_would_be_lost(engine, tmp_path):
+    """With past_damage, the gap is a finding too: CONTRACT.md 27b."""
+    folder = write(tmp_path, [encode_batch([commit(offset, START, group=f"g{offset}")]) for offset in range(4)])
+    (segment,) = folder.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    size = len(data) // 4
+    data[2 * size - 1] ^= 1
+    segment.write_bytes(data)
+    (damage,) = stats(folder, engine=engine).findings
+    assert (damage.kind, damage.offset) == ("damage", 1)
+    assert "2 readable batches of g2, g3 are lost" in damage.remedy
+    assert "--past-damage" in damage.remedy
+    (gap,) = stats(folder, engine=engine, past_damage=True).findings
+    assert (gap.kind, gap.partition, gap.offset) == ("damage", 0, 1)
+    assert f"{size} bytes are damaged from byte {size}" in gap.what
+    assert "offset 1 is missing" in gap.what
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_changed_partition_count_is_found(engine, tmp_path):
+    """Groups commit in their home partitions of 2 partitions, and later in those of 3 (Kafka: partitionFor)."""
+    groups = [f"group-{number}" for number in range(12)]
+    logs = {number: [] for number in range(3)}
+    for count, time in ((2, START), (3, START + 60_000)):
+        for group in groups:
+            batches = logs[kg.partition_for(group, count)]
+            batches.append(encode_batch([commit(len(batches), time, group=group)]))
+    for number, batches in logs.items():
+        with LogWriter(tmp_path / f"__consumer_offsets-{number}", segment_bytes=1 << 30) as log:
+            for batch in batches:
+                log.append(batch)
+    (finding,) = stats(tmp_path, engine=engine).findings
+    moved = [group for group in groups if kg.partition_for(group, 2) != kg.partition_for(group, 3)]
+    assert (finding.kind, finding.partition) == ("partition_count_changed", None)
+    assert "changed from 2 to 3, at the latest at 2023-11-14 22:14:20 UTC" in finding.what
+    assert f"The records of {len(moved)} groups" in finding.what

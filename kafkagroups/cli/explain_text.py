@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkagroups.cli import options
 from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
-from kafkagroups.cli.record_table import RecordTable
+from kafkagroups.cli.record_table import RecordTable, name_type
 from kafkagroups.cli.tables import print_table
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, count_of, describe_duration
@@ -49,9 +50,12 @@ def print_history(explanation: Explanation, *, shows_all: bool) -> None:
     """Print the records. If the history is long, print only some records (`_select_records`)."""
     width = find_text_width()
     history = explanation.history
-    shown = history if shows_all else _select_records(history)
+    failed_at = {failure.partition: failure.offset for failure in explanation.failures}
+    shown = history if shows_all else _select_records(history, failed_at)
     table = RecordTable(shown, width)
-    details = _Details(table, shows_all=shows_all)
+    details = _Details(table, failed_at, shows_all=shows_all)
+    for text in _describe_failures(explanation):
+        print_text(text, width)
     for line in table.lines():
         print_line(line)
     for entry, row, name in table.rows():
@@ -67,6 +71,27 @@ def print_history(explanation: Explanation, *, shows_all: bool) -> None:
             "are pending, were deleted or set an offset back, and the group's own records. --all shows all records.",
             width,
         )
+
+
+def _describe_failures(explanation: Explanation) -> Iterator[str]:
+    """Yield what the failure of a load means for the records that it makes the coordinator ignore."""
+    for failure in explanation.failures:
+        if not any(entry.is_unloaded and entry.partition == failure.partition for entry in explanation.history):
+            continue
+        name = "this log" if failure.partition is None else f"partition {failure.partition}"
+        yield f"Kafka {explanation.kafka} fails to load {name}: {failure.reason}."
+        conflict = failure.conflict
+        if conflict is not None and conflict.type is not None:
+            group_type = GROUP_TYPE_BY_RECORD_TYPE[conflict.type]
+            yield (
+                f"The newest record of the {group_type} group before it is {name_type(conflict.type)} at "
+                f"{conflict.offset}: no tombstone deleted the {group_type} group."
+            )
+        if failure.offset is not None:
+            yield (
+                f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or "
+                f"aborted them. The load does not read the records after {failure.offset}."
+            )
 
 
 def _find_notes(shown: list[RecordFate], table: RecordTable) -> Iterator[str]:
@@ -86,10 +111,14 @@ def print_text(text: str, width: int | None = None) -> None:
 
 
 class _Details:
-    """The indented lines about a record below its row. `table` has the columns that need no line."""
+    """The indented lines about a record below its row.
 
-    def __init__(self, table: RecordTable, *, shows_all: bool) -> None:
+    `table` has the columns that need no line. `failed_at` has the offset at which the load of a partition fails.
+    """
+
+    def __init__(self, table: RecordTable, failed_at: Mapping[int | None, int | None], *, shows_all: bool) -> None:
         self._table = table
+        self._failed_at = failed_at
         self._shows_all = shows_all
         self._producer = ""
         """The last producer that a line names. A line names only another producer."""
@@ -115,7 +144,11 @@ class _Details:
             yield entry.what
         if entry.fate is Fate.TOMBSTONE and (entry.key is not None or entry.cause is Cause.EXPIRED):
             yield f"cause: {_CAUSES[entry.cause or Cause.UNKNOWN]}"
-        if entry.why is not None:
+        if entry.is_unloaded:
+            # The reason is above the table, once for all records.
+            if entry.offset == self._failed_at.get(entry.partition):
+                yield "The load fails at this record."
+        elif entry.why is not None:
             yield f"{entry.fate.value if entry.fate else ''}: {entry.why}"
 
     def _describe_producer(self, entry: RecordFate) -> str:
@@ -202,14 +235,19 @@ def _is_important(entry: RecordFate) -> bool:
     return entry.fate in _KEPT_FATES or entry.group_record is not None or (entry.key is None and entry.type is not None)
 
 
-def _select_records(history: list[RecordFate]) -> list[RecordFate]:
-    """Return the records that the text output shows (`LAST_RECORD_COUNT`)."""
+def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
+    """Return the records that the text output shows (`LAST_RECORD_COUNT`).
+
+    `failed_at` has the offset at which the load of a partition fails. The records before it that would count are shown.
+    """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
     previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}
     selected_ids = {id(entry) for entry in history[-LAST_RECORD_COUNT:]}
     for entry in history:
-        if _is_important(entry) or entry.is_unreadable:
+        failed_offset = failed_at.get(entry.partition)
+        would_count = entry.is_unloaded and (failed_offset is None or entry.offset <= failed_offset)
+        if would_count or _is_important(entry) or entry.is_unreadable:
             selected_ids.add(id(entry))
         if entry.key is None or entry.committed is None:
             continue

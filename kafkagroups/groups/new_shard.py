@@ -22,6 +22,7 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.refusals import (
     CONSUMER_RECORD_AFTER_COMMIT,
     CONSUMER_RECORD_WITHOUT_GROUP,
@@ -114,12 +115,12 @@ class NewShard(Shard):
             always_creates_group = record.type in GROUP_CREATING_RECORD_TYPES and not is_tombstone
             refusal = REFUSALS_WITHOUT_GROUP.get(group_type)
             if not always_creates_group and refusal is not None and refusal.applies_to(self.dialect.version):
-                raise LoadFailed(f"record type {record.type} names {group_type} group {group_id!r}, which is not known")
+                raise LoadFailed(f"{_name_type(record)} names {group_type} group {group_id!r}, which is not known")
             if is_tombstone:
                 return
         elif group.type != group_type and not self._can_convert(group_type, group):
             raise LoadFailed(
-                f"record type {record.type} belongs to a {group_type} group, but {group_id!r} is a {group.type} group"
+                f"{_name_type(record)} belongs to a {group_type} group, but {group_id!r} is a {group.type} group"
             )
         if not isinstance(group, ModernGroup):
             group = create_group(group_id, self.partition, group_type, self.dialect)
@@ -147,3 +148,8 @@ def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> Non
         if control_type in (ControlType.COMMIT, ControlType.ABORT):
             commits = control_type is ControlType.COMMIT
             offsets.end_transaction(batch.producer_id, commits=commits, by=log_record.offset, compares_batches=False)
+
+
+def _name_type(record: Record) -> str:
+    """Return the record type for a message, for example "ShareGroupMetadata (record type 11)"."""
+    return f"{RECORD_TYPES[record.type].name} (record type {record.type})"

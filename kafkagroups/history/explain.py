@@ -14,6 +14,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog
+from kafkagroups.history.load_failure import LoadFailure, find_load_failures
 from kafkagroups.history.record_details import add_details
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.groups import Groups
@@ -63,6 +64,8 @@ class Explanation:
     record_partitions
         The partitions that decide the answer: the partition from which the group is answered. If the group is not
         answered: all partitions with its records.
+    failures
+        For each partition with records of the group whose load fails: where, and why.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     gaps
@@ -84,6 +87,7 @@ class Explanation:
     gaps: dict[int | None, list[Gap]] = field(default_factory=dict)
     damage: dict[int | None, Damage] = field(default_factory=dict)
     record_partitions: frozenset[int | None] = frozenset()
+    failures: list[LoadFailure] = field(default_factory=list)
 
     def find_damage(self) -> dict[int | None, Damage]:
         """Return the damage that the answer depends on, by partition: the log is cut there after an unclean start.
@@ -255,6 +259,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         {number: loaded.gaps for number, loaded in groups.partitions.items() if loaded.gaps is not None},
         {number: loaded.damage for number, loaded in groups.partitions.items() if loaded.damage is not None},
         frozenset(entry.partition for entry in entries) if found is None else frozenset((found.partition,)),
+        find_load_failures(groups.failed, entries),
     )
 
 

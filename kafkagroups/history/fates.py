@@ -248,6 +248,7 @@ class Fates(Observer):
                 self._settle_orphan(entry, orphan)
             elif entry.partition in failed:
                 _ignore(entry, f"the load fails: {failed[entry.partition]}")
+                entry.is_unloaded = True
             else:
                 _ignore(entry, _ANSWERED_ELSEWHERE)
 

@@ -55,6 +55,8 @@ class RecordFate:
         Whether the record's batch has the transactional bit.
     is_unreadable
         Whether the coordinator cannot read the record's value, or does not read its type.
+    is_unloaded
+        Whether the record is ignored because the load of the partition fails.
     group_record
         Group record: the group after the record's batch (group_records.py). None for other records. Only `explain`
         sets this attribute and the next two.
@@ -84,6 +86,7 @@ class RecordFate:
     producer_epoch: int | None = None
     is_transactional: bool = False
     is_unreadable: bool = False
+    is_unloaded: bool = False
     group_record: dict[str, Any] | None = None
     cause: Cause | None = None
     what: str | None = None

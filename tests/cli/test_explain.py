@@ -8,8 +8,10 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.captured import captured
 from tests.groups.small_logs import MEMBER, MINUTE, START, group_record, write
 from tests.groups.test_load_runs import DATA
@@ -464,3 +466,31 @@ def test_an_unknown_group_is_told_the_home_that_the_folder_shows(run, tmp_path):
         assert "partition 0, because the topic has 1 partition, as this folder" in " ".join(out.split())
         _, out, _ = run(command, tmp_path, "--group", "billing", "--partitions", "50")
         assert "is stored in partition 9." in " ".join(out.split())
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_failed_load_is_explained_once(run, tmp_path, engine):
+    """A share group's record fails the load, because no tombstone deleted the consumer group.
+
+    GroupMetadataManager.replay (4.3.1) refuses a record of another group type.
+    """
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    contents = [
+        kg.Record(3, ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(1), 0),
+        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, -1, "", START), 3),
+        kg.Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(6, -1, "", START), 3),
+        kg.Record(11, ShareGroupMetadataKey("g"), ShareGroupMetadataValue(1), 0),
+        kg.Record(1, OffsetCommitKey("g", "t", 1), OffsetCommitValue(7, -1, "", START), 3),
+    ]
+    data = b"".join(
+        encode_batch([LogRecord(offset, START, *kg.encode(record))]) for offset, record in enumerate(contents)
+    )
+    (folder / f"{0:020}.log").write_bytes(data)
+    status, out, _ = run("explain", folder, "--group", "g", "--engine", engine)
+    table, _, end = " ".join(out.split()).partition("record written")
+    assert status == 1 and "fails to load partition 0: offset 3: ShareGroupMetadata (record type 11)" in table
+    assert "ConsumerGroupMetadata at 0: no tombstone deleted the consumer group." in table
+    assert end.count("The load fails at this record.") == 1 and "ignored:" not in end
+    rows = json.loads(run("explain", folder, "--group", "g", "--engine", engine, "--json")[1])["history"]
+    assert [row["fate"] for row in rows] == ["ignored", "superseded", "ignored", "ignored", "ignored"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.history.explain import choose_log, has_wildcard, match_groups
 from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.loading.groups import Groups
+from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 
@@ -32,11 +34,17 @@ examples:
   kafkagroups load /var/lib/kafka/data --to parquet:tables"""
 
 
+_UNTIL_HELP = f"{options.UNTIL_HELP}; a folder of several partitions also needs --group"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser, "; each PATH is loaded independently")
     options.add_coordinator(parser)
     options.add_partitions(parser)
-    parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
+    parser.add_argument(
+        "--group", metavar="G", help="show only this group, or all groups that match a pattern with * or ?"
+    )
+    parser.add_argument("--until", type=options.parse_number, metavar="N", help=_UNTIL_HELP)
     options.add_until_time(parser)
     options.add_engine(parser)
     parser.add_argument(
@@ -69,11 +77,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--snapshot cannot be used with --until, --until-time, --past-damage, --to or --engine spark")
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
+    if args.to and args.group is not None:
+        raise UsageError("--group cannot be used with --to: the tables contain all groups")
     if args.to:
         return _write_parquet(args, dialect)
     for path in args.paths:
         try:
-            groups = _load(path, dialect, args)
+            groups = _load_selected(path, dialect, args)
         except (UsageError, InvalidLog) as error:
             options.print_error(error)
             status = 2
@@ -83,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
                 print(json.dumps(to_json(groups)))
         else:
             print_groups(groups, shows_all=args.all)
+            if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
+                print_line(f"The coordinator has no group that matches {args.group}.")
             options.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
             if _has_limit(args):
                 options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
@@ -152,6 +164,30 @@ def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> G
     snapshot = snapshot.advance(path, engine=args.engine, max_batch_bytes=args.max_batch_bytes)
     snapshot.save(args.snapshot)
     return snapshot.groups(path, args.partitions)
+
+
+def _load_selected(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
+    """Load one PATH, and return the groups that --group selects.
+
+    With --until, only the partition with the records of the group is loaded.
+    """
+    if args.group is None:
+        return _load(path, dialect, args)
+    logs = open_logs(path)
+    if args.until is None or len(logs) == 1:
+        groups = _load(path, dialect, args)
+    else:
+        if has_wildcard(args.group):
+            raise UsageError("an offset to stop at needs one partition: give the id of one group, and not a pattern")
+        chosen = choose_log(logs, args.group, args.partitions, lambda: _find_partitions(path, dialect, args), path=path)
+        groups = replace(_load(chosen[0].path, dialect, args), path=path)
+    return groups.select(match_groups(groups.partitions_of, args.group))
+
+
+def _find_partitions(path: str, dialect: Dialect, args: argparse.Namespace) -> set[int | None]:
+    """Return the partitions with records of the group that --group names, also after the offset of --until."""
+    whole = argparse.Namespace(**{**vars(args), "until": None, "until_time": None})
+    return set(_load(path, dialect, whole).partitions_of.get(args.group, ()))
 
 
 def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
@@ -123,6 +123,15 @@ class Groups(Mapping[str, AnyGroup]):
 
     def __contains__(self, group_id: object) -> bool:
         return group_id in self.groups
+
+    def select(self, group_ids: Collection[str]) -> Groups:
+        """Return the same load with only these groups, for output. Ids that the load does not have are ignored."""
+        return replace(
+            self,
+            groups=self.groups.select(group_ids),
+            orphans=self.orphans.select(group_ids),
+            elsewhere={name: self.elsewhere[name] for name in group_ids if name in self.elsewhere},
+        )
 
     def offsets_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each committed offset.

@@ -6,7 +6,7 @@ groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Generic, TypeVar
 
 Parts = TypeVar("Parts")
@@ -40,6 +40,12 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+    def select(self, names: Collection[str]) -> LazyMapping[Parts, Value]:
+        """Return a mapping that has only these names. Names that this mapping does not have are ignored."""
+        selected = LazyMapping({name: self._parts[name] for name in names if name in self._parts}, self._build)
+        selected._built = {name: self._built[name] for name in names if name in self._built}
+        return selected
 
     def unbuilt(self) -> dict[str, Parts]:
         """Return by name the parts of each value that was not built yet."""

@@ -243,7 +243,7 @@ def test_both_checksums_are_crc_32c():
                 assert crc32c_by_instruction(data, start, end) == wanted
 
 
-@pytest.mark.slow
+@pytest.mark.compiler
 def test_the_tables_are_used_without_the_instruction():
     """A CPU without SSE 4.2 must never compile the instruction; the environment can choose the tables too."""
     assert not can_use_instruction({}, {}) and not can_use_instruction({"sse4.2": False}, {})

@@ -80,7 +80,7 @@ def test_a_load_with_stored_code_does_not_import_numba():
     assert not added
 
 
-@pytest.mark.slow
+@pytest.mark.compiler
 def test_stored_code_changes_no_result(tmp_path):
     """The process that compiles and the process that finds the stored code print the same."""
     compiled, compiler_has_numba, _, added = json.loads(run(LOAD, NUMBA_CACHE_DIR=str(tmp_path)))
@@ -90,7 +90,7 @@ def test_stored_code_changes_no_result(tmp_path):
     assert rest == [False, added, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.compiler
 def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path):
     """The kernels are then compiled by each process. A regular file in place of the folder also stops root."""
     (tmp_path / "file").write_text("no folder")
@@ -98,14 +98,14 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path):
         assert run(TWO_THREADS, NUMBA_CACHE_DIR=str(tmp_path / "file")) == "1 0\n"
 
 
-@pytest.mark.slow
+@pytest.mark.compiler
 def test_two_threads_compile_a_kernel_once(tmp_path):
     """Two threads call a kernel for the first time: one thread prepares the machine code, and the other waits."""
     assert run(TWO_THREADS, NUMBA_CACHE_DIR=str(tmp_path)) == "1 0\n"
     assert run(TWO_THREADS, NUMBA_CACHE_DIR=str(tmp_path)) == "0 1\n"
 
 
-@pytest.mark.slow
+@pytest.mark.compiler
 def test_a_damaged_file_is_replaced(tmp_path):
     """The process that finds a damaged file compiles again, and the next process finds a good file."""
     run(TWO_THREADS, NUMBA_CACHE_DIR=str(tmp_path))

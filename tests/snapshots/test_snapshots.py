@@ -34,6 +34,10 @@ def logs(family):
     return sorted({file.parent for file in captured(family).rglob("*.log")})
 
 
+CUTS = 2 if os.environ.get("KG_PROFILE") == "long" else 1
+"""In how many steps a captured log grows, before its last step."""
+
+
 def grown(path, cuts):
     """Yield while the last segment of a partition has each of these sizes, and then its whole size."""
     (segment,) = sorted(path.glob("*.log"))[-1:]
@@ -65,7 +69,7 @@ def check_growing(path, engine, tmp_path):
             (place / segment.name).write_bytes(segment.read_bytes())
         size = max(1, sorted(place.glob("*.log"))[-1].stat().st_size)
         snapshot = None
-        for _ in grown(place, [rnd.randrange(size) for _ in range(2)]):
+        for _ in grown(place, [rnd.randrange(size) for _ in range(CUTS)]):
             if snapshot is None:
                 snapshot = snapshots.take_snapshot(place, coordinator, kafka, engine=engine)
             else:

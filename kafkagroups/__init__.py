@@ -18,6 +18,7 @@ One log:
 - `diff` compares two results of `load`.
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
+- `check` says whether the next failover, or a broker after an upgrade, loads the log.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 - `plan_rescue` lists the groups and offsets to restore in another cluster, and `apply_rescue` commits them there.
 - `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.
@@ -31,6 +32,7 @@ from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import (
     apply_rescue,
+    check,
     compact,
     compare_replicas,
     diff,
@@ -68,6 +70,7 @@ __all__ = [
     "annotate",
     "append",
     "apply_rescue",
+    "check",
     "compact",
     "compare_replicas",
     "cut",

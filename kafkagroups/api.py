@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.history import replicas
+from kafkagroups.history.check import Check, check_logs, choose_target
 from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, Question, explain_group, has_wildcard, match_groups
@@ -420,6 +421,53 @@ def stats(
         path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
     )
     return count_logs(logs, dialect, by, engine=engine, path=str(path), partitions=partitions, threads=threads)
+
+
+def check(
+    path: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    partitions: int | None = None,
+    to: str | None = None,
+    to_coordinator: str | None = None,
+    engine: str = "auto",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Check:
+    """Return the verdict before a failover, or before an upgrade: which partitions load, which fail, and why.
+
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, engine, max_batch_bytes
+        As in `load`.
+    to
+        The Kafka version after an upgrade or a downgrade, for example "4.3.1". The verdict is then about this version,
+        and the findings name what differs from `kafka`. None: no other version is judged.
+    to_coordinator
+        The coordinator after the upgrade or the downgrade. None means "new" from Kafka 4.0 on. Before, it means the
+        coordinator of `kafka` if this is also below 4.0, and otherwise "classic".
+
+    Returns
+    -------
+    Check
+        `Check.loads` says whether every partition loads. `Check.partitions` has the verdict about each partition.
+        `Check.findings` say what is wrong, and what to do. `Check.to_json()` returns what `kafkagroups check --json`
+        prints.
+
+    Raises
+    ------
+    UsageError
+        As in `load`, or `to_coordinator` was given without `to`.
+
+    Examples
+    --------
+    >>> verdict = check("data/harbour/3.9.2", coordinator="classic")
+    >>> verdict.loads, verdict.findings
+    (True, [])
+    """
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
+    target = choose_target(dialect, to, to_coordinator)
+    return check_logs(logs, dialect, str(path), target=target, partitions=partitions, engine=engine)
 
 
 def compact(

@@ -33,6 +33,7 @@ COMMANDS = (
     "timeline",
     "diff",
     "stats",
+    "check",
     "compact",
     "edit",
     "pull",

@@ -98,6 +98,7 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
     except (LoadFailed, BadBytes) as error:
         # A traceback refers to the variables of the load, so it would keep all decoded batches in memory.
         shard.failure = error.with_traceback(None)
+        shard.loaded.record_offset = error.offset
         # The iterator counts each batch that it yields (`_count_new_batches`).
         for _ in unread_batches:
             pass
@@ -120,7 +121,8 @@ def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
     """Return a copy of `base` for the next batches. The copy uses `offsets` as the container of its offsets."""
     shard = base.copy_with_offsets(offsets)
-    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None, zeros=None, gaps=None)
+    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, record_offset=None)
+    shard.loaded = replace(shard.loaded, damage=None, zeros=None, gaps=None)
     shard.failure = None
     return shard
 

@@ -33,7 +33,8 @@ class LoadedPartition:
     first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version;
     None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
     `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does. `gaps` are the
-    damaged bytes between two batches, if the reader was told to skip them; otherwise None.
+    damaged bytes between two batches, if the reader was told to skip them; otherwise None. `record_offset` is the Kafka
+    offset of the record at which the load fails; None if it fails after the last record, or does not fail.
     """
 
     segments: int = 0
@@ -45,6 +46,7 @@ class LoadedPartition:
     damage: Damage | None = None
     zeros: Zeros | None = None
     gaps: list[Gap] | None = None
+    record_offset: int | None = None
 
     def describe_damage(self) -> list[str]:
         """Return a line of text for each place with damaged bytes."""

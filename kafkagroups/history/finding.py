@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Finding:
     kind: str
     what: str
     remedy: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as JSON."""
+        return asdict(self)
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:

@@ -238,7 +238,7 @@ def test_what_lies_on_disk(tmp_path):
         state.write_bytes(damaged)
         with pytest.raises(kg.InvalidLog, match="the state cannot be read"):
             snapshots.Snapshot.read(folder)
-    (folder / "snapshot.json").write_text('{"format": 7}')
+    (folder / "snapshot.json").write_text('{"format": 8}')
     with pytest.raises(kg.InvalidLog):
         snapshots.Snapshot.read(folder)
 
@@ -256,7 +256,7 @@ def test_an_old_snapshot_is_never_unpickled(tmp_path, capsys):
     manifest = {"number": 1, "coordinator": "classic", "kafka": "3.9.2"}
     partitions = {"9": {"file": "9.1.state", "next_offset": 24}}
     (folder / "snapshot.json").write_text(json.dumps({"format": 4, **manifest, "partitions": partitions}))
-    expected = f"{folder}: expected a snapshot of format 7, found format 4; delete the snapshot and take a new one"
+    expected = f"{folder}: expected a snapshot of format 8, found format 4; delete the snapshot and take a new one"
     for use in (snapshots.Snapshot.read, snapshots.Snapshot(dialect("classic", None), {}).save):
         with pytest.raises(kg.UsageError, match=expected):
             use(folder)

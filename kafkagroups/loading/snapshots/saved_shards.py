@@ -58,6 +58,7 @@ _LOADED: Schema = {
     "next_offset": read_int64,
     "damage": optional(lambda value: Damage(**read_object(value, _DAMAGE))),
     "zeros": optional(lambda value: Zeros(**read_object(value, _ZEROS))),
+    "record_offset": optional(read_int64),
 }
 
 

@@ -1,0 +1,84 @@
+"""The text of the command `check`: the verdict first, then a paragraph for each finding with its remedy."""
+
+from __future__ import annotations
+
+import re
+
+from kafkagroups.cli.output import escape, print_line, wrap
+from kafkagroups.cli.topic_partitions import print_topic_partitions
+from kafkagroups.history.check import Check
+from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.finding import Finding
+
+FINDINGS_SHOWN = 50
+"""The largest number of findings in the text. JSON contains all findings."""
+
+
+def print_check(verdict: Check) -> None:
+    """Print the verdict about the logs at one path."""
+    for line in _describe_verdict(verdict):
+        _print_wrapped(line)
+    print_topic_partitions(verdict.topic_partitions, verdict.judged.coordinator)
+    findings = verdict.findings
+    for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
+        print_line("")
+        _print_wrapped(f"Finding {number}. {_describe_place(finding)}: {finding.what}")
+        _print_remedy(finding.remedy)
+    if len(findings) > FINDINGS_SHOWN:
+        print_line("")
+        _print_wrapped(f"{len(findings) - FINDINGS_SHOWN} more findings are not shown; --json shows all of them.")
+
+
+def _describe_verdict(verdict: Check) -> list[str]:
+    partitions = verdict.partitions
+    judged = verdict.judged
+    broker = f"A Kafka {judged.kafka} broker ({judged.coordinator} coordinator)"
+    failed = [number for number, partition in partitions.items() if not partition.loads]
+    damaged = [number for number, partition in partitions.items() if partition.damage is not None]
+    if not failed:
+        lines = [f"{verdict.path}: LOADS. {broker} loads {count_of(len(partitions), 'partition')}."]
+    else:
+        lost = sum(len(partition.groups_lost) for partition in partitions.values())
+        numbers = list_names(["without a number" if number is None else number for number in failed])
+        lines = [
+            f"{verdict.path}: FAILS. {broker} fails to load {len(failed)} of {count_of(len(partitions), 'partition')} "
+            f"({numbers}); {count_of(lost, 'group')} lost."
+        ]
+    if damaged:
+        numbers = list_names(damaged)
+        lines.append(
+            f"DAMAGED: {count_of(len(damaged), 'partition')} ({numbers}). The verdict is about what is before."
+        )
+    records = sum(partition.records for partition in partitions.values())
+    seconds = sum(partition.seconds for partition in partitions.values())
+    lines.append(
+        f"The load takes about {seconds:.1f} s for {count_of(records, 'record')}. Until then, clients get "
+        "COORDINATOR_LOAD_IN_PROGRESS."
+    )
+    count = len(verdict.findings)
+    lines.append("No findings." if count == 0 else f"{count_of(count, 'finding')}.")
+    return lines
+
+
+def _describe_place(finding: Finding) -> str:
+    places = ["Partition" if finding.partition is None else f"Partition {finding.partition}"]
+    if finding.offset is not None:
+        places.append(f"offset {finding.offset}")
+    if finding.group is not None:
+        places.append(f"group {finding.group}")
+    return ", ".join(places)
+
+
+def _print_remedy(remedy: str) -> None:
+    """Print a remedy. A command at its end gets its own line, so that it can be copied."""
+    found = re.search(r": (kafka[a-z-]*(?:\.sh)? .*)$", remedy)
+    if found is None:
+        _print_wrapped(f"Remedy: {remedy}")
+    else:
+        _print_wrapped(f"Remedy: {remedy[: found.start()]}:")
+        print_line(f"    {found[1]}")
+
+
+def _print_wrapped(line: str) -> None:
+    for part in wrap(escape(line), indent=""):
+        print_line(part)

@@ -1,0 +1,181 @@
+"""The verdict before a failover (`kg.check`), compared with loads of real brokers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli import main
+from kafkagroups.loading.snapshots import Snapshot, take_snapshot
+from tests.captured import captured
+from tests.releases.cases import loads
+
+HARBOUR = "data/harbour/3.9.2"
+CRAFTED = captured("crafted") / "crafted"
+CONVERSATIONS = captured("new_conversations") / "conversations_new"
+GHOSTS = ("4.3.1-ghost", "4.4.0-ghost")
+RELEASES = sorted({load.release for load in loads()})
+
+
+def only_partition(verdict):
+    (partition,) = verdict.partitions.values()
+    return partition
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_verdict_is_that_of_a_broker_of_the_release(release):
+    """Which logs fail, and for which groups the broker then answers NOT_COORDINATOR."""
+    fails = 0
+    for load in loads():
+        if load.release != release:
+            continue
+        verdict = kg.check(load.folder, load.coordinator, load.kafka)
+        partition = only_partition(verdict)
+        assert verdict.loads != load.fails, load.case["id"]
+        failures = [finding for finding in verdict.findings if finding.kind == "load_failure"]
+        assert len(failures) == load.fails
+        if not load.fails:
+            assert (partition.groups_lost, partition.error, partition.record_offset) == ([], None, None)
+            continue
+        fails += 1
+        if load.answers is not None:
+            offsets = load.answers["offsets"]
+            refused = {name for name, answer in offsets.items() if answer.get("error") == "NOT_COORDINATOR"}
+            assert refused <= set(partition.groups_lost), load.case["id"]
+        assert partition.groups_lost
+        (failure,) = failures
+        assert failure.offset == partition.record_offset
+    assert fails or release == "3.9.2-classic"
+
+
+def crafted_cases():
+    for case in json.loads((CRAFTED / "cases.json").read_text()):
+        for coordinator, answers in case["answers"].items():
+            if answers["load"] in ("ok", "failed"):
+                folder = CRAFTED / "logs" / case["id"] / f"__consumer_offsets-{case['partition']}"
+                yield case["id"], coordinator, answers, folder
+
+
+def test_the_verdict_about_each_crafted_log():
+    """Both coordinators: the verdict, and the groups of which a broker answers nothing after a load that fails."""
+    fails = 0
+    for name, coordinator, answers, folder in crafted_cases():
+        if name.startswith("d-foreign-"):
+            continue
+        verdict = kg.check(folder, coordinator)
+        assert verdict.loads == (answers["load"] == "ok"), (name, coordinator)
+        if verdict.loads:
+            continue
+        fails += 1
+        lost = set(only_partition(verdict).groups_lost)
+        for group, offsets in answers["offsets"].items():
+            if ".never." in group:  # No record names this group.
+                continue
+            if "error" in offsets:
+                assert group in lost, (name, group)
+            elif offsets:
+                assert group not in lost, (name, group)
+    assert fails > 30
+
+
+@pytest.mark.parametrize("name", sorted(folder.name for folder in CONVERSATIONS.iterdir()))
+def test_the_log_of_each_conversation(name):
+    """After one more start on these segments, a broker has refused exactly the groups that are lost here."""
+    verdict = kg.check(CONVERSATIONS / name / "log", "new", name.partition("-")[0])
+    answers = json.loads((CONVERSATIONS / name / "answers.json").read_text())
+    refused = {
+        group
+        for group, answer in answers["offsets"].items()
+        if any(each["errorCode"] == 16 for each in answer.get("groups", ()))
+    }
+    lost = [group for partition in verdict.partitions.values() for group in partition.groups_lost]
+    assert refused <= set(lost)
+    assert verdict.loads == (not refused) == (name not in GHOSTS)
+
+
+@pytest.mark.parametrize("name", GHOSTS)
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_the_record_at_which_a_load_fails(name, engine):
+    """The oracle (`conversations_new/FACTS.md`): the load stops at g3's streams record, behind the consumer group."""
+    verdict = kg.check(CONVERSATIONS / name / "log", kafka=name.partition("-")[0], engine=engine)
+    partition = verdict.partitions[0]
+    (failure,) = [finding for finding in verdict.findings if finding.partition == 0 and finding.kind == "load_failure"]
+    assert (partition.loads, partition.groups_lost) == (False, ["g3", "s3"])
+    assert partition.error.startswith(f"offset {partition.record_offset}: ")
+    assert (failure.offset, failure.group) == (partition.record_offset, "g3")
+    assert "NOT_COORDINATOR" in failure.what
+    assert [number for number, each in verdict.partitions.items() if each.loads] == [1, 2]
+
+
+def test_a_snapshot_keeps_the_record_at_which_a_load_fails(tmp_path):
+    """The offset is data in a snapshot, too, and the text of the error stays the same."""
+    path = CONVERSATIONS / "4.3.1-ghost" / "log"
+    take_snapshot(path).save(tmp_path / "state")
+    fresh = kg.load(path).partitions
+    saved = Snapshot.read(tmp_path / "state").groups(str(path)).partitions
+    found = {number: (loaded.error, loaded.record_offset) for number, loaded in saved.items()}
+    assert found == {number: (loaded.error, loaded.record_offset) for number, loaded in fresh.items()}
+    assert found[0][1] is not None
+
+
+def test_the_command_prints_what_the_function_returns(capsys):
+    """One object a PATH, in the order of the arguments, and the worst exit code."""
+    paths = [str(CONVERSATIONS / "4.3.1-ghost" / "log"), HARBOUR]
+    assert main(["check", *paths, "missing", "--json"]) == 2
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [kg.check(path).to_json() for path in paths]
+    assert [line["loads"] for line in lines] == [False, True]
+    assert main(["check", paths[0], "--json"]) == 1
+    assert main(["check", paths[1], "--json"]) == 0
+
+
+def test_the_text_begins_with_the_verdict_and_fits_80_columns(capsys, tmp_path):
+    shutil.copytree(CONVERSATIONS / "4.3.1-ghost" / "log", tmp_path / "log")
+    main(["check", str(tmp_path / "log")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{tmp_path / 'log'}: FAILS."[:80])
+    commands = [line for line in lines if line.startswith("    kafkagroups ")]
+    assert len(commands) == 2
+    assert all(len(line) <= 80 for line in lines if line not in commands)
+
+
+def test_damage_gives_exit_code_1_and_a_load_that_succeeds(tmp_path, capsys):
+    """A broker's recovery cuts damaged bytes off before the load, so the load succeeds without them."""
+    folder = tmp_path / "__consumer_offsets-9"
+    shutil.copytree(f"{HARBOUR}/__consumer_offsets-9", folder)
+    segment = min(folder.glob("*.log"))
+    segment.write_bytes(segment.read_bytes()[:-1])
+    assert main(["check", str(folder), "--coordinator", "classic", "--json"]) == 1
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["loads"] and verdict["partitions"]["9"]["damage"]["file"] == str(segment)
+    assert [finding["kind"] for finding in verdict["findings"]] == ["damage"]
+
+
+def test_bad_usage():
+    for arguments in (["--to-coordinator", "new"], ["--to", "9.9"], ["--to", "4.3.1", "--to-coordinator", "classic"]):
+        assert main(["check", HARBOUR, *arguments]) == 2
+
+
+def zero_cases():
+    folder = captured("releases") / "releases" / "zero"
+    return sorted(Path(folder).glob("z-*"))
+
+
+@pytest.mark.parametrize("folder", zero_cases(), ids=lambda folder: folder.name)
+def test_zeros_say_what_each_start_does(folder, tmp_path):
+    """A finding names the starts of real brokers that did not load everything (`releases/zero`)."""
+    from tests.releases.test_zeros import STARTS, copy_case, find_zeros
+
+    (log,) = copy_case(folder.name, tmp_path)
+    verdicts = json.loads((folder / "case.json").read_text())["verdicts"]
+    groups = kg.load(log)
+    if groups.partitions[next(iter(groups.partitions))].damage or find_zeros(groups) is None:
+        return
+    findings = [finding for finding in kg.check(log).findings if finding.kind == "zeros"]
+    for capture, releases in verdicts.items():
+        verdict = releases.get("4.3.1")
+        if verdict is not None and verdict["load"] != "ok":
+            (finding,) = findings
+            assert STARTS[capture].value in finding.what

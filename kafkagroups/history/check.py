@@ -18,7 +18,7 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.findings import HARMLESS_OUTCOMES, find_in_partition
+from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_in_partition
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups

@@ -15,7 +15,7 @@ from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.hanging import HANGING_MS, abort_command
+from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
     WRITER,
@@ -133,8 +133,8 @@ def _print_writer_rows(statistics: Stats, max_rows: int) -> None:
     _print_table(columns, [_format_writer(writer, statistics, has_one_day=len(days) <= 1) for writer in writers])
     day = f" on {days.pop()}" if len(days) == 1 else ""
     _print_wrapped(
-        'A row: commits of a group with the same leader epoch ("t": in transactions) and records in a batch. '
-        f'"Share": of the partition\'s commits. "Med. s": median interval. Times: UTC{day}.'
+        'One row: equal leader epoch ("t": in transactions) and records per batch. Share: of the partition\'s commits. '
+        f"Med. s: median interval. Times: UTC{day}."
     )
 
 
@@ -173,11 +173,10 @@ def _print_open_transactions(statistics: Stats) -> None:
     ]
     if not rows:
         return
-    _print_table(("part.", "open from offset", "producer", "epoch", "open s", "groups"), rows)
+    _print_table(("part.", "open from offset", "producer", "epoch", "age s", "groups"), rows)
     _print_wrapped(
-        f'"Open s" is the time up to the newest record. Transactions that are open for less than {HANGING_MS // 1000} '
-        "s usually end. If one stays open longer than its producer's transaction.timeout.ms, and kafka-transactions.sh "
-        "list does not show it as Ongoing, this ends it:"
+        "Usually they end soon. If one outlives its producer's transaction.timeout.ms, and kafka-transactions.sh list "
+        "does not show it as Ongoing, this ends it:"
     )
     _print_command(abort_command("PART", "OFFSET"))
 
@@ -202,8 +201,8 @@ def _print_cleaning(statistics: Stats, numbers: list[int | None]) -> None:
     live_records = sum(partition.live_records for partition in partitions)
     live_bytes = sum(partition.live_bytes for partition in partitions)
     _print_wrapped(
-        'Cleaning stops at the active segment, or at the segment with the first open transaction ("txn OFFSET"). '
-        '"-": the log does not tell. The time assumes that delete.retention.ms is 1 day.'
+        'Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does not '
+        "tell. The time assumes delete.retention.ms of 1 day."
     )
     _print_wrapped(
         f"If every segment were cleaned, {live_records} live records with about {live_bytes} bytes would stay, and for "

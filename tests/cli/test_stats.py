@@ -5,6 +5,7 @@ import json
 import pytest
 
 import kafkagroups as kg
+from tests.captured import captured
 from tests.groups.small_logs import write
 from tests.groups.test_load_runs import DATA
 
@@ -78,3 +79,59 @@ def test_a_failed_load_and_an_empty_active_segment_promise_nothing_wrong(run, tm
     (folder / f"{3:020}.log").write_bytes(b"")
     partition = told(run, folder)["partitions"]["0"]
     assert (partition["segments"], partition["uncleanable_bytes"], partition["freed_bytes"]) == (3, 0, 0)
+
+
+def test_findings_stand_directly_below_the_path(run):
+    """The run 3.9.2-expiry has one hanging transaction; its command can be copied."""
+    log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
+    status, out, _ = run("stats", log, "--coordinator", "classic")
+    lines = out.splitlines()
+    assert status == 0
+    assert " ".join(lines).index(": 1 finding.") < out.index("Finding 1. Partition 3:") < out.index("last record (UTC)")
+    command = out[out.index("    kafka-transactions.sh") : out.index(" part. segm.")]
+    assert command.replace("\\\n", "").split()[-4:] == ["--partition", "3", "--start-offset", "9"]
+
+
+def test_a_young_open_transaction_gets_no_command_of_its_own(run):
+    """The shop's log of 3.9.2: the transaction of act 6 is open for 30.6 s (acts.json), and may still end."""
+    status, out, _ = run("stats", DATA / "3.9.2", "--coordinator", "classic")
+    assert status == 0
+    assert "no findings." in out
+    assert ["9", "32", "1", "0", "30.6", "fraud-check"] in [line.split() for line in out.splitlines()]
+    assert "--partition PART --start-offset OFFSET" in out
+    assert out.count("kafka-transactions.sh --bootstrap-server") == 1
+
+
+def test_the_text_says_why_cleaning_stops(run, tmp_path):
+    """An open transaction in an earlier segment, or the active segment: LogCleanerManager.cleanableOffsets."""
+    steps = [("C", 0), ("C", 0), ("X", 1, 0), ("C", 0), ("R",)]
+    stopped = write(tmp_path / "__consumer_offsets-0", steps, {2, 4})
+    _, out, _ = run("stats", stopped)
+    assert "txn 2" in out
+    active = write(tmp_path / "__consumer_offsets-1", steps[:2], {1})
+    _, out, _ = run("stats", active)
+    assert ["1", "1", "active"] in [line.split()[:3] for line in out.splitlines()]
+
+
+def test_one_line_names_the_kafka_versions_if_all_partitions_agree(run, tmp_path):
+    write(tmp_path / "__consumer_offsets-0", [("C", 0), ("R",)], set())
+    write(tmp_path / "__consumer_offsets-1", [("C", 1), ("R",)], set())
+    _, out, _ = run("stats", tmp_path)
+    assert out.count("Kafka versions that can have written the records: 2.1") == 1
+    assert "from offset" not in out
+    assert " s to load " not in out
+
+
+def test_the_writers_of_a_group_stand_together(run):
+    """The shares are those of each partition of the offsets topic, so they add up to 1 in each partition."""
+    rows = told(run, DATA / "3.9.2", "--coordinator", "classic", "--by", "writer")["rows"]
+    shares = {}
+    for row in rows:
+        shares[row["partition"]] = shares.get(row["partition"], 0) + row["share_of_partition"]
+    assert len(shares) > 3
+    assert all(abs(share - 1) < 1e-9 for share in shares.values())
+    _, out, _ = run("stats", DATA / "3.9.2", "--coordinator", "classic", "--by", "writer", "--top", "100")
+    table = out[out.index(" group ") : out.index("One row:")].splitlines()[2:]
+    names = [line.split()[0] for line in table if line.startswith(" ") and ":" in line]
+    assert len(names) == len(rows)
+    assert len([name for name, before in zip(names, ["", *names], strict=False) if name != before]) == len(set(names))

@@ -165,7 +165,8 @@ def refresh_leaders(cluster: Cluster) -> None:
             raise TopicRefused(f"{cluster.topic}: {describe_error(for_code(metadata.error_code)())}")
         cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
         return
-    raise UsageError(f"no broker responds: {'; '.join(failures)}{cluster.waits.explain_end()}")
+    reasons = f": {'; '.join(failures)}" if failures else ""
+    raise UsageError(f"no broker responds{reasons}{cluster.waits.explain_end()}")
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:

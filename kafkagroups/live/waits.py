@@ -59,7 +59,8 @@ class Waits:
         if not future.is_done and seconds > MIN_REPORTED_SECONDS:
             self.report(f"waiting for {subject}")
             net.poll(timeout_ms=1000 * (seconds - MIN_REPORTED_SECONDS), future=future)
-        self.last_response_seconds = max(0, time.monotonic() - start - self.free_response_seconds)
+        free_seconds = self.free_response_seconds if future.is_done else 0
+        self.last_response_seconds = max(0, time.monotonic() - start - free_seconds)
         self.seconds_left -= self.last_response_seconds
         return bool(future.is_done)
 

@@ -240,7 +240,8 @@ def _ask_topic(cluster: Cluster, topic: str) -> _TopicRanges:
         offsets, errors = ask_log_ranges(of_topic, sorted(of_topic.leaders))
     except UsageError as error:
         return _TopicRanges(topic, {}, {}, str(error))
-    return _TopicRanges(topic, offsets, {number: f"{topic}-{number}: {error}" for number, error in errors.items()})
+    end = cluster.waits.explain_end()
+    return _TopicRanges(topic, offsets, {number: f"{topic}-{number}: {error}{end}" for number, error in errors.items()})
 
 
 def _explain_state(state: GroupState) -> str | None:

@@ -13,7 +13,6 @@ from kafkagroups.live.client import TOPIC
 
 VERSIONS = {FetchRequest: (4, 12), ListOffsetsRequest: (1, 7), ApiVersionsRequest: (0, 3), MetadataRequest: (4, 9)}
 """The requests that the broker answers, each with its smallest and its largest version."""
-REQUESTS = {request.API_KEY: request for request in VERSIONS}
 SILENT = object()
 """An answer that is never sent."""
 
@@ -24,6 +23,8 @@ class FakeBroker:
     A test replaces a part of the answers: `answer_fetch`, `answer_offsets` or `answer_metadata`. Each of them gets the
     usual response, and returns the response to send, its bytes, or SILENT. `asked` counts the requests by name.
     """
+
+    versions = VERSIONS
 
     def __init__(self, log, end_offset, partitions=1):
         self.log = log
@@ -53,7 +54,7 @@ class FakeBroker:
     def _usual_apiversions(self, request):
         keys = [
             ApiVersionsResponse.ApiVersion(api_key=kind.API_KEY, min_version=first, max_version=last)
-            for kind, (first, last) in VERSIONS.items()
+            for kind, (first, last) in self.versions.items()
         ]
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
@@ -107,13 +108,14 @@ class FakeBroker:
     def running(self):
         """Serve in threads. Yield HOST:PORT."""
         broker = self
+        requests = {request.API_KEY: request for request in self.versions}
 
         class Handler(StreamRequestHandler):
             def handle(self):
                 while size := self.rfile.read(4):
                     data = self.rfile.read(struct.unpack(">i", size)[0])
                     api_key, version = struct.unpack_from(">hh", data)
-                    request = REQUESTS[api_key].decode(data, version=version, header=True)
+                    request = requests[api_key].decode(data, version=version, header=True)
                     response = broker.answer(request)
                     if response is SILENT:
                         time.sleep(0.1)

@@ -565,6 +565,7 @@ def plan_rescue(
     progress: Progress | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     past_damage: bool = False,
+    engine: str = "auto",
 ) -> RescuePlan:
     """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
 
@@ -573,8 +574,8 @@ def plan_rescue(
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, until_time, progress, max_batch_bytes, past_damage
-        As in `load`.
+    path, coordinator, kafka, partitions, until_time, progress, max_batch_bytes, past_damage, engine
+        As in `load`. The compiled engine is not used for logs with share groups, and not with `until_time`.
     groups
         Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match one
         of them are in the plan. Empty: all groups.
@@ -613,6 +614,7 @@ def plan_rescue(
         renames=renames,
         partitions=partitions,
         stop=Stop(None, until_time),
+        engine=engine,
         count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
     )
 

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LOG = ROOT / "data" / "harbour" / "3.9.2"
 PARTITION = LOG / "__consumer_offsets-9"
+SMALL_PLAN = ROOT / "tests" / "rescue" / "small-plan.json"
 MAX_BYTES = 15_000_000
 
 pytestmark = pytest.mark.slow
@@ -89,6 +90,7 @@ def test_compact_writes_the_same_segments(command, tmp_path):
         (("load", LOG, "--engine", "spark"), "spark"),
         (("synth", "--out", "{place}/log", "--records", "10"), "fast"),
         (("pull", "--bootstrap", "localhost:1", "--out", "{place}/pulled"), "live"),
+        (("rescue", "apply", SMALL_PLAN, "--bootstrap", "localhost:1"), "live"),
     ],
     ids=lambda part: part if isinstance(part, str) else part[0],
 )

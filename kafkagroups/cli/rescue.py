@@ -90,6 +90,7 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="FILE", help="write the plan to this new file")
     options.add_until_time(parser)
+    options.add_local_engine(parser)
     options.add_max_batch_bytes(parser)
     options.add_past_damage(parser)
     parser.add_argument(
@@ -157,6 +158,7 @@ def _run_plan(args: argparse.Namespace) -> int:
             progress=progress,
             max_batch_bytes=args.max_batch_bytes,
             past_damage=args.past_damage,
+            engine=args.engine,
         )
     if args.out is not None:
         write_plan(plan, args.out)

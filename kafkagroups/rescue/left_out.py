@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kafkagroups.groups.observer import Fate
@@ -22,12 +23,21 @@ LeftOutByGroup = dict[str, dict[TopicPartition, LeftOut]]
 """The commits that are left out, by group id and topic partition."""
 
 
-class _Key(NamedTuple):
+class RecordKey(NamedTuple):
     """The key of an offset record, and the partition of `__consumer_offsets` that contains the record."""
 
     partition: int | None
     group: str
     topic_partition: TopicPartition
+
+
+class Commit(NamedTuple):
+    """A commit and its fate after the load. `offset` is the offset of the record, `committed` the committed offset."""
+
+    key: RecordKey
+    offset: int
+    committed: int
+    fate: Fate
 
 
 class LeftOutCommits(Fates):
@@ -38,7 +48,7 @@ class LeftOutCommits(Fates):
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
-        self._newest_effects: dict[_Key, int] = {}
+        self._newest_effects: dict[RecordKey, int] = {}
         """The offset of the newest record of each key that took effect: a commit or a tombstone."""
         self._share_partitions: dict[tuple[int | None, str], tuple[int, ShareGroupStatePartitionMetadataValue]] = {}
         """The newest list of the partitions of each share group, with the offset of its record."""
@@ -81,18 +91,12 @@ class LeftOutCommits(Fates):
             self._share_partitions.pop((self.partition, group_id), None)
 
     def find(self, groups: Groups) -> LeftOutByGroup:
-        """Return the commits that are left out. `groups` is the result of the load.
-
-        For each topic partition, the result has one commit: the one with the first reason in the order of `Why`, and of
-        several commits with the same reason, the newest.
-        """
-        found: LeftOutByGroup = {}
+        """Return the commits that are left out. `groups` is the result of the load."""
+        commits = []
         for entry in self:
-            why = self._find_why(entry, groups)
-            if why is not None:
-                assert entry.group is not None and entry.key is not None
-                left_out = LeftOut(why, entry.committed, entry.partition, entry.offset)
-                add_left_out(found.setdefault(entry.group, {}), entry.key, left_out)
+            assert entry.committed is not None and entry.fate is not None
+            commits.append(Commit(_key_of(entry), entry.offset, entry.committed, entry.fate))
+        found = choose_left_out(commits, self._newest_effects, groups)
         for (partition, group_id), (offset, value) in self._share_partitions.items():
             group = groups.get(group_id)
             if group is None or group.type != "share" or group.partition != partition:
@@ -104,29 +108,47 @@ class LeftOutCommits(Fates):
                     add_left_out(left_out_of_group, key, LeftOut(Why.SHARE_GROUP, None, partition, offset))
         return found
 
-    def _find_why(self, entry: RecordFate, groups: Groups) -> Why | None:
-        """Return why a commit is left out. None: it is not, or a later record of its key took effect."""
-        assert entry.group is not None
-        match entry.fate:
-            case Fate.PENDING:
-                return Why.PENDING
-            case Fate.HIDDEN:
-                return Why.HIDDEN
-            case Fate.ABORTED | Fate.IGNORED if entry.offset < self._newest_effects.get(_key_of(entry), -1):
-                return None
-            case Fate.ABORTED:
-                return Why.ABORTED
-            case Fate.IGNORED:
-                return _find_ignored_why(entry, groups)
-        return None
+
+def choose_left_out(
+    commits: Iterable[Commit], newest_effects: Mapping[RecordKey, int], groups: Groups
+) -> LeftOutByGroup:
+    """Return the commits that are left out. `groups` is the result of the load.
+
+    `newest_effects` has the offset of the newest record of each key that took effect: a commit or a tombstone. For each
+    topic partition, the result has one commit: the one with the first reason in the order of `Why`, and of several
+    commits with the same reason, the newest.
+    """
+    found: LeftOutByGroup = {}
+    for commit in commits:
+        why = _find_why(commit, newest_effects, groups)
+        if why is not None:
+            key = commit.key
+            left_out = LeftOut(why, commit.committed, key.partition, commit.offset)
+            add_left_out(found.setdefault(key.group, {}), key.topic_partition, left_out)
+    return found
 
 
-def _find_ignored_why(entry: RecordFate, groups: Groups) -> Why:
-    assert entry.group is not None
-    if entry.partition in groups.failed:
+def _find_why(commit: Commit, newest_effects: Mapping[RecordKey, int], groups: Groups) -> Why | None:
+    """Return why a commit is left out. None: it is not, or a later record of its key took effect."""
+    match commit.fate:
+        case Fate.PENDING:
+            return Why.PENDING
+        case Fate.HIDDEN:
+            return Why.HIDDEN
+        case Fate.ABORTED | Fate.IGNORED if commit.offset < newest_effects.get(commit.key, -1):
+            return None
+        case Fate.ABORTED:
+            return Why.ABORTED
+        case Fate.IGNORED:
+            return _find_ignored_why(commit.key, groups)
+    return None
+
+
+def _find_ignored_why(key: RecordKey, groups: Groups) -> Why:
+    if key.partition in groups.failed:
         return Why.LOAD_FAILED
-    group = groups.get(entry.group)
-    if group is None or group.partition != entry.partition:
+    group = groups.get(key.group)
+    if group is None or group.partition != key.partition:
         return Why.OTHER_PARTITION
     return Why.SHARE_GROUP if group.type == "share" else Why.IGNORED
 
@@ -143,6 +165,6 @@ def _rank(entry: LeftOut) -> tuple[int, int]:
     return _ORDER.index(entry.why), -(entry.record_offset or 0)
 
 
-def _key_of(entry: RecordFate) -> _Key:
+def _key_of(entry: RecordFate) -> RecordKey:
     assert entry.group is not None and entry.key is not None
-    return _Key(entry.partition, entry.group, entry.key)
+    return RecordKey(entry.partition, entry.group, entry.key)

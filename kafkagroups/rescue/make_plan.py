@@ -9,7 +9,13 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.explain import match_groups
-from kafkagroups.loading.engines import create_observed_engine
+from kafkagroups.loading.engines import (
+    MIN_COMPILED_SIZE_TO_COUNT,
+    PYTHON,
+    Engine,
+    choose_engine_for,
+    create_observed_engine,
+)
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
@@ -29,6 +35,7 @@ def make_plan(
     renames: Mapping[str, str] | None = None,
     partitions: int | None = None,
     stop: Stop = NO_STOP,
+    engine: str = "auto",
     count_bytes: CountBytes = ignore_bytes,
 ) -> RescuePlan:
     """Load logs, and return the plan to rescue their groups.
@@ -36,11 +43,9 @@ def make_plan(
     `path` is used in messages. The other parameters are those of `kafkagroups.plan_rescue`. Raises UsageError if a
     pattern matches nothing, or a group to rename does not exist, or two groups would have the same id.
     """
-    commits = LeftOutCommits(dialect)
-    engine = create_observed_engine(commits)
-    groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=engine, count_bytes=count_bytes)
-    commits.settle(groups.groups, groups.orphans, groups.failed)
-    left_out = commits.find(groups)
+    groups, left_out = _load(
+        logs, dialect, path, partitions, stop, choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT), count_bytes
+    )
     group_ids = _select_groups({*groups, *left_out}, group_patterns, path)
     plan = RescuePlan(dialect.coordinator, dialect.kafka)
     for group_id in group_ids:
@@ -51,6 +56,30 @@ def make_plan(
     plan.topic_partitions = groups.topic_partitions
     plan.made_from = _describe_origin(groups, path, group_patterns, topic_patterns, stop)
     return plan
+
+
+def _load(
+    logs: Sequence[Log],
+    dialect: Dialect,
+    path: str,
+    partitions: int | None,
+    stop: Stop,
+    engine: Engine,
+    count_bytes: CountBytes,
+) -> tuple[Groups, LeftOutByGroup]:
+    """Load logs with an engine. Return the result of the load, and the commits that are left out."""
+    if engine is not PYTHON and stop == NO_STOP:
+        from kafkagroups.rescue.left_out_table import find_left_out
+
+        groups = load_logs(logs, dialect, path, partitions=partitions, engine=engine, count_bytes=count_bytes)
+        # The partitions of share groups are only in group records, which the table does not contain.
+        if not any(parts.decode_group().type == "share" for _, parts in groups.parts()):
+            return groups, find_left_out(logs, dialect, groups, engine, path=path, partitions=partitions)
+    commits = LeftOutCommits(dialect)
+    observed = create_observed_engine(commits)
+    groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, count_bytes=count_bytes)
+    commits.settle(groups.groups, groups.orphans, groups.failed)
+    return groups, commits.find(groups)
 
 
 def _plan_group(group_id: str, group: AnyGroup | None, left_out: LeftOutByGroup) -> GroupPlan:

@@ -1,6 +1,7 @@
 """`plan_rescue`: the offsets are those of `load`, and what is left out follows from the fates of the records."""
 
 import json
+import os
 
 import pytest
 
@@ -16,7 +17,10 @@ from kafkagroups.tables.group_json import offsets_json, pending_json
 from tests.captured import captured
 from tests.cases import case
 from tests.groups.small_logs import START, offset_record
+from tests.kernels.random_logs import random_log
 from tests.kernels.test_equal import folders
+
+LONG = os.environ.get("KG_PROFILE") == "long"
 
 DATA = "data/harbour"
 ORDER = ["pending", "aborted", "hidden", "share group", "other partition", "load failed", "ignored"]
@@ -91,8 +95,9 @@ def test_captured_logs(family):
         for coordinator in ("classic", "new"):
             with case((folder.relative_to(captured(family)), coordinator)):
                 groups = kg.load(folder, coordinator, engine="compiled")
-                plan = kg.plan_rescue(folder, coordinator)
+                plan = kg.plan_rescue(folder, coordinator, engine="python")
                 check_against_load(plan, groups)
+                assert kg.plan_rescue(folder, coordinator, engine="compiled").to_json() == plan.to_json()
                 assert plan.problems == groups.problems
                 assert parse_plan(json.dumps(plan.to_json()).encode()).to_json() == plan.to_json()
                 whys |= {entry.why for group in plan.groups.values() for entry in group.left_out.values()}
@@ -233,3 +238,20 @@ def test_requests_that_fit_no_group(options, message):
     """A typing error must not give an empty plan."""
     with pytest.raises(UsageError, match=message):
         kg.plan_rescue(f"{DATA}/3.9.2", "classic", **options)
+
+
+@pytest.mark.slow
+def test_random_logs(tmp_path):
+    """Random logs with all kinds of records, markers and damage: both engines give the same plan, that of `load`."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    left_out = 0
+    for seed in range(20_000 if LONG else 400):
+        (folder / f"{0:020}.log").write_bytes(random_log(seed))
+        for coordinator in ("classic", "new"):
+            with case((seed, coordinator)):
+                plan = kg.plan_rescue(folder, coordinator, engine="python")
+                check_against_load(plan, kg.load(folder, coordinator))
+                assert kg.plan_rescue(folder, coordinator, engine="compiled").to_json() == plan.to_json()
+                left_out += sum(len(group.left_out) for group in plan.groups.values())
+    assert left_out > 100

@@ -154,11 +154,15 @@ def _format_writer(writer: WriterCount, statistics: Stats, *, has_one_day: bool)
         writer.key.records_per_batch,
         writer.commits,
         f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
-        "-" if rate is None else f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}",
+        "-" if rate is None else _format_rate(rate),
         "-" if writer.interval_ms is None else f"{writer.interval_ms / 1000:.3f}",
         format_time(writer.first_timestamp_ms),
         format_time(writer.last_timestamp_ms),
     )
+
+
+def _format_rate(per_minute: float) -> str:
+    return f"{per_minute:.0f}" if per_minute >= 100 else f"{per_minute:.1f}"
 
 
 def _print_open_transactions(statistics: Stats) -> None:

@@ -18,7 +18,7 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_in_partition
+from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups
@@ -195,7 +195,7 @@ def check_logs(
     checks = {log.partition: _check_partition(log, judged_groups) for log in logs}
     findings: list[Finding] = []
     for log in logs:
-        findings += _find_damage(log, judged_groups)
+        findings += find_damage(log.partition, judged_groups.partitions[log.partition])
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         check = checks[log.partition]
         if not check.loads:
@@ -260,10 +260,6 @@ def find_group_of(log: Log, offset: int | None) -> str | None:
         if batch.base_offset > offset:
             break
     return None
-
-
-def _find_damage(log: Log, groups: Groups) -> list[Finding]:
-    return [finding for finding in find_in_partition(log, groups) if finding.kind == "damage"]
 
 
 def _find_zeros(number: int | None, zeros: Zeros | None, rules: Dialect) -> list[Finding]:

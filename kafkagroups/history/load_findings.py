@@ -9,6 +9,7 @@ from itertools import groupby
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.engines import choose_engine_for
@@ -16,7 +17,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.loading.topic_partitions import PartitionCountChange
-from kafkagroups.log.damage import Damage
+from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
 
@@ -27,20 +28,7 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
     """Return the findings about the bytes and the load of one partition. `groups` is the load of all logs."""
     number = log.partition
     loaded = groups.partitions[number]
-    findings = []
-    if loaded.damage:
-        findings.append(_describe_damage(number, loaded.damage))
-    for gap in loaded.gaps or []:
-        last = gap.to_offset - 1
-        missing = f"offset {last} is" if last == gap.from_offset else f"offsets {gap.from_offset} to {last} are"
-        what = (
-            f"{gap.bytes} bytes are damaged from byte {gap.position} of {gap.file} on: {gap.reason}; {missing} missing."
-        )
-        remedy = (
-            "A broker that recovers the log cuts it here and loses everything behind it. Copy the partition's folder "
-            "first; kafkagroups load PATH --past-damage reads the groups and offsets on both sides of the gap."
-        )
-        findings.append(Finding(number, gap.from_offset, None, None, "damage", what, remedy))
+    findings = find_damage(number, loaded)
     if loaded.zeros:
         zeros = loaded.zeros
         outcomes = {start: judge_start(start, zeros, groups.coordinator) for start in Start}
@@ -66,6 +54,34 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
             Finding(number, None, None, None, "load_failure", what, _find_way_out(log, groups, loaded.error))
         )
     return findings
+
+
+def find_damage(number: int | None, loaded: LoadedPartition) -> list[Finding]:
+    """Return the findings about the damage in a partition: where the log ends, and the gaps that were skipped."""
+    findings = []
+    if loaded.damage:
+        findings.append(_describe_damage(number, loaded.damage))
+    for gap in loaded.gaps or []:
+        what = (
+            f"{gap.bytes} bytes are damaged from byte {gap.position} of {gap.file} on: {gap.reason}"
+            f"{_describe_missing(gap)}."
+        )
+        remedy = (
+            "A broker that recovers the log cuts it here and loses everything behind it. Copy the partition's folder "
+            "first; kafkagroups load PATH --past-damage reads the groups and offsets on both sides of the gap."
+        )
+        findings.append(Finding(number, gap.from_offset, None, None, "damage", what, remedy))
+    return findings
+
+
+def _describe_missing(gap: Gap) -> str:
+    """Return which offsets a gap may have contained, as the end of a sentence; "" if there are none."""
+    last = gap.to_offset - 1
+    if last < gap.from_offset:
+        return ""
+    if last == gap.from_offset:
+        return f"; offset {last} is missing"
+    return f"; offsets {gap.from_offset} to {last} are missing"
 
 
 def _describe_damage(number: int | None, damage: Damage) -> Finding:

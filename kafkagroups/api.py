@@ -261,6 +261,10 @@ def timeline(
     kafka: str | None = None,
     partitions: int | None = None,
     all: bool = False,
+    topic: str | None = None,
+    since_time: int | None = None,
+    until_time: int | None = None,
+    past_damage: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     engine: str = "auto",
 ) -> Timeline:
@@ -268,12 +272,16 @@ def timeline(
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, max_batch_bytes, engine
+    path, coordinator, kafka, partitions, until_time, past_damage, max_batch_bytes, engine
         As in `load`.
     group
         The group's id.
     all
         Also return the commits that only move an offset forward, and the steps of members towards a new assignment.
+    topic
+        Return only the events of the group's offsets for this topic.
+    since_time
+        Return only events with this timestamp or a later one, in ms since the epoch. Gaps have no timestamp.
 
     Returns
     -------
@@ -297,8 +305,21 @@ def timeline(
     >>> [event.what for event in history.events if event.event == "generation"][:2]
     ['Generation 1 (range): billing-1 joined, 1 member.', 'Generation 2 (range): billing-2 joined, 2 members.']
     """
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-    return build_timeline(logs, dialect, group, engine=engine, path=str(path), partitions=partitions, shows_all=all)
+    logs, dialect = open_for_load(
+        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
+    )
+    return build_timeline(
+        logs,
+        dialect,
+        group,
+        engine=engine,
+        path=str(path),
+        partitions=partitions,
+        shows_all=all,
+        stop=Stop(None, until_time),
+        since_time=since_time,
+        topic=topic,
+    )
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:

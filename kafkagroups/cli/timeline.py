@@ -18,6 +18,7 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
+from kafkagroups.history.explain import has_wildcard
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
 
@@ -40,6 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also show the commits that only move an offset forward, and each step of a member to a new assignment",
     )
+    parser.add_argument("--topic", metavar="T", help="only the events of the group's offsets for this topic")
+    options.add_until_time(parser)
+    parser.add_argument(
+        "--since-time",
+        type=options.parse_time,
+        metavar="T",
+        help="show only events with this timestamp or a later one; T is as in --until-time. Gaps have no timestamp",
+    )
+    options.add_past_damage(parser)
     options.add_local_engine(parser)
     options.add_max_batch_bytes(parser)
     parser.add_argument(
@@ -68,6 +78,10 @@ def _run(args: argparse.Namespace) -> int:
                     kafka=dialect.kafka,
                     partitions=args.partitions,
                     all=args.all,
+                    topic=args.topic,
+                    since_time=args.since_time,
+                    until_time=args.until_time,
+                    past_damage=args.past_damage,
                     max_batch_bytes=args.max_batch_bytes,
                     engine=args.engine,
                 )
@@ -90,18 +104,31 @@ def _run(args: argparse.Namespace) -> int:
 
 def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
     if not history.events:
-        for line in wrap(
-            escape(options.describe_unknown_group(args.group, args.group, path, history.topic_partitions))
-        ):
+        text = options.describe_unknown_group(args.group, args.group, path, history.topic_partitions)
+        if args.topic is not None or args.since_time is not None:
+            text = f"No event of {args.group} in {path} that --topic and --since-time select."
+        if has_wildcard(args.group):
+            text += " timeline needs the id of one group: kafkagroups explain also takes a pattern."
+        for line in wrap(escape(text)):
             print_line(line)
         return
     shown = _select_events(history.events, shows_all=args.all)
+    partitions = {event.partition for event in shown}
+    order = ""
+    if len(partitions) > 1:
+        shown = _sort_by_time(shown)
+        order = "The events of several partitions are in the order of their times. "
+    if shown and shown[0].partition is not None:
+        first = shown[0]
+        meaning = f"{_format_position(first)} is offset {first.offset} in partition {first.partition}"
+        for line in wrap(f"{order}{meaning} of __consumer_offsets."):
+            print_line(line)
     positions = [_format_position(event) for event in shown]
-    position_width = max(len(position) for position in positions)
+    position_width = max(map(len, positions), default=0)
     width = max(TEXT_WIDTH, shutil.get_terminal_size((TEXT_WIDTH, 0)).columns if sys.stdout.isatty() else 0)
     for event, position in zip(shown, positions, strict=True):
         # A gap has no time.
-        time = "" if event.timestamp_ms is None else f"{options.format_time(event.timestamp_ms):19} "
+        time = "" if event.timestamp_ms is None else f"{options.format_time_ms(event.timestamp_ms):23} "
         start = "gap: " if event.event == "gap" else f"{time}{position:>{position_width}} "
         for line in wrap(start + escape(event.what), width):
             print_line(line)
@@ -119,6 +146,18 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
         if shows_all or not event.is_routine:
             selected.append(event)
     return selected
+
+
+def _sort_by_time(events: list[Event]) -> list[Event]:
+    """Return the events of several partitions in the order of their times. Each partition keeps its order."""
+    latest_ms: dict[int | None, int] = {}
+    keys = []
+    for event in events:
+        time_ms = -1 if event.timestamp_ms is None else event.timestamp_ms
+        latest_ms[event.partition] = max(time_ms, latest_ms.get(event.partition, -1))
+        keys.append(latest_ms[event.partition])
+    order = sorted(range(len(events)), key=keys.__getitem__)
+    return [events[number] for number in order]
 
 
 def _format_position(event: Event) -> str:

@@ -67,8 +67,8 @@ class OffsetEvents:
         """By the offset of a record that committed an offset: the offset that was committed before."""
         self.rewinds: dict[int, str] = {}
         """By the offset of a record that committed a smaller offset than before: the sentence about it."""
-        self._deleted: set[TopicPartition] = set()
-        """The topic partitions whose newest offset was deleted."""
+        self._deleted: dict[TopicPartition, int] = {}
+        """The topic partitions whose newest offset was deleted, and this offset."""
         self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
         """The pending commits of `pending`, by topic partition and then by producer id."""
         self._live_by_key: dict[TopicPartition, dict[int, Pending]] = {}
@@ -106,7 +106,7 @@ class OffsetEvents:
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
         if old is None and key in self._deleted:
-            return f"{key}: {offset}, the first commit after a deletion"
+            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
         if offset == old.offset:
@@ -118,7 +118,7 @@ class OffsetEvents:
             self.replaced[record.offset] = old.offset
         commit = Commit(record, offset, self.hole_count)
         self.committed[key] = commit
-        self._deleted.discard(key)
+        self._deleted.pop(key, None)
         if get_expire_time(record) is None:
             commit_ms: int = cast(Any, record.record.value).commit_timestamp
             heapq.heappush(self._oldest, (commit_ms, next(self._numbers), key, commit))
@@ -225,7 +225,7 @@ class OffsetEvents:
                     what = self._describe_unknown(key, pending, tombstone)
                     yield self._event(at, "offset_deleted", what, group, key, None, None)
                 continue
-            self._deleted.add(key)
+            self._deleted[key] = old.offset
             expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms)
             if expiry is Expiry.IMPOSSIBLE and deletes_group:
                 self.causes[at.offset] = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED

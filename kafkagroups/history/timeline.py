@@ -24,6 +24,7 @@ from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.frames import events_frame
 
@@ -89,19 +90,24 @@ def build_timeline(
     path: str = "",
     partitions: int | None = None,
     shows_all: bool = False,
+    stop: Stop = NO_STOP,
+    since_time: int | None = None,
+    topic: str | None = None,
 ) -> Timeline:
     """Load logs and return the history of a group.
 
     `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
     count of the offsets topic, as in `kafkagroups.load`. `shows_all` also adds the commits that only move forward, and
-    the steps of members towards a new assignment.
+    the steps of members towards a new assignment. `stop` says where reading ends (log/stop.py). Only the events since
+    the time `since_time` (ms since 1970) and, with `topic`, only the events of this topic's offsets are returned.
     """
     group_log = GroupLog(dialect, group)
-    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions)
+    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
     all_events = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         start_offset = groups.partitions[partition].start_offset
         all_events += list(find_events(group_log.steps[partition], partition, dialect, start_offset))
+    all_events = [event for event in all_events if _is_selected(event, since_time, topic)]
     events = [event for event in all_events if shows_all or not _is_left_out(event)]
     left_out = len(all_events) - len(events)
     return Timeline(
@@ -114,6 +120,13 @@ def build_timeline(
         dialect.rules_of,
         groups.topic_partitions,
     )
+
+
+def _is_selected(event: Event, since_time: int | None, topic: str | None) -> bool:
+    """Return whether an event is not before a time, and about an offset of a topic. None: any time, any event."""
+    if since_time is not None and (event.timestamp_ms is None or event.timestamp_ms < since_time):
+        return False
+    return topic is None or (event.topic_partition is not None and event.topic_partition.topic == topic)
 
 
 def _is_left_out(event: Event) -> bool:

@@ -4,6 +4,7 @@ import json
 
 import kafkagroups as kg
 from tests.captured import captured
+from tests.groups.small_logs import write
 from tests.groups.test_load_runs import DATA
 
 
@@ -27,11 +28,13 @@ def test_the_text_has_one_event_a_line_and_fits_80_columns(run):
             assert all(len(line) <= 80 for line in lines)
             result = kg.timeline(DATA / version, group, all=True)
             starts = [line for line in lines if not line.startswith("    ")]
-            assert len(starts) == sum(event.event != "rewind" for event in result.events)
+            assert len(starts) == 1 + sum(event.event != "rewind" for event in result.events)
     status, out, _ = run("timeline", DATA / "3.9.2", "--group", "billing", "--kafka", "3.9.2")
     lines = out.splitlines()
+    first_ms = next(iter(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-9"))).records[0].timestamp % 1000
     assert status == 0
-    assert lines[0] == "2026-11-21 10:13:15  9:0 Generation 1 (range): billing-1 joined, 1 member."
+    assert lines[0] == "9:0 is offset 0 in partition 9 of __consumer_offsets."
+    assert lines[1] == f"2026-11-21 10:13:15.{first_ms:03}  9:0 Generation 1 (range): billing-1 joined, 1 member."
     assert lines[-1] == "Not shown: 21 events that only moved forward. --all shows them."
     rewind = captured("runs") / "runs" / "4.3.1-main" / "log"
     _, out, _ = run("timeline", rewind, "--group", "c-admin")
@@ -42,6 +45,7 @@ def test_the_text_says_where_the_cleaner_removed_the_evidence(run):
     """The shop's dashboard after a pass of a real cleaner."""
     _, out, _ = run("timeline", DATA / "cleaning" / "after-clean", "--group", "dashboard")
     text = " ".join(out.split())
+    text = text.partition("__consumer_offsets. ")[2]
     assert text.startswith("gap: 317 records cleaned away in 0 to 321; perhaps older commits of orders-2")
 
 
@@ -70,3 +74,30 @@ def test_a_load_that_fails_ends_with_1(run):
     story = run("explain", folder, "--group", "g", "--kafka", "1.0.1")
     told = run("timeline", folder, "--group", "g", "--kafka", "1.0.1")
     assert told[0] == story[0] == 1 and told[2] == story[2]
+
+
+def test_events_of_several_partitions_stand_in_the_order_of_their_times(run, tmp_path):
+    """The small logs write a batch a minute, so the second partition's first event is before the first one's last."""
+    write(tmp_path / "__consumer_offsets-0", [("G",), ("C", 0), ("E",)], set())
+    write(tmp_path / "__consumer_offsets-1", [("G",), ("C", 0), ("E",)], set())
+    _, out, _ = run("timeline", tmp_path, "--group", "g", "--coordinator", "classic")
+    first, *lines = [line for line in out.splitlines() if not line.startswith("    ")]
+    assert first.startswith("The events of several partitions are in the order of their times.")
+    assert [line.split()[2] for line in lines] == ["0:0", "1:0", "0:1", "1:1", "0:2", "1:2"]
+    assert [line[:23] for line in lines] == sorted(line[:23] for line in lines)
+
+
+def test_a_time_a_topic_and_damage_limit_the_events_as_in_explain(run):
+    """The events are those of the whole history, and none of them changes."""
+    everything = kg.timeline(DATA / "3.9.2", "billing", coordinator="classic", all=True).events
+    since = everything[len(everything) // 2].timestamp_ms
+    options = {"coordinator": "classic", "all": True}
+    later = kg.timeline(DATA / "3.9.2", "billing", since_time=since, **options).events
+    assert later == [event for event in everything if event.timestamp_ms >= since] != everything
+    earlier = kg.timeline(DATA / "3.9.2", "billing", until_time=since - 1, **options).events
+    assert earlier == everything[: len(earlier)] != []
+    of_topic = kg.timeline(DATA / "3.9.2", "billing", topic="orders", **options).events
+    assert of_topic == [e for e in everything if e.topic_partition and e.topic_partition.topic == "orders"] != []
+    arguments = ("--group", "billing", "--coordinator", "classic", "--since-time", str(since), "--all", "--json")
+    assert len(run("timeline", DATA / "3.9.2", *arguments)[1].splitlines()) == len(later)
+    assert "needs the id of one group" in " ".join(run("timeline", DATA / "3.9.2", "--group", "b*")[1].split())

@@ -212,6 +212,14 @@ def _describe_member(member: dict[str, Any]) -> str:
 def print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
     """Print which offsets expire next."""
     expirations = explanation.expires_next
+    protected = explanation.protected
+    if protected:
+        count = count_of(len(protected), "offset")
+        times = f"{options.format_time_ms(protected[0].expire_ms)} UTC"
+        print_text(
+            f"Protected by the group's members: {count} with an expire time in the record, the first of them {times}. "
+            "After this time, an offset expires as soon as the group has no member."
+        )
     if not expirations:
         return
     shown = expirations if shows_all else expirations[:LAST_RECORD_COUNT]

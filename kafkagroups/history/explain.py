@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.expire_times import Expiration, find_expirations
+from kafkagroups.groups.expire_times import Expiration, find_expirations, find_protected
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
@@ -66,6 +66,8 @@ class Explanation:
         answered: all partitions with its records.
     failures
         For each partition with records of the group whose load fails: where, and why.
+    protected
+        The offsets with an expire timestamp that do not expire because the group has members.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     gaps
@@ -88,6 +90,7 @@ class Explanation:
     damage: dict[int | None, Damage] = field(default_factory=dict)
     record_partitions: frozenset[int | None] = frozenset()
     failures: list[LoadFailure] = field(default_factory=list)
+    protected: list[Expiration] = field(default_factory=list)
 
     def find_damage(self) -> dict[int | None, Damage]:
         """Return the damage that the answer depends on, by partition: the log is cut there after an unclean start.
@@ -237,11 +240,13 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     found = groups.get(question.group)
     answer: Any = None
     expirations: list[Expiration] = []
+    protected: list[Expiration] = []
     if found is not None:
         answer = _find_answer(found, question)
         state = states.get(found.partition)
         subscribes = None if state is None else state.subscribes
         expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
+        protected = find_protected(found, expirations)
     history = entries if question.topic is None else group_log.records_of(question.selects)
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
     return Explanation(
@@ -260,6 +265,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         {number: loaded.damage for number, loaded in groups.partitions.items() if loaded.damage is not None},
         frozenset(entry.partition for entry in entries) if found is None else frozenset((found.partition,)),
         find_load_failures(groups.failed, entries),
+        [expiration for expiration in protected if question.selects(expiration.topic_partition)],
     )
 
 

@@ -122,12 +122,12 @@ class FakeCoordinator(FakeBroker):
         for group_id in request.groups:
             group = self.groups.get(group_id)
             code = self.find_error("DescribeGroups", group_id)
-            is_classic = group is not None and group.type == "classic"
+            state = group.state if group is not None and group.type == "classic" else "Dead"
             groups.append(
                 kind(
                     error_code=code,
                     group_id=group_id,
-                    group_state=(group.state if is_classic else "Dead") if not code else "",
+                    group_state="" if code else state,
                     protocol_type="",
                     protocol_data="",
                     members=[],

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.tables import WIDTH_IN_FILE, print_table
 from kafkagroups.cli.topic_partitions import describe_topic_partitions
+from kafkagroups.history.event import list_names
 from kafkagroups.rescue.apply import RescueRow
 from kafkagroups.rescue.plan import RescuePlan, Why
 
@@ -39,6 +40,8 @@ def print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
     _print_groups(plan)
     _print_offsets(plan, shows_all=shows_all)
     _print_left_out(plan)
+    if plan.other_groups:
+        print_wrapped(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
     if plan.topic_partitions is not None:
         for line in describe_topic_partitions(plan.topic_partitions, plan.coordinator):
             print_wrapped(line)

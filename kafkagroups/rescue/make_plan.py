@@ -46,7 +46,8 @@ def make_plan(
     groups, left_out = _load(
         logs, dialect, path, partitions, stop, choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT), count_bytes
     )
-    group_ids = _select_groups({*groups, *left_out}, group_patterns, path)
+    all_ids = {*groups, *left_out}
+    group_ids = _select_groups(all_ids, group_patterns, path)
     plan = RescuePlan(dialect.coordinator, dialect.kafka)
     for group_id in group_ids:
         plan.groups[group_id] = _plan_group(group_id, groups.get(group_id), left_out)
@@ -55,6 +56,7 @@ def make_plan(
     _rename(plan, renames or {}, path)
     plan.topic_partitions = groups.topic_partitions
     plan.made_from = _describe_origin(groups, path, group_patterns, topic_patterns, stop)
+    plan.made_from["other_groups"] = sorted(all_ids.difference(group_ids))
     return plan
 
 

@@ -161,8 +161,17 @@ class RescuePlan:
     @property
     def problems(self) -> list[str]:
         """A line for each partition of the log that is damaged, and for each whose load fails."""
-        problems = self.made_from.get("problems") if isinstance(self.made_from, dict) else None
-        return [str(line) for line in problems] if isinstance(problems, list) else []
+        return self._read_origin("problems")
+
+    @property
+    def other_groups(self) -> list[str]:
+        """The groups of the log that are not in the plan, because they do not match the patterns of groups."""
+        return self._read_origin("other_groups")
+
+    def _read_origin(self, name: str) -> list[str]:
+        """Return a list in `made_from`. A file may contain anything there."""
+        lines = self.made_from.get(name) if isinstance(self.made_from, dict) else None
+        return [str(line) for line in lines] if isinstance(lines, list) else []
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON, as it is written to a file."""

@@ -40,6 +40,12 @@ def test_json(run):
     assert json.loads(out) == kg.plan_rescue(DATA, topics=["orders"], groups=["billing"]).to_json()
 
 
+def test_groups_that_do_not_match_are_named(run):
+    """What --group excludes is not silent."""
+    _, out, _ = run("rescue", "plan", "data/harbour/3.9.2", "--coordinator", "classic", "--group", "billing")
+    assert "Not in the plan, because --group does not match: café-☕, dashboard" in " ".join(out.split())
+
+
 def test_a_damaged_log(run, tmp_path):
     """The plan of what comes before the damage is written. Exit code 1, and one line about the damage."""
     folder = tmp_path / "__consumer_offsets-9"

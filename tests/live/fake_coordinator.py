@@ -9,13 +9,21 @@ from kafka.protocol.admin import (
     ListGroupsResponse,
 )
 from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse, MetadataResponse
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 
 from kafkagroups.live.client import TOPIC
 from tests.live.fake_broker import VERSIONS, FakeBroker
@@ -29,6 +37,18 @@ GROUP_VERSIONS = {
     OffsetCommitRequest: (2, 9),
 }
 """The requests that the broker answers, each with its smallest and its largest version, as Kafka 4.1 does."""
+OLD_VERSIONS = {
+    FetchRequest: (4, 5),
+    ListOffsetsRequest: (1, 2),
+    ApiVersionsRequest: (0, 1),
+    MetadataRequest: (4, 4),
+    FindCoordinatorRequest: (0, 1),
+    DescribeGroupsRequest: (0, 1),
+    ListGroupsRequest: (0, 1),
+    OffsetFetchRequest: (1, 3),
+    OffsetCommitRequest: (2, 3),
+}
+"""The largest versions are those of Kafka 0.11."""
 UNKNOWN_TOPIC = 3
 UNKNOWN_MEMBER = 25
 
@@ -146,7 +166,7 @@ class FakeCoordinator(FakeBroker):
         return ListGroupsResponse(throttle_time_ms=0, error_code=self.find_error("ListGroups", ""), groups=groups)
 
     def _usual_offsetfetch(self, request):
-        assert request.require_stable
+        assert request.require_stable or self.versions is OLD_VERSIONS
         kind = OffsetFetchResponse.OffsetFetchResponseTopic
         group = self.groups.get(request.group_id, FakeGroup())
         topics = []

@@ -18,7 +18,7 @@ from kafkagroups.live.client import TOPIC
 from kafkagroups.rescue import apply as applying
 from kafkagroups.rescue.plan_file import parse_plan
 from tests.live.fake_broker import SILENT
-from tests.live.fake_coordinator import FakeCoordinator, FakeGroup
+from tests.live.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
 
 ORDERS = {"orders-0": 5, "orders-1": 10}
 
@@ -310,6 +310,15 @@ def test_no_offsets_topic(broker, apply, quick):
     assert set(results(apply(plan_of(g=ORDERS))).values()) == {"would_set"}
     assert "FindCoordinator" not in broker.asked and TOPIC not in broker.topics
     assert set(results(apply(plan_of(g=ORDERS), writes=True)).values()) == {"set"}
+
+
+def test_an_old_broker(broker, apply):
+    """Kafka 0.11 knows old versions of the requests: no states in ListGroups, no stable offsets, no leader epochs."""
+    broker.versions = OLD_VERSIONS
+    broker.groups["h"] = FakeGroup("Stable")
+    rows = apply(plan_of(g=ORDERS, h=ORDERS), writes=True)
+    assert {rows["g", key][2] for key in ORDERS} == {"set"} and {rows["h", key][2] for key in ORDERS} == {"refused"}
+    assert broker.groups["g"].offsets == {("orders", 0): (5, ""), ("orders", 1): (10, "")}
 
 
 @pytest.mark.slow

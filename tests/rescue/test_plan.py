@@ -215,6 +215,7 @@ def test_patterns_and_renames():
         f"{DATA}/3.9.2", "classic", groups=["bill*", "dash?oard"], topics=["ord*"], renames={"billing": "b2"}
     )
     assert sorted(plan.groups) == ["billing", "dashboard"]
+    assert {*plan.other_groups, *plan.groups} == set(kg.load(f"{DATA}/3.9.2", "classic"))
     billing = plan.groups["billing"].to_json()
     assert billing["to"] == "b2" and set(billing["offsets"]) == {"orders-0", "orders-1", "orders-2"}
     assert {key: entry["why"] for key, entry in billing["left_out"].items()} == {

@@ -19,6 +19,7 @@ One log:
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
 - `check` says whether the next failover, or a broker after an upgrade, loads the log.
+- `report` writes one HTML page about logs: findings and remedies, size, writers, transactions, groups.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 - `plan_rescue` lists the groups and offsets to restore in another cluster, and `apply_rescue` commits them there.
 - `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.
@@ -41,6 +42,7 @@ from kafkagroups.api import (
     load,
     plan_rescue,
     record_table,
+    report,
     stats,
     timeline,
 )
@@ -90,6 +92,7 @@ __all__ = [
     "partition_for",
     "plan_rescue",
     "record_table",
+    "report",
     "roll",
     "stats",
     "timeline",

@@ -32,6 +32,7 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
+from kafkagroups.report.make_report import LogsOfPath, Report, check_out, make_report, write_report
 from kafkagroups.rescue.make_plan import make_plan
 from kafkagroups.rescue.plan import RescuePlan
 from kafkagroups.rescue.plan_file import read_plan
@@ -489,6 +490,65 @@ def check(
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
     target = choose_target(dialect, to, to_coordinator)
     return check_logs(logs, dialect, str(path), target=target, partitions=partitions, engine=engine)
+
+
+def report(
+    path: str | Path | Sequence[str | Path],
+    out: str | Path | None = None,
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    engine: str = "auto",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Report:
+    """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
+
+    The page begins with the findings of `stats` and their remedies. Then it shows what stands out in the history of
+    groups, open transactions, damage, growth, live and dead bytes, writers, load times, and the groups.
+
+    Parameters
+    ----------
+    path
+        A path as in `load`, or several paths. Each path is an independent log.
+    out
+        The file to write. An existing file is replaced. None: no file is written.
+    coordinator, kafka, partitions, engine, max_batch_bytes
+        As in `load`.
+
+    Returns
+    -------
+    Report
+        `Report.html` is the page. `Report.findings` and `Report.problems` are those of all paths.
+
+    Raises
+    ------
+    UsageError
+        As in `load`, or there is no path, or `out` is a folder or a segment of one of the logs.
+
+    Notes
+    -----
+    Large tables contain only their first rows, and say so. To count what remains after a pass of the log cleaner, the
+    function writes the result of the pass into a temporary folder, unless the pass would read more than 256 MiB.
+
+    Examples
+    --------
+    >>> report("data/harbour/3.9.2", coordinator="classic").findings
+    []
+    """
+    paths = [path] if isinstance(path, (str, Path)) else list(path)
+    if not paths:
+        raise UsageError("path: expected at least one path, found none")
+    sources = []
+    for one_path in paths:
+        logs, dialect = open_for_load(one_path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
+        sources.append(LogsOfPath(str(one_path), logs))
+    if out is not None:
+        check_out(Path(out), sources)
+    result = make_report(sources, dialect, partitions=partitions, engine=engine)
+    if out is not None:
+        write_report(result, Path(out))
+    return result
 
 
 def compact(

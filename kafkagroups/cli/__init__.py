@@ -34,6 +34,7 @@ COMMANDS = (
     "diff",
     "stats",
     "check",
+    "report",
     "compact",
     "edit",
     "pull",

@@ -9,34 +9,14 @@ from __future__ import annotations
 
 import sys
 from typing import TextIO
-from unicodedata import category
 
-_ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's categories of control characters, format characters, surrogates, line and paragraph separators."""
-
+from kafkagroups.visible_text import escape as escape
 
 TEXT_WIDTH = 80
 """The width of the texts that an operator reads, in characters."""
 
 INDENT = "    "
 """The start of each further line of a text that was wrapped."""
-
-
-def escape(text: str) -> str:
-    r"""Return the text with control and format characters escaped, as Python's `repr` does.
-
-    >>> escape("a\nb")
-    'a\\nb'
-    """
-    if text.isprintable():
-        return text
-    return "".join(_escape_character(character) for character in text)
-
-
-def _escape_character(character: str) -> str:
-    if category(character) not in _ESCAPED_CATEGORIES:
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 def print_line(text: str) -> None:

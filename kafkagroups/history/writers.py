@@ -67,18 +67,33 @@ class WriterCount:
 
 def count_writers(log: Log) -> list[WriterCount]:
     """Return the writers of a log, in the order of their first commits. Damage ends the log."""
-    times: dict[tuple[bytes, int, bool, int], array[int]] = {}
-    sizes: Counter[tuple[bytes, int, bool, int]] = Counter()
+    counter = WriterCounter()
     for batch in log:
+        counter.add(batch)
+    return counter.finish(log.partition)
+
+
+class WriterCounter:
+    """Counts the writers while the batches of a log are read in order."""
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[bytes, int, bool, int], array[int]] = {}
+        self._sizes: Counter[tuple[bytes, int, bool, int]] = Counter()
+
+    def add(self, batch: Batch) -> None:
+        """Count the commits in the next batch."""
         if batch.is_control:
-            continue
+            return
         for group, (count, size, time) in _count_groups(batch).items():
             key = (group, batch.partition_leader_epoch, batch.is_transactional, count)
-            if key not in times:
-                times[key] = array("q")
-            times[key].append(time)
-            sizes[key] += size
-    return [_build(log.partition, key, times[key], sizes[key]) for key in times]
+            if key not in self._times:
+                self._times[key] = array("q")
+            self._times[key].append(time)
+            self._sizes[key] += size
+
+    def finish(self, partition: int | None) -> list[WriterCount]:
+        """Return the writers, in the order of their first commits. `partition` is that of the log."""
+        return [_build(partition, key, self._times[key], self._sizes[key]) for key in self._times]
 
 
 def _count_groups(batch: Batch) -> dict[bytes, tuple[int, int, int]]:

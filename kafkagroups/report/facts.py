@@ -1,0 +1,111 @@
+"""The facts of a report on one path: its load, its statistics, what happened over time, and the log after cleaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.history.count_logs import count_each_log
+from kafkagroups.history.findings import add_findings
+from kafkagroups.history.stats import PartitionStats, Stats
+from kafkagroups.loading.engines import choose_cleaner
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.cleaner import CleanerConfig
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.report.activity import Activity, TimeAxis, read_activity
+from kafkagroups.report.stories import Stories, read_stories
+
+CHARTED_GROUPS = 8
+"""How many groups have a chart of their own: the ones with the most bytes."""
+MAX_BYTES_TO_CLEAN = 256 * 2**20
+"""The cleaner runs only if the segments that it can clean are not larger. Above, the statistics' estimate is used."""
+
+
+@dataclass(frozen=True)
+class AfterCleaning:
+    """A partition after one pass of the cleaner. `is_estimate`: no pass ran, the statistics were used."""
+
+    records: int
+    bytes: int
+    is_estimate: bool = False
+
+
+@dataclass
+class LogFacts:
+    """Everything that a report says about one path.
+
+    `check` is the JSON object of `kafkagroups check` (contract: partitions with "loads", "error", "groups_lost" and
+    more); None if nobody has checked the log. `after_cleaning` is by partition number.
+    """
+
+    path: str
+    dialect: Dialect
+    groups: Groups
+    stats: Stats
+    axis: TimeAxis | None
+    activities: list[Activity]
+    stories: Stories
+    after_cleaning: dict[int | None, AfterCleaning] = field(default_factory=dict)
+    check: Mapping[str, Any] | None = None
+
+    @property
+    def now_ms(self) -> int | None:
+        """The time of the newest record, in ms since the epoch; None if no record has a time."""
+        return None if self.axis is None else self.axis.last_ms
+
+
+def read_facts(
+    logs: Sequence[Log],
+    dialect: Dialect,
+    path: str,
+    *,
+    partitions: int | None = None,
+    engine: str = "auto",
+    check: Mapping[str, Any] | None = None,
+) -> LogFacts:
+    """Read the logs of one path three times: a load that counts, the activity over time, and the histories."""
+    groups, stats_of_logs = count_each_log(logs, dialect, "group", engine=engine, path=path, partitions=partitions)
+    stats = Stats("group", topic_partitions=groups.topic_partitions)
+    for log_stats in stats_of_logs:
+        stats.add(log_stats)
+    add_findings(stats)
+    axis = _find_axis(stats)
+    largest = sorted(
+        (name for name in stats.rows if isinstance(name, str)), key=lambda name: (-stats.rows[name].bytes, name)
+    )
+    charted = set(largest[:CHARTED_GROUPS])
+    activities = [read_activity(log, axis or TimeAxis(0, 0), charted) for log in logs]
+    counts = [stats.partitions[log.partition] for log in logs]
+    stories = read_stories(logs, dialect, activities, counts)
+    facts = LogFacts(path, dialect, groups, stats, axis, activities, stories, check=check)
+    for log in logs:
+        facts.after_cleaning[log.partition] = _clean(log, stats.partitions[log.partition], engine)
+    return facts
+
+
+def _find_axis(stats: Stats) -> TimeAxis | None:
+    firsts = [part.first_timestamp_ms for part in stats.partitions.values() if part.first_timestamp_ms is not None]
+    lasts = [part.last_timestamp_ms for part in stats.partitions.values() if part.last_timestamp_ms is not None]
+    return TimeAxis(min(firsts), max(lasts)) if firsts and lasts else None
+
+
+def _clean(log: Log, counts: PartitionStats, engine: str) -> AfterCleaning:
+    """Return what one pass leaves of a partition. The files of the pass are deleted again."""
+    cleanable_bytes = counts.bytes - counts.uncleanable_bytes
+    if cleanable_bytes <= 0:
+        return AfterCleaning(counts.records, counts.bytes)
+    if cleanable_bytes <= MAX_BYTES_TO_CLEAN:
+        with TemporaryDirectory(prefix="kafkagroups-report-") as folder:
+            try:
+                result = choose_cleaner(engine, log)(log, Path(folder) / "cleaned", CleanerConfig(), None)
+            except BadBytes:  # Kafka's cleaner fails at this log, too.
+                return AfterCleaning(counts.records, counts.bytes)
+            return AfterCleaning(result.after.records, result.after.bytes)
+    freed_share = counts.freed_bytes / counts.bytes
+    records = round(counts.records * (1 - freed_share))
+    return AfterCleaning(records, counts.bytes - counts.freed_bytes, is_estimate=True)

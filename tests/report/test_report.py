@@ -1,0 +1,220 @@
+"""`kg.report` and `kafkagroups report`: one page, in which names are text, and which agrees with `load` and `stats`."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import stats
+from kafkagroups.report.stories import MAX_STORIES
+from tests.captured import captured
+from tests.groups.test_load_runs import DATA
+from tests.report.hostile_names import NAMES, write_hostile_log
+
+VOID = {"meta", "br"}
+ALLOWED = {
+    "html": {"lang"},
+    "meta": {"charset", "http-equiv", "content", "name"},
+    "section": {"class", "id"},
+    "nav": {"aria-label"},
+    "a": {"href"},
+    "h3": {"id"},
+    "td": {"data-label"},
+    "th": {"scope"},
+    "svg": {"role", "aria-labelledby", "viewbox", "preserveaspectratio", "height"},
+    "title": {"id"},
+    "desc": {"id"},
+    "rect": {"class", "x", "y", "width", "height"},
+    "line": {"class", "x1", "x2", "y1", "y2"},
+    "path": {"class", "d"},
+}
+ALLOWED |= {tag: {"class"} for tag in ("p", "div", "span", "dl", "pre")}
+PLAIN = "head body style h1 h2 h4 main footer ul li dt dd table caption thead tbody tr details summary code b strong"
+ALLOWED |= {tag: set() for tag in PLAIN.split()}
+"""Every element of a report, and every attribute that it may have. None of them can run a script or load anything."""
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: each element is closed in order, and only known elements and attributes exist."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.open = []
+        self.texts = []
+        self.ids = []
+        self.references = []
+        self.remedies = 0
+        self.charts = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+        self.text = "".join(self.texts)
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert set(names) <= ALLOWED[tag], (tag, attrs)
+        assert len(names) == len(set(names))
+        attributes = dict(attrs)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.references += attributes.get("aria-labelledby", "").split()
+        if "href" in attributes:
+            assert attributes["href"].startswith("#")
+            self.references.append(attributes["href"][1:])
+        self.remedies += attributes.get("class") == "remedy"
+        if tag == "svg":
+            assert attributes["role"] == "img" and attributes["aria-labelledby"]
+            self.charts.append(set())
+        if "svg" in self.open:
+            self.charts[-1].add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.texts.append(data)
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data}")
+
+    def unknown_decl(self, data):
+        raise AssertionError(f"a declaration: {data}")
+
+
+def check(html):
+    """Check what holds for every page, and return it."""
+    assert html.startswith("<!DOCTYPE html>\n<html lang=")
+    page = Page(html)
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.references) <= set(page.ids)
+    assert all({"title", "desc"} <= tags for tags in page.charts)
+    assert re.search(r"default-src &#x27;none&#x27;; style-src &#x27;sha256-[A-Za-z0-9+/=]+&#x27;; base-uri", html)
+    assert html.count("<style>") == 1 and "url(" not in html and "@import" not in html
+    assert all(character == "\n" or character.isprintable() or character == "\u202f" for character in html)
+    return page
+
+
+def captured_runs():
+    runs = captured("runs") / "runs"
+    return sorted(path for path in runs.glob("*/*") if path.is_dir() and "craft" not in path.parent.name)
+
+
+def test_names_in_a_log_are_text(tmp_path, run):
+    """ISSUE: HTML, terminal escapes, right-to-left marks, quotes of a shell and 249 characters are harmless."""
+    log = write_hostile_log(tmp_path)
+    status, out, err = run("report", log, "--out", tmp_path / "report.html")
+    assert (status, err) == (0, "") and out.endswith(f"report.html: {len(NAMES) - 1} findings.\n")
+    page = check((tmp_path / "report.html").read_text(encoding="utf-8"))
+    commands = 0
+    for name in NAMES:
+        visible = "".join(
+            character if character.isprintable() else character.encode("unicode_escape").decode() for character in name
+        )
+        assert visible in page.text
+        # In a command, the name is one word of the shell.
+        commands += "--group='" + visible.replace("'", "'\\''") + "'" in page.text
+    assert commands == MAX_STORIES
+
+
+def test_the_path_is_text_too(tmp_path):
+    """A folder can have any name, and its name is in the head of the page and in commands."""
+    folder = tmp_path / "<img src=x onerror=alert(1)> it's"
+    page = check(kg.report(write_hostile_log(folder)).html)
+    assert "<img src=x onerror=alert(1)> it's" in page.text
+    assert "<img src=x onerror=alert(1)> it'\\''s/__consumer_offsets-0'" in page.text
+
+
+def test_logs_of_healthy_brokers_have_no_remedy():
+    """The findings of a page are those of `stats`, each with one remedy; healthy logs have none of both."""
+    healthy = 0
+    for path in [DATA / "1.0.1", DATA / "3.9.2", DATA / "4.3.1", *captured_runs()]:
+        version = path.name if path.parent == DATA else path.parent.name
+        coordinator = "new" if version >= "4" else "classic"
+        report = kg.report(path, coordinator=coordinator)
+        assert report.findings == stats(path, coordinator=coordinator).findings
+        page = check(report.html)
+        assert page.remedies == len(report.findings)
+        assert ("No findings: nothing in this log needs a remedy." in page.text) == (not report.findings)
+        healthy += not report.findings
+    assert healthy > 20
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_both_engines_write_the_same_page(engine):
+    """The engines give equal answers."""
+    assert kg.report(DATA / "3.9.2", coordinator="classic", engine=engine).html == (
+        kg.report(DATA / "3.9.2", coordinator="classic").html
+    )
+
+
+def test_offsets_that_went_back_stand_out():
+    """The run 4.3.1-main: an admin resets t-1 of c-admin from 11 to 0 (the timeline says the same)."""
+    log = captured("runs") / "runs" / "4.3.1-main" / "log"
+    text = check(kg.report(log).html).text
+    assert "t-1: 11 -> 0, back by 11" in text
+    assert "--group='c-admin'" in text
+
+
+def test_a_damaged_and_a_failing_log_show_what_is_lost(tmp_path, run):
+    """Exit code 1, as in `load`. The page names the damage, and the groups behind it."""
+    source = DATA / "3.9.2" / "__consumer_offsets-9"
+    folder = tmp_path / source.name
+    folder.mkdir()
+    segment = sorted(source.glob("*.log"))[0]
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / segment.name).write_bytes(content)
+    status, _, err = run("report", folder, "--coordinator", "classic", "--out", tmp_path / "report.html")
+    assert status == 1 and "the log ends here" in err
+    damage = kg.load(folder, "classic").partitions[9].damage
+    text = check((tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert damage.reason in text and "their groups" in text
+    for group in damage.groups_after:
+        assert group in text
+
+
+def test_several_paths_are_several_logs_and_bad_ones_are_named(tmp_path, run):
+    """CONTRACT.md 2: a bad PATH does not stop the others, and the exit code is the worst."""
+    out = tmp_path / "report.html"
+    status, _, err = run("report", DATA / "3.9.2", tmp_path / "none", DATA / "1.0.1", "--out", out, "--kafka", "3.9.2")
+    assert status == 2 and err.count("\n") == 1 and "none" in err
+    text = check(out.read_text(encoding="utf-8")).text
+    assert str(DATA / "3.9.2") in text and str(DATA / "1.0.1") in text
+    out.unlink()
+    assert run("report", tmp_path / "none", "--out", out)[0] == 2
+    assert not out.exists()
+
+
+def test_the_page_never_replaces_a_segment(tmp_path, run):
+    """--out that is a folder, a segment, or in a folder that does not exist: one line, exit code 2."""
+    log = write_hostile_log(tmp_path)
+    (segment,) = log.glob("*.log")
+    before = segment.read_bytes()
+    for out in (segment, tmp_path, tmp_path / "none" / "report.html"):
+        status, _, err = run("report", log, "--out", out)
+        assert status == 2 and err.count("\n") == 1
+    assert segment.read_bytes() == before
+
+
+def test_the_page_of_a_large_log_is_small(tmp_path, run):
+    """Tables are cut, and say so: 100 000 records of 3 000 groups give a page below 2 MB."""
+    run(
+        "synth",
+        "--out",
+        tmp_path / "log",
+        "--records",
+        "100k",
+        "--groups",
+        "3000",
+        "--transactional",
+        "0.3",
+        "--partitions",
+        "4",
+    )
+    html = kg.report(tmp_path / "log").html
+    page = check(html)
+    assert len(html) < 1_000_000
+    assert "Only the 100 groups with the most bytes" in page.text

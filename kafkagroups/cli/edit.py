@@ -77,6 +77,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the partition count of __consumer_offsets; groups that another partition stores are then refused",
     )
+    parser.add_argument(
+        "--delete-retention-ms",
+        type=options.parse_number,
+        default=86_400_000,
+        metavar="N",
+        help="for --clean: how long tombstones and markers stay after the first pass that reads them, in ms "
+        "(default: 86400000, one day)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -103,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
             coordinator=args.coordinator,
             kafka=args.kafka,
             partitions=args.partitions,
+            delete_retention_ms=args.delete_retention_ms,
         )
     if args.json:
         print(json.dumps(result.to_json()))

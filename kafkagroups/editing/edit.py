@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kafkagroups.editing.edited_log import EditedLog, delete_content
-from kafkagroups.editing.editor import Editor, choose_writer
-from kafkagroups.editing.results import Edit
-from kafkagroups.editing.steps import Commit, DeleteGroup, Roll, Step, Tombstone, parse_step
 from kafkagroups.errors import UsageError
-from kafkagroups.log.folders import open_logs
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segment_file import base_offset_of
-from kafkagroups.log.segments import Log
-from kafkagroups.log.writer import create_folder
+
+if TYPE_CHECKING:
+    from kafkagroups.editing.results import Edit
+    from kafkagroups.editing.steps import Step
+
+_ONE_DAY_MS = 86_400_000
 
 
 def edit(
@@ -25,6 +23,7 @@ def edit(
     coordinator: str | None = None,
     kafka: str | None = None,
     partitions: int | None = None,
+    delete_retention_ms: int = _ONE_DAY_MS,
 ) -> Edit:
     """Copy the log of one partition, carry out steps on the copy in order, and return what they did.
 
@@ -45,6 +44,8 @@ def edit(
     partitions
         The partition count of `__consumer_offsets`. With it, a commit, tombstone or deletion of a group that another
         partition stores is refused.
+    delete_retention_ms
+        The topic's setting delete.retention.ms, for cleaning passes.
 
     Returns
     -------
@@ -73,29 +74,10 @@ def edit(
     >>> [step.step for step in result.steps]
     ['commit', 'roll']
     """
-    parsed_steps = [_parse(step) for step in steps]
-    if not parsed_steps:
-        raise UsageError("an edit needs at least one step")
-    writer = choose_writer(coordinator, kafka)
-    logs = open_logs(path)
-    if len(logs) > 1:
-        raise UsageError(f"an edit needs one partition, but {path} has {len(logs)}")
-    _check_groups(parsed_steps, logs[0], partitions)
-    folder = Path(out)
-    if folder.resolve().is_relative_to(Path(path).resolve()):
-        raise UsageError(f"{out}: expected a folder outside {path}, which an edit never changes")
-    create_folder(folder)
-    try:
-        edited = EditedLog(folder, logs[0])
-        try:
-            results = [Editor(edited, writer).run(step) for step in parsed_steps]
-        finally:
-            edited.close()
-        segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
-        return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
-    except BaseException:
-        delete_content(folder)
-        raise
+    # Imported here, because most programs that import this package edit no log.
+    from kafkagroups.editing.run_steps import run_steps
+
+    return run_steps(path, out, steps, coordinator, kafka, partitions, delete_retention_ms)
 
 
 def append(
@@ -172,7 +154,7 @@ def roll(path: str | Path, out: str | Path) -> Edit:
     UsageError
         As for `edit`.
     """
-    return edit(path, out, [Roll()])
+    return edit(path, out, ["roll"])
 
 
 def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: int | None = None) -> Edit:
@@ -206,26 +188,3 @@ def cut(path: str | Path, out: str | Path, offset: int | None = None, *, time: i
     if time is not None and offset is None:
         return edit(path, out, [("cut-time", time)])
     raise UsageError("a cut needs an offset or a time, and not both")
-
-
-def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:
-    if isinstance(step, str):
-        return parse_step(step)
-    if isinstance(step, tuple) and len(step) == 2:
-        return parse_step(*step)
-    if isinstance(step, Step):
-        return step
-    raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
-
-
-def _check_groups(steps: Iterable[Step], log: Log, partitions: int | None) -> None:
-    """Raise UsageError if a step names a group that another partition stores."""
-    if partitions is None:
-        return
-    if log.partition is None:
-        raise UsageError(f"{log.path}: expected a folder __consumer_offsets-N, because --partitions is given")
-    for step in steps:
-        if isinstance(step, Commit | Tombstone | DeleteGroup):
-            home = partition_for(step.group, partitions)
-            if home != log.partition:
-                raise UsageError(f"group {step.group} is stored in partition {home}, not in partition {log.partition}")

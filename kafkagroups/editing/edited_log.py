@@ -182,12 +182,12 @@ class EditedLog:
         stop = Stop(until_time=time_ms)
         return next((batch.base_offset for batch in self.open() if stop.excludes(batch)), None)
 
-    def clean(self, now_ms: int) -> Compaction:
+    def clean(self, now_ms: int, delete_retention_ms: int) -> Compaction:
         """Run one pass of the log cleaner. It begins where the pass before it ended."""
         self.close()
         log = open_log(self.folder)
         cleaned = self.folder / _CLEANED
-        config = CleanerConfig(now_ms=now_ms, first_dirty=self.next_dirty)
+        config = CleanerConfig(now_ms, delete_retention_ms, self.next_dirty)
         try:
             result = choose_cleaner("auto", log)(log, cleaned, config)
             for path in log.segments:

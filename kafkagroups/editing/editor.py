@@ -53,11 +53,12 @@ def choose_writer(coordinator: str | None, kafka: str | None) -> Writer:
 
 
 class Editor:
-    """Carries out steps on the copy of a log."""
+    """Carries out steps on the copy of a log. `delete_retention_ms` is the setting delete.retention.ms of the topic."""
 
-    def __init__(self, log: EditedLog, writer: Writer) -> None:
+    def __init__(self, log: EditedLog, writer: Writer, delete_retention_ms: int) -> None:
         self.log = log
         self.writer = writer
+        self.delete_retention_ms = delete_retention_ms
 
     @property
     def coordinator(self) -> Coordinator:
@@ -162,14 +163,16 @@ class Editor:
         return StepResult("roll", f"Nothing is rolled: the active segment, which begins at offset {offset}, is empty.")
 
     def _cut(self, offset: int) -> StepResult:
-        return self._describe_cut("cut", self.log.cut(offset), f"offset {offset}")
+        open_before = set(self.log.facts.open)
+        return self._describe_cut("cut", self.log.cut(offset), f"offset {offset}", open_before)
 
     def _cut_at_time(self, time_ms: int) -> StepResult:
+        open_before = set(self.log.facts.open)
         offset = self.log.find_first_after(time_ms)
         removed = Removed() if offset is None else self.log.cut(offset)
-        return self._describe_cut("cut-time", removed, f"{time_ms} ms")
+        return self._describe_cut("cut-time", removed, f"{time_ms} ms", open_before)
 
-    def _describe_cut(self, name: str, removed: Removed, place: str) -> StepResult:
+    def _describe_cut(self, name: str, removed: Removed, place: str, open_before: set[int]) -> StepResult:
         end = self.log.facts.next_offset
         if removed.first_offset is None:
             empty = f" {_count(removed.segments, 'empty segment')} deleted." if removed.segments else ""
@@ -181,10 +184,13 @@ class Editor:
         )
         if removed.split is not None:
             what += f" The batch of offsets {removed.split[0]} to {removed.split[1]} is removed as a whole."
+        without_marker = [str(producer_id) for producer_id in self.log.facts.open if producer_id not in open_before]
+        if without_marker:
+            what += f" The markers of open transactions are removed: producer {', '.join(without_marker)}."
         return StepResult(name, what, removed.first_offset, removed.last_offset, removed=removed)
 
     def _clean(self, now_ms: int) -> StepResult:
-        result = self.log.clean(now_ms)
+        result = self.log.clean(now_ms, self.delete_retention_ms)
         if not result.groups:
             what = f"A pass at {now_ms} ms cleans nothing: no dirty record is before the active segment and before the "
             return StepResult("clean", what + "first open transaction.", compaction=result)

@@ -163,16 +163,16 @@ class Editor:
         return StepResult("roll", f"Nothing is rolled: the active segment, which begins at offset {offset}, is empty.")
 
     def _cut(self, offset: int) -> StepResult:
-        open_before = set(self.log.facts.open)
+        open_before = self._find_first_offsets()
         return self._describe_cut("cut", self.log.cut(offset), f"offset {offset}", open_before)
 
     def _cut_at_time(self, time_ms: int) -> StepResult:
-        open_before = set(self.log.facts.open)
+        open_before = self._find_first_offsets()
         offset = self.log.find_first_after(time_ms)
         removed = Removed() if offset is None else self.log.cut(offset)
         return self._describe_cut("cut-time", removed, f"{time_ms} ms", open_before)
 
-    def _describe_cut(self, name: str, removed: Removed, place: str, open_before: set[int]) -> StepResult:
+    def _describe_cut(self, name: str, removed: Removed, place: str, open_before: dict[int, int]) -> StepResult:
         end = self.log.facts.next_offset
         if removed.first_offset is None:
             empty = f" {_count(removed.segments, 'empty segment')} deleted." if removed.segments else ""
@@ -184,10 +184,17 @@ class Editor:
         )
         if removed.split is not None:
             what += f" The batch of offsets {removed.split[0]} to {removed.split[1]} is removed as a whole."
-        without_marker = [str(producer_id) for producer_id in self.log.facts.open if producer_id not in open_before]
+        open_now = self._find_first_offsets().items()
+        without_marker = [str(producer_id) for producer_id, first in open_now if open_before.get(producer_id) != first]
         if without_marker:
-            what += f" The markers of open transactions are removed: producer {', '.join(without_marker)}."
+            what += (
+                f" The cut removed the markers of these producers with open transactions: {', '.join(without_marker)}."
+            )
         return StepResult(name, what, removed.first_offset, removed.last_offset, removed=removed)
+
+    def _find_first_offsets(self) -> dict[int, int]:
+        """Return where the open transaction of each producer begins."""
+        return {producer_id: producer.first_offset for producer_id, producer in self.log.facts.open.items()}
 
     def _clean(self, now_ms: int) -> StepResult:
         result = self.log.clean(now_ms, self.delete_retention_ms)

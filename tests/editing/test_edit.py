@@ -206,14 +206,27 @@ def test_a_cut_at_a_time_is_the_moment_of_until_time(tmp_path):
 
 
 def test_a_cut_below_the_first_segment_starts_the_log_anew(tmp_path):
-    """As UnifiedLog.truncateFullyAndStartAt. The next batch begins at the offset of the cut."""
-    kg.edit(CLASSIC, tmp_path / "later", [("cut", 1), "roll"])
+    """As UnifiedLog.truncateFullyAndStartAt: one empty segment remains, and the next batch begins at the offset."""
     late = tmp_path / "late"
     late.mkdir()
-    (late / "00000000000000000001.log").write_bytes(b"")
-    kg.append(late, tmp_path / "one", commit="g:t-0=5@1")
-    result = kg.edit(tmp_path / "one", tmp_path / "out", [("cut", 0), ("commit", "g:t-0=6@1")])
-    assert (result.segments, result.next_offset) == ((0,), 1)
+    (late / "00000000000000000007.log").touch()
+    kg.append(late, tmp_path / "log", commit="g:t-0=5@1")
+    result = kg.cut(tmp_path / "log", tmp_path / "cut", 3)
+    assert (result.segments, result.next_offset, result.steps[0].removed.records) == ((3,), 3, 1)
+    result = kg.edit(tmp_path / "log", tmp_path / "out", [("cut", 3), ("commit", "g:t-0=6@1")])
+    assert (result.segments, result.next_offset) == ((3,), 4)
+
+
+def test_a_cut_names_the_transactions_that_it_opens(tmp_path):
+    """Without its marker, a transaction is open, and its commits are pending again."""
+    markers = [batch for batch in kg.open_log(CLASSIC) if batch.is_control]
+    assert len(markers) == 3
+    for marker in markers:
+        out = tmp_path / str(marker.base_offset)
+        result = kg.cut(CLASSIC, out, marker.base_offset)
+        pending = {producer for group in kg.load(out, "classic").values() for producer in group.pending}
+        assert pending == {marker.producer_id}
+        assert f"these producers with open transactions: {marker.producer_id}." in result.steps[0].what
 
 
 def find_first_passes():

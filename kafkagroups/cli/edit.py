@@ -16,12 +16,15 @@ from kafkagroups.editing.edit import edit
 NAME = "edit"
 HELP = "copy a partition's log and change the copy: new records, markers, cuts, cleaning passes"
 EXAMPLES = """\
-The steps are carried out in the order of their options. In G:TP, the last ":" ends the group id G, which can itself
-contain ":", and the last "-" before a number ends the topic name.
+The steps are carried out in the order of their options. TP is TOPIC-PARTITION. In G:TP, the last ":" ends the group id
+G, which can itself contain ":", and the last "-" before a number ends the topic name.
+
+A pass never cleans the active segment, and it stops at the first open transaction. So --marker and
+--roll can come before --clean. A second pass cleans only if records were appended and rolled after the first one.
 
 examples:
   kafkagroups edit data/harbour/3.9.2/__consumer_offsets-9 --out edited --commit billing:invoices-0=42
-  kafkagroups edit LOG --out EDITED --marker abort:4 --roll --clean 1700000000000 --clean 1700090000000
+  kafkagroups edit LOG --out EDITED --marker abort:4 --roll --clean 1700000000000
   kafkagroups edit LOG --out EDITED --cut 31 --delete-group billing --json"""
 
 _TEXTS = (

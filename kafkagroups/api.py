@@ -504,8 +504,8 @@ def report(
 ) -> Report:
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
-    The page begins with the findings of `stats` and their remedies. Then it shows what stands out in the history of
-    groups, open transactions, damage, growth, live and dead bytes, writers, load times, and the groups.
+    The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
+    history of groups, open transactions, damage, growth, live and dead bytes, writers, load times, and the groups.
 
     Parameters
     ----------

@@ -35,9 +35,12 @@ _EVENT_WORDS = {
 
 def render_findings(facts: LogFacts) -> Html:
     """Return the findings, each with its remedy."""
-    findings = facts.stats.findings
+    findings = facts.findings
     if not findings:
-        return element("p", "✓ No findings: nothing in this log needs a remedy.", class_="good")
+        line = element("p", "✓ No findings: nothing in this log needs a remedy.", class_="good")
+        if not facts.stands_out:
+            return line
+        return join(line, element("p", "If something is wrong, the next section shows where to look.", class_="next"))
     items = [_render_finding(number, finding) for number, finding in enumerate(findings[:MAX_FINDINGS], start=1)]
     if len(findings) > MAX_FINDINGS:
         items.append(_cut(MAX_FINDINGS, len(findings), "findings"))

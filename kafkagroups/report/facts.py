@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.history.check import Check, check_logs
 from kafkagroups.history.count_logs import count_each_log
+from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.stats import PartitionStats, Stats
 from kafkagroups.loading.engines import choose_cleaner
@@ -39,8 +40,8 @@ class AfterCleaning:
 class LogFacts:
     """Everything that a report says about one path.
 
-    `check` is the JSON object of `kafkagroups check` (contract: partitions with "loads", "error", "groups_lost" and
-    more); None if nobody has checked the log. `after_cleaning` is by partition number.
+    `check` is the verdict of `kafkagroups check`. `findings` are its findings and those of `stats`, each once.
+    `after_cleaning` is by partition number.
     """
 
     path: str
@@ -50,8 +51,20 @@ class LogFacts:
     axis: TimeAxis | None
     activities: list[Activity]
     stories: Stories
+    check: Check
     after_cleaning: dict[int | None, AfterCleaning] = field(default_factory=dict)
-    check: Mapping[str, Any] | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings of `stats` and `check`. Of two findings of a kind at one place, the one of `check` says more."""
+        places = {(finding.partition, finding.kind) for finding in self.check.findings}
+        others = [finding for finding in self.stats.findings if (finding.partition, finding.kind) not in places]
+        return sort_findings([*self.check.findings, *others])
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the partition count was changed, or something stands out in the history of a group."""
+        return bool(self.stories.stories) or self.stats.topic_partitions.changed is not None
 
     @property
     def now_ms(self) -> int | None:
@@ -66,14 +79,14 @@ def read_facts(
     *,
     partitions: int | None = None,
     engine: str = "auto",
-    check: Mapping[str, Any] | None = None,
 ) -> LogFacts:
-    """Read the logs of one path three times: a load that counts, the activity over time, and the histories."""
+    """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
     groups, stats_of_logs = count_each_log(logs, dialect, "group", engine=engine, path=path, partitions=partitions)
     stats = Stats("group", topic_partitions=groups.topic_partitions)
     for log_stats in stats_of_logs:
         stats.add(log_stats)
     add_findings(stats)
+    check = check_logs(logs, dialect, path, partitions=partitions, engine=engine)
     axis = _find_axis(stats)
     largest = sorted(
         (name for name in stats.rows if isinstance(name, str)), key=lambda name: (-stats.rows[name].bytes, name)
@@ -82,7 +95,7 @@ def read_facts(
     activities = [read_activity(log, axis or TimeAxis(0, 0), charted) for log in logs]
     counts = [stats.partitions[log.partition] for log in logs]
     stories = read_stories(logs, dialect, activities, counts)
-    facts = LogFacts(path, dialect, groups, stats, axis, activities, stories, check=check)
+    facts = LogFacts(path, dialect, groups, stats, axis, activities, stories, check)
     for log in logs:
         facts.after_cleaning[log.partition] = _clean(log, stats.partitions[log.partition], engine)
     return facts

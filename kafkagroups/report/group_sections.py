@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.history.check import describe_answers
 from kafkagroups.history.event import list_names
 from kafkagroups.loading.starts import Start, judge_start
 from kafkagroups.report.facts import LogFacts
-from kafkagroups.report.markup import Content, Html, details, element, join, limited_table, paragraph, table
+from kafkagroups.report.markup import Content, Html, details, element, fact_list, join, limited_table, paragraph, table
 from kafkagroups.report.words import format_bytes, format_count, format_of, format_partition, format_time
 
 MAX_GROUPS = 100
@@ -90,7 +90,7 @@ def render_damage(facts: LogFacts) -> Html:
     for number, loaded in facts.groups.partitions.items():
         if loaded.damage is not None:
             damage = loaded.damage
-            rows: list[tuple[Content, Content]] = [
+            rows: list[tuple[str, Content]] = [
                 ("file", damage.file),
                 ("byte", format_count(damage.position)),
                 ("record", damage.offset),
@@ -102,7 +102,7 @@ def render_damage(facts: LogFacts) -> Html:
                 rows.append(("their records", format_count(damage.readable_records_after or 0)))
                 rows.append(("their groups", ", ".join(damage.groups_after[:MAX_NAMES]) or "-"))
             caption = f"Partition {format_partition(number)}: a broker's recovery cuts the log here"
-            items.append(table(("fact", "value"), rows, caption))
+            items.append(join(paragraph(element("b", caption)), fact_list(rows)))
         if loaded.zeros is not None:
             zeros = loaded.zeros
             starts = [(start.value, judge_start(start, zeros, facts.groups.coordinator).value) for start in Start]
@@ -112,64 +112,30 @@ def render_damage(facts: LogFacts) -> Html:
 
 
 def render_verdict(facts: LogFacts) -> Html:
-    """Return whether a broker loads each partition, and the groups that are lost if not."""
-    if facts.check is not None:
-        return _render_check(facts, facts.check)
-    failed = facts.groups.failed
-    count = len(facts.groups.partitions)
-    if not failed:
-        words = f"✓ Kafka {facts.groups.kafka} ({facts.groups.coordinator} coordinator) loads {_all_of(count)}."
-        return element("p", words, class_="good")
-    rows = [(format_partition(number), error, _name_lost(facts, number)) for number, error in failed.items()]
-    return join(
-        _failure_line(facts, len(failed), count),
-        limited_table(("partition", "why", "groups without answers"), rows, "Partitions that do not load", MAX_ROWS),
-    )
-
-
-def _all_of(count: int) -> str:
-    return "the partition" if count == 1 else f"all {count} partitions"
-
-
-def _failure_line(facts: LogFacts, failed: int, count: int) -> Html:
-    words = f"✗ Kafka {facts.groups.kafka} cannot load {failed} of {format_of(count, 'partition')}."
-    return element("p", words, class_="bad")
-
-
-def _name_lost(facts: LogFacts, partition: int | None) -> str:
-    """Return the groups with records in a partition for which the broker does not answer."""
-    lost = sorted(
-        group
-        for group, numbers in facts.groups.partitions_of.items()
-        if partition in numbers and group not in facts.groups
-    )
-    more = f" and {len(lost) - MAX_NAMES} more" if len(lost) > MAX_NAMES else ""
-    return (", ".join(lost[:MAX_NAMES]) + more) or "-"
-
-
-def _render_check(facts: LogFacts, check: Mapping[str, Any]) -> Html:
-    """Return the verdict of `kafkagroups check`, from its JSON."""
-    partitions: Mapping[str, Mapping[str, Any]] = check["partitions"]
+    """Return the verdict of `check`: whether a broker loads each partition, and the groups that are lost if not."""
+    check = facts.check
     rows = [
         (
-            name,
-            part["error"] or "damaged bytes",
-            "-" if part["record_offset"] is None else part["record_offset"],
-            _shorten(part["groups_lost"]),
+            format_partition(number),
+            part.error,
+            "-" if part.record_offset is None else part.record_offset,
+            _shorten(part.groups_lost),
         )
-        for name, part in partitions.items()
-        if not part["loads"] or part["damage"]
+        for number, part in check.partitions.items()
+        if part.error is not None
     ]
-    failed = sum(not part["loads"] for part in partitions.values())
-    if failed:
-        line = _failure_line(facts, failed, len(partitions))
-    else:
-        words = f"✓ Kafka {check['kafka']} ({check['coordinator']} coordinator) loads {_all_of(len(partitions))}."
-        line = element("p", words, class_="good")
+    count = len(check.partitions)
+    broker = f"Kafka {check.judged.kafka} ({check.judged.coordinator} coordinator)"
     if not rows:
-        return line
+        name = "the partition" if count == 1 else f"all {count} partitions"
+        line = element("p", f"✓ {broker} loads {name}.", class_="good")
+        return line if check.is_sound else join(line, paragraph("The verdict is about what is before the damage."))
     columns = ("partition", "why", "record", "groups without answers")
-    return join(line, limited_table(columns, rows, "Partitions that do not load, or are damaged", MAX_ROWS))
+    return join(
+        element("p", f"✗ {broker} cannot load {len(rows)} of {format_of(count, 'partition')}.", class_="bad"),
+        paragraph(f"For the groups of such a partition, {describe_answers(check.judged)}."),
+        limited_table(columns, rows, "Partitions that do not load", MAX_ROWS),
+    )
 
 
 def _shorten(names: list[str]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import Finding
@@ -25,7 +24,7 @@ class Report:
     html
         The page: one HTML document, which contains everything that it needs.
     findings
-        The findings of all paths, as in `Stats.findings`.
+        The findings of all paths, of `stats` and `check`.
     problems
         A line for each partition that is damaged or whose load fails, as in `Groups.problems`.
     """
@@ -37,11 +36,10 @@ class Report:
 
 @dataclass(frozen=True)
 class LogsOfPath:
-    """The logs at one path, and the JSON object of `kafkagroups check` about them; None if nobody has checked them."""
+    """The logs at one path."""
 
     path: str
     logs: Sequence[Log]
-    check: Mapping[str, Any] | None = None
 
 
 def make_report(
@@ -49,12 +47,11 @@ def make_report(
 ) -> Report:
     """Return the report on the logs of several paths. The other parameters are those of `kafkagroups.report`."""
     all_facts: list[LogFacts] = [
-        read_facts(source.logs, dialect, source.path, partitions=partitions, engine=engine, check=source.check)
-        for source in sources
+        read_facts(source.logs, dialect, source.path, partitions=partitions, engine=engine) for source in sources
     ]
     return Report(
         render_page(all_facts, metadata.version("kafkagroups")),
-        [finding for facts in all_facts for finding in facts.stats.findings],
+        [finding for facts in all_facts for finding in facts.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
 

@@ -73,6 +73,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Content]], caption: st
     return element("table", element("caption", caption), element("thead", head), element("tbody", *body))
 
 
+def fact_list(facts: Iterable[tuple[str, Content]]) -> Html:
+    """Return names of facts, each with its value."""
+    pairs = [join(element("dt", name), element("dd", value)) for name, value in facts]
+    return element("dl", *pairs, class_="facts")
+
+
 def limited_table(columns: Sequence[str], rows: Sequence[Sequence[Content]], caption: str, top: int) -> Html:
     """Return a table of the first `top` rows, and a line that says how many rows are left out."""
     shown = table(columns, rows[:top], caption)

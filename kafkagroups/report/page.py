@@ -56,8 +56,8 @@ def render_log(number: int, facts: LogFacts, *, is_only: bool) -> Html:
     name = f"p{number}"
     sections = (
         ("findings", "Findings and remedies", render_findings(facts)),
-        ("loads", "Does a broker load it?", render_verdict(facts)),
         ("events", "What stands out in the history", render_events(facts)),
+        ("loads", "Does a broker load it?", render_verdict(facts)),
         ("transactions", "Open transactions", render_transactions(facts)),
         ("damage", "Damage", render_damage(facts)),
         ("growth", "Size and growth", render_growth(facts, name)),
@@ -89,13 +89,13 @@ def _render_summary(facts: LogFacts) -> Html:
     open_count = sum(len(counts.open_transactions) for counts in partitions)
     failed = len(facts.groups.failed)
     damaged = sum(loaded.damage is not None for loaded in facts.groups.partitions.values())
-    findings = len(facts.stats.findings)
+    findings = len(facts.findings)
     count = len(facts.groups.partitions)
     tiles = (
         ("Findings", "✓ none" if not findings else f"✗ {findings}", ""),
         ("Loads", f"✓ {format_of(count, 'partition')}" if not failed else f"✗ {failed} of {count} fail", ""),
         ("Damage", "✓ none" if not damaged else f"✗ in {format_of(damaged, 'partition')}", ""),
-        ("Groups to look at", str(len(facts.stories.stories) + facts.stories.left_out), "offsets went back, deletions"),
+        ("Groups to look at", str(len(facts.stories.stories) + facts.stories.left_out), "went back, deleted, pending"),
         ("Open transactions", str(open_count), "at the end of the log"),
         ("Size", format_bytes(size), f"{format_share(live, size)} live"),
         ("Records", format_of(records, "record"), f"{format_of(len(facts.groups), 'group')}"),

@@ -86,6 +86,11 @@ def render_live(facts: LogFacts, name: str) -> Html:
             f"{format_bytes(counts.live_bytes)} of {format_bytes(counts.bytes)} are live "
             f"({format_share(counts.live_bytes, counts.bytes)})"
         )
+        cleaned = (
+            ". No trace of the cleaner"
+            if counts.cleaned_up_to is None
+            else f". Cleaned up to record {counts.cleaned_up_to} of {counts.next_offset}"
+        )
         chart = share_bar(
             f"{name}-live-{format_partition(number)}",
             f"Live and dead bytes of {label}",
@@ -94,7 +99,9 @@ def render_live(facts: LogFacts, name: str) -> Html:
             counts.bytes - counts.live_bytes,
             widest,
         )
-        lanes.append(element("div", paragraph(element("b", label.capitalize()), f": {words}"), chart, class_="lane"))
+        lanes.append(
+            element("div", paragraph(element("b", label.capitalize()), f": {words}{cleaned}"), chart, class_="lane")
+        )
         rows.append(_live_row(facts, number, counts))
     columns = (
         "partition",

@@ -57,7 +57,7 @@ def format_duration(ms: float) -> str:
 
 def format_seconds(seconds: float) -> str:
     """Return the time of a load, for example "2.5 s"."""
-    return "less than 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s"
+    return "< 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s"
 
 
 def format_partition(number: int | None) -> str:

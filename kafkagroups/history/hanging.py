@@ -17,10 +17,11 @@ Source: TransactionsCommand (4.x); KIP-890.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from kafkagroups.errors import BadBytes
+from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.stats import OpenTransaction, PartitionStats
 from kafkagroups.log.batch import Batch
@@ -31,13 +32,16 @@ from kafkagroups.records.control import ControlType, decode_control_key
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000
 LATE_START_MS = 30_000
+_PRODUCER_ID_POSITION = 43
+"""The position of the producer id in a batch of magic 2."""
+_producer_id = struct.Struct(">q")
 
 
 def add_details(log: Log, transactions: list[OpenTransaction]) -> None:
     """Set the fields `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log.
 
-    The log is read a second time, in plain Python: only the segments with first batches of open transactions, and the
-    segment before them.
+    The log is read a second time: only the segments with first batches of open transactions, and the segment before
+    them. Only the batches of the producers with open transactions are parsed.
     """
     if not transactions:
         return
@@ -46,13 +50,26 @@ def add_details(log: Log, transactions: list[OpenTransaction]) -> None:
     first = max(0, bisect_right(bases, min(offsets)) - 2)
     end = max(1, bisect_right(bases, max(offsets)))
     part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
+    part.skips_damage = log.skips_damage
     producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
-    for batch in part.skip_damage() if log.skips_damage else part:
-        if batch.base_offset > max(offsets):
-            return
-        producer = producers.get(batch.producer_id)
-        if producer is not None:
-            producer.follow(batch)
+    for batch in _read_batches_of(part, producers, max(offsets)):
+        producers[batch.producer_id].follow(batch)
+
+
+def _read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int) -> Iterator[Batch]:
+    """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
+    if log.skips_damage:
+        yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)
+        return
+    try:
+        for found in log.find_batches(None):
+            frame = found.frame
+            if frame.base_offset > last_offset:
+                return
+            if frame.magic == 2 and _producer_id.unpack_from(found.data, _PRODUCER_ID_POSITION)[0] in producer_ids:
+                yield found.parse()
+    except InvalidLog:
+        return  # The load has found the damage, too.
 
 
 class _Producer:

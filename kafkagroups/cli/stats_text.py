@@ -201,16 +201,18 @@ def _print_cleaning(statistics: Stats, numbers: list[int | None]) -> None:
     columns = ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)")
     _print_table(columns, [_format_cleaning(number, statistics.partitions[number]) for number in numbers])
     partitions = statistics.partitions.values()
-    tombstones = sum(partition.tombstones for partition in partitions)
     live_records = sum(partition.live_records for partition in partitions)
     live_bytes = sum(partition.live_bytes for partition in partitions)
     _print_wrapped(
         'Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does not '
         "tell. The time assumes delete.retention.ms of 1 day."
     )
+    if any(finding.kind == "load_failure" for finding in statistics.findings):
+        return  # After the failure, the coordinator does not read on, so nobody knows which records are live.
     _print_wrapped(
-        f"If every segment were cleaned, {live_records} live records with about {live_bytes} bytes would stay, and for "
-        f"delete.retention.ms the newest of {tombstones} tombstones and the control records."
+        f"A complete cleaning would keep the {live_records} live records, with about {live_bytes} bytes. It also keeps the "
+        "newest record of each key that the coordinator does not read, and tombstones and markers for "
+        "delete.retention.ms."
     )
 
 

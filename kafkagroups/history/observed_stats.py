@@ -89,7 +89,13 @@ class StatsObserver(Fates):
         if file not in self._segment_bytes:
             self._segment_bases.append(base_offset_of(file))
         self._segment_bytes[file] += batch.size
-        self._traces[file] = add_batch(self._traces.get(file, Traces()), batch, self.counts.next_offset)
+        previous_end = self.counts.next_offset
+        gaps = self.log.gaps
+        if gaps and gaps[-1].to_offset == batch.base_offset:
+            previous_end = (
+                batch.base_offset
+            )  # The offsets before this batch are damaged. The cleaner did not remove them.
+        self._traces[file] = add_batch(self._traces.get(file, Traces()), batch, previous_end)
 
     def _drop(self, entry: RecordFate) -> None:
         """Remove the entry of a record that can no longer be live."""

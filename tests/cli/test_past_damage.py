@@ -84,8 +84,11 @@ def test_stats_and_explain_go_on_behind_the_damage(damaged, capsys, engine):
     path, _, batches, broken = damaged
     options = [path, "--json", "--past-damage", "--engine", engine, *BROKER]
     status, out, _ = run(capsys, "stats", *options)
-    (gap,) = json.loads(out)["partitions"]["1"]["gaps"]
+    counted = json.loads(out)
+    (gap,) = counted["partitions"]["1"]["gaps"]
     assert (status, gap["position"], gap["bytes"]) == (1, broken.position, broken.size)
+    assert counted["partitions"]["1"]["cleaned_up_to"] is None, "damaged offsets are no trace of the cleaner"
+    assert [finding["kind"] for finding in counted["findings"] if finding["offset"] == gap["from_offset"]] == ["damage"]
     status, out, _ = run(capsys, "explain", "--group", "jt-committed", *options)
     explained = json.loads(out)
     (gap,) = explained["partitions"]["1"]["gaps"]

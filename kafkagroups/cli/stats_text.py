@@ -210,8 +210,8 @@ def _print_cleaning(statistics: Stats, numbers: list[int | None]) -> None:
     if any(finding.kind == "load_failure" for finding in statistics.findings):
         return  # After the failure, the coordinator does not read on, so nobody knows which records are live.
     _print_wrapped(
-        f"A complete cleaning would keep the {live_records} live records, with about {live_bytes} bytes. It also keeps the "
-        "newest record of each key that the coordinator does not read, and tombstones and markers for "
+        f"A complete cleaning would keep the {live_records} live records, with about {live_bytes} bytes. It also keeps "
+        "the newest record of each key that the coordinator does not read, and tombstones and markers for "
         "delete.retention.ms."
     )
 

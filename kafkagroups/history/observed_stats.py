@@ -92,9 +92,7 @@ class StatsObserver(Fates):
         previous_end = self.counts.next_offset
         gaps = self.log.gaps
         if gaps and gaps[-1].to_offset == batch.base_offset:
-            previous_end = (
-                batch.base_offset
-            )  # The offsets before this batch are damaged. The cleaner did not remove them.
+            previous_end = batch.base_offset  # The offsets before it are damaged, and not cleaned.
         self._traces[file] = add_batch(self._traces.get(file, Traces()), batch, previous_end)
 
     def _drop(self, entry: RecordFate) -> None:

@@ -36,13 +36,14 @@ def _describe_verdict(verdict: Check) -> list[str]:
     failed = [number for number, partition in partitions.items() if not partition.loads]
     damaged = [number for number, partition in partitions.items() if partition.damage is not None]
     if not failed:
-        lines = [f"{verdict.path}: LOADS. {broker} loads {count_of(len(partitions), 'partition')}."]
+        lines = [f"LOADS: {verdict.path}", f"{broker} loads {count_of(len(partitions), 'partition')}."]
     else:
         lost = sum(len(partition.groups_lost) for partition in partitions.values())
         numbers = list_names(["without a number" if number is None else number for number in failed])
         lines = [
-            f"{verdict.path}: FAILS. {broker} fails to load {len(failed)} of {count_of(len(partitions), 'partition')} "
-            f"({numbers}); {count_of(lost, 'group')} lost."
+            f"FAILS: {verdict.path}",
+            f"{broker} fails to load {len(failed)} of {count_of(len(partitions), 'partition')} ({numbers}); "
+            f"{count_of(lost, 'group')} lost.",
         ]
     if damaged:
         numbers = list_names(damaged)
@@ -71,7 +72,7 @@ def _describe_place(finding: Finding) -> str:
 
 def _print_remedy(remedy: str) -> None:
     """Print a remedy. A command at its end gets its own line, so that it can be copied."""
-    found = re.search(r": (kafka[a-z-]*(?:\.sh)? .*)$", remedy)
+    found = re.search(r": (kafka[a-z-]*(?:\.sh)? (?:[^.]|\.(?! ))*[^.])$", remedy)
     if found is None:
         _print_wrapped(f"Remedy: {remedy}")
     else:

@@ -4,7 +4,7 @@ A partition fails if the coordinator refuses one of its records. The new coordin
 groups of the partition. The classic coordinator answers as if these groups had never existed. Damaged bytes do not fail
 a load: a broker's recovery cuts the log there before the load.
 
-With a second release, the verdict is about a broker of this release.
+With a second release, the verdict is about a broker of this release, and release_changes.py finds what changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage
+from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_in_partition
+from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups
@@ -35,9 +36,6 @@ from kafkagroups.records.versions import (
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
     parse_newest_patch,
 )
-
-MAX_SIZE_TO_TRY = 16 * 2**20
-"""Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
 
 @dataclass(frozen=True)
@@ -195,11 +193,16 @@ def check_logs(
     checks = {log.partition: _check_partition(log, judged_groups) for log in logs}
     findings: list[Finding] = []
     for log in logs:
-        findings += find_damage(log.partition, judged_groups.partitions[log.partition])
-        findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         check = checks[log.partition]
-        if not check.loads:
-            findings.append(_describe_failure(log, check, judged, engine, "load_failure"))
+        findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
+        for finding in find_in_partition(log, judged_groups):
+            if finding.kind == "load_failure":
+                kind = "load_failure" if target is None else "refused"
+                findings.append(_describe_failure(log, check, judged, kind, finding.remedy))
+            elif finding.kind != "zeros":
+                findings.append(finding)
+    if target is not None:
+        findings += find_changes(logs, groups, judged_groups, rules, target)
     return Check(path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)
 
 
@@ -296,45 +299,15 @@ def describe_answers(rules: Dialect) -> str:
     )
 
 
-def _describe_failure(log: Log, check: PartitionCheck, rules: Dialect, engine: str, kind: str) -> Finding:
+def _describe_failure(log: Log, check: PartitionCheck, rules: Dialect, kind: str, remedy: str) -> Finding:
     """Return the finding about a partition that fails to load."""
     offset = check.record_offset
-    group = find_group_of(log, offset)
     lost = ""
     if check.groups_lost:
         names = list_names(check.groups_lost)
         lost = f"; {count_of(len(check.groups_lost), 'group')} lost ({names}): {describe_answers(rules)}"
     what = f"A Kafka {rules.kafka} broker cannot load the partition: {check.error}{lost}."
-    return Finding(log.partition, offset, group, None, kind, what, _find_remedy(log, offset, engine))
-
-
-def _find_remedy(log: Log, offset: int | None, engine: str) -> str:
-    """Return what to do about a partition that fails to load."""
-    releases = list(_find_loading_releases(log, engine)) if log.size <= MAX_SIZE_TO_TRY else []
-    remedies = []
-    if releases:
-        remedies.append(f"Let a coordinator load it that can: {', '.join(releases)}.")
-    if offset is not None:
-        also = "Otherwise, stop" if releases else "Stop"
-        remedies.append(
-            f"{also} the broker, save the partition's folder, and cut a copy before the record, which loses everything "
-            f"from there on: kafkagroups edit {log.path} --cut {offset} --out COPY"
-        )
-    return " ".join(remedies) or "Let the broker copy the partition from another replica."
-
-
-def _find_loading_releases(log: Log, engine: str) -> Iterator[str]:
-    """Yield the checked releases that load a partition, as ranges, for example "new coordinator of 4.2.0 to 4.4.0"."""
-    for coordinator, versions in CHECKED_VERSIONS.items():
-        run: list[str] = []
-        for version in (*versions, None):
-            if version is not None and loads_alone(log, dialect(coordinator, version), engine):
-                run.append(version)
-                continue
-            if run:
-                name = run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}"
-                yield f"Kafka {name} ({coordinator} coordinator)"
-            run = []
+    return Finding(log.partition, offset, find_group_of(log, offset), None, kind, what, remedy)
 
 
 def loads_alone(log: Log, rules: Dialect, engine: str) -> bool:

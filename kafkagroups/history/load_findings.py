@@ -22,6 +22,8 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
 
 HARMLESS_OUTCOMES = (Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS)
+MAX_SIZE_TO_TRY = 16 * 2**20
+"""Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
 
 def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
@@ -106,7 +108,8 @@ def _describe_damage(number: int | None, damage: Damage) -> Finding:
 def _find_way_out(log: Log, groups: Groups, error: str) -> str:
     """Return the remedy of a failed load: which releases load the log, and what a copy that is cut would lose."""
     loading = []
-    for coordinator, versions in CHECKED_VERSIONS.items():
+    is_tried = log.size <= MAX_SIZE_TO_TRY
+    for coordinator, versions in CHECKED_VERSIONS.items() if is_tried else ():
         ranges = list(_find_ranges(log, coordinator, versions))
         if ranges:
             loading.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
@@ -116,8 +119,10 @@ def _find_way_out(log: Log, groups: Groups, error: str) -> str:
             "kafkagroups load PATH --coordinator COORDINATOR --kafka VERSION. An older release skips record types that "
             "it does not know, and a cluster cannot always go back to it."
         )
-    else:
+    elif is_tried:
         remedy = "No release that this package knows loads this log."
+    else:
+        remedy = "Another release can load this log: kafkagroups load PATH --kafka VERSION."
     place = re.search(r"\boffset (\d+)", error)
     if place is None:
         return remedy

@@ -1,0 +1,206 @@
+"""What changes for a log if another release of Kafka loads it, after an upgrade or a downgrade (`check --to`).
+
+- `skipped`: the old release reads a record of a group, and the new release skips it, because it does not know its type.
+- `group_differs`, `offset_differs`, `pending_differs`: both releases load the partition, but answer differently. The
+  answers are compared as `diff` compares them.
+- `load_failure`: the old release cannot load a partition.
+
+If one of the releases fails to load a partition (`refused`, check.py, or `load_failure`), it has no answers for the
+groups of this partition. So their differences are no findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.history.diff import compare
+from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.finding import Finding
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
+from kafkagroups.records.versions import parse_newest_patch
+
+_KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
+_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol")
+_RECORD_TYPE_BYTES = 2
+_KEEP_OFFSETS = (
+    "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
+    "afterwards if they are still needed."
+)
+_REMEDIES = {
+    "group_differs": "Stop the members of the group before the change, and start them again afterwards.",
+    "offset_differs": _KEEP_OFFSETS,
+    "pending_differs": "Before the change, let the producer end its transaction.",
+}
+
+
+@dataclass(frozen=True)
+class Change(Finding):
+    """A finding about an answer that differs between two releases.
+
+    `before` and `after` are the answers of the old and the new release, in the form of `load --json`; None if a release
+    has no such group or offset.
+    """
+
+    before: Any
+    after: Any
+
+    def to_json(self) -> dict[str, Any]:
+        fields = super().to_json()
+        del fields["before"], fields["after"]
+        return fields | {"from": self.before, "to": self.after}
+
+
+def find_changes(
+    logs: Sequence[Log], before: Groups, after: Groups, old_rules: Dialect, new_rules: Dialect
+) -> list[Finding]:
+    """Return what changes if a coordinator with other rules loads the logs. `before` and `after` are the two loads."""
+    findings: list[Finding] = []
+    for log in logs:
+        error = before.partitions[log.partition].error
+        if error is not None:
+            findings.append(_describe_old_failure(log, before, error))
+        if after.partitions[log.partition].error is None:
+            findings += _find_skipped(log, before, old_rules, new_rules)
+    findings += _find_differences(before, after)
+    return findings
+
+
+def _describe_old_failure(log: Log, before: Groups, error: str) -> Finding:
+    what = f"Already Kafka {before.kafka}, before the change, cannot load the partition: {error}."
+    remedy = "Run kafkagroups check without --to first: the groups of this partition have no answers to compare."
+    offset = before.partitions[log.partition].record_offset
+    return Finding(log.partition, offset, None, None, "load_failure", what, remedy)
+
+
+def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
+    """Yield a finding for each group with records that only the new rules skip.
+
+    A group that no longer exists, or is now a classic group, is left out: nobody needs its old records.
+    """
+    skipped_types = _read_types(old_rules) - _read_types(new_rules)
+    if not skipped_types:
+        return
+    prefixes = {number.to_bytes(_RECORD_TYPE_BYTES, "big"): number for number in skipped_types}
+    keys = LogKeys(dialect("new", old_rules.kafka))
+    found: dict[str, tuple[int, int, set[int]]] = {}
+    for batch in log:
+        try:
+            records = () if batch.is_control else batch.records
+        except BadBytes:
+            continue
+        for record in records:
+            number = prefixes.get((record.key or b"")[:_RECORD_TYPE_BYTES])
+            if number is None:
+                continue
+            try:
+                group_id = keys[record.key].group_id
+            except BadBytes:
+                continue
+            first, count, types = found.get(group_id or "", (record.offset, 0, set()))
+            found[group_id or ""] = (first, count + 1, types | {number})
+    has_answers = before.partitions[log.partition].error is None
+    for group_id, (first, count, types) in found.items():
+        if has_answers and (group_id not in before or before[group_id].type == "classic"):
+            continue
+        kinds = list_names(sorted({GROUP_TYPE_BY_RECORD_TYPE[number] for number in types}))
+        numbers = ", ".join(map(str, sorted(types)))
+        what = (
+            f"Kafka {new_rules.kafka} ({new_rules.coordinator} coordinator) skips {count_of(count, 'record')} of "
+            f"{kinds} group {group_id} (types {numbers}), so it does not know the group's members and assignments."
+        )
+        remedy = (
+            "Before the change, stop the members of the group, so that it is empty; members that start afterwards need "
+            "a protocol that the other release has."
+        )
+        yield Finding(log.partition, first, group_id, None, "skipped", what, remedy)
+
+
+def _read_types(rules: Dialect) -> set[int]:
+    """Return the record types above 2 that a coordinator reads."""
+    if rules.coordinator == "classic":
+        return set()
+    version = parse_newest_patch(rules.kafka)
+    return {number for number, versions in READ_TYPES.items() if version in versions}
+
+
+def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
+    """Yield a finding for each answer that differs. Groups of partitions that one release cannot load are left out."""
+    failed = {*before.failed, *after.failed}
+    differences = compare(before, after)
+    for group_id, (old, new) in differences["groups"].items():
+        if not _is_lost(group_id, before, after, failed):
+            yield _describe_difference("groups", group_id, None, old, new, before, after)
+    for table in ("offsets", "pending"):
+        for group_id, pairs in differences[table].items():
+            if _is_lost(group_id, before, after, failed):
+                continue
+            for name, (old, new) in pairs.items():
+                yield _describe_difference(table, group_id, name, old, new, before, after)
+
+
+def _is_lost(group_id: str, before: Groups, after: Groups, failed: set[int | None]) -> bool:
+    """Return whether a release has no answer for a group because it fails to load the group's partition."""
+    has_both = group_id in before and group_id in after
+    return not has_both and _find_partition(group_id, before, after) in failed
+
+
+def _find_partition(group_id: str, before: Groups, after: Groups) -> int | None:
+    """Return the partition that answers for a group."""
+    for groups in (before, after):
+        parts = groups.groups.get(group_id) or groups.orphans.get(group_id)
+        if parts is not None:
+            return parts.partition
+    return None
+
+
+def _describe_difference(
+    table: str, group_id: str, name: str | None, old: Any, new: Any, before: Groups, after: Groups
+) -> Change:
+    kind = _KINDS[table]
+    subject = f"Group {group_id}" if name is None else f"Group {group_id}, {name}"
+    answers = [
+        f"Kafka {groups.kafka} ({groups.coordinator}) {_describe_answer(table, answer, other)}"
+        for groups, answer, other in ((before, old, new), (after, new, old))
+    ]
+    what = f"{subject}: {answers[0]}, but {answers[1]}."
+    remedy = _KEEP_OFFSETS if table == "groups" and new is None else _REMEDIES[kind]
+    offset = _find_offset(table, old if new is None else new)
+    return Change(
+        _find_partition(group_id, before, after), offset, group_id, name, kind, what, remedy, before=old, after=new
+    )
+
+
+def _find_offset(table: str, answer: Any) -> int | None:
+    """Return the Kafka offset of the record of an answer; None for a group."""
+    if table == "groups":
+        return None
+    offset: int = answer["record_offset"] if table == "offsets" else answer[0]["record_offset"]
+    return offset
+
+
+def _describe_answer(table: str, answer: Any, other: Any) -> str:
+    """Return what a release answers, as the end of a sentence. `other` is the answer of the other release."""
+    if table == "pending":
+        if not answer:
+            return "knows no pending commit"
+        return f"answers UNSTABLE_OFFSET_COMMIT, because {count_of(len(answer), 'commit')} is pending"
+    if table == "offsets":
+        if answer is None:
+            return "has no offset"
+        return f"answers offset {answer['offset']}, metadata {answer['metadata']!r}, epoch {answer['leader_epoch']}"
+    if answer is None:
+        return "does not have the group"
+    if other is None:
+        return f"has a {answer['type']} group in state {answer['state']}"
+    fields = [field for field in _GROUP_FIELDS if answer[field] != other[field]]
+    texts = [f"{field.replace('_', ' ')} {answer[field]!r}" for field in fields]
+    if answer["members"] != other["members"]:
+        texts.append(count_of(len(answer["members"]), "member"))
+    return f"answers {', '.join(texts)}"

@@ -170,7 +170,11 @@ def _describe_difference(
         for groups, answer, other in ((before, old, new), (after, new, old))
     ]
     what = f"{subject}: {answers[0]}, but {answers[1]}."
-    remedy = _KEEP_OFFSETS if table == "groups" and new is None else _REMEDIES[kind]
+    remedy = _REMEDIES[kind]
+    if table == "groups" and new is None:
+        remedy = _KEEP_OFFSETS
+    elif table == "groups" and old is not None and old["type"] == new["type"]:
+        remedy = "Nothing has to be done: the group keeps its type, and other findings say if its offsets change."
     offset = _find_offset(table, old if new is None else new)
     return Change(
         _find_partition(group_id, before, after), offset, group_id, name, kind, what, remedy, before=old, after=new

@@ -6,6 +6,7 @@ records into Arrow record batches.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -114,12 +115,14 @@ def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:
 
     A batch that cannot be split into records has one row, as in the table `records`; its fate is "ignored".
     """
-    entries = {position: iter(entries) for position, entries in fates.records.items()}
+    entries = {position: deque(entries) for position, entries in fates.records.items()}
     for row in record_rows(log, dialect, with_json=False):
         *columns, key, value, value_version, _, error = row
-        # Several records of an odd log can have the same offset.
-        entry = next(entries.get((log.partition, row[_OFFSET]), iter(())), None)
-        if entry is None or entry.fate is None:
+        # Several records of an odd log can have the same offset, and so can a batch that cannot be split into records.
+        same_offset = entries.get((log.partition, row[_OFFSET]))
+        is_other_record = key is None and same_offset and same_offset[0].type is not None
+        entry = same_offset.popleft() if same_offset and not is_other_record else _UNREADABLE
+        if entry.fate is None:
             entry = _UNREADABLE
         assert entry.fate is not None
         key_size = len(key or b"")

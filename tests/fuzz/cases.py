@@ -226,6 +226,14 @@ def _compact(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) 
     case.add(*arguments, "--out", f"compacted-{len(case.commands)}")
 
 
+def _plan_rescue(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
+    arguments = ("rescue", "plan", log, *rules, *rnd.choice(((), ("--partitions", 50), ("--past-damage",))))
+    engines = [("--engine", name) for name in ("python", "compiled")]
+    python, compiled = (case.add(*arguments, "--json", *engine) for engine in engines)
+    case.equal.append((python, compiled))
+    case.add(*arguments, "--out", f"plan-{len(case.commands)}.json")
+
+
 READING_COMMANDS = [
     _show,
     _load_until,
@@ -239,6 +247,7 @@ READING_COMMANDS = [
     _stats,
     _diff,
     _compact,
+    _plan_rescue,
 ]
 
 

@@ -10,6 +10,7 @@ from kafkagroups.api import load_table
 from kafkagroups.errors import UsageError
 from kafkagroups.kernels import read_records, second_reading
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.tables import record_arrays
@@ -135,3 +136,19 @@ def test_a_table_that_does_not_exist():
         kg.record_table("data/harbour/3.9.2", "offsets")
     with pytest.raises(UsageError, match="key"):
         kg.record_table("data/harbour/3.9.2", "fates", columns=["key"])
+
+
+def test_a_batch_without_readable_records_and_a_record_with_its_offset(tmp_path):
+    """The batch has a row of its own, which has nothing of the record at the same offset."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    good = encode_batch([commit(5, "g")])
+    bad = bytearray(good)
+    bad[57:61] = (2).to_bytes(4, "big")  # The number of records. The batch has one.
+    bad[17:21] = crc32c(bytes(bad[21:])).to_bytes(4, "big")
+    (folder / f"{0:020}.log").write_bytes(bytes(bad) + good)
+    for rows in read_both(folder, "fates", "classic", "3.9.2"):
+        assert [(row["offset"], row["group"], row["committed_offset"]) for row in rows] == [
+            (5, None, None),
+            (5, "g", 5),
+        ]

@@ -19,6 +19,7 @@ from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.observer import Fate
+from kafkagroups.history.event import count_of
 from kafkagroups.history.explain import Explanation, has_wildcard, match_groups
 from kafkagroups.history.record_fate import history_json
 from kafkagroups.loading.engines import pause_garbage_collector
@@ -202,12 +203,16 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
 
 def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
     group = explanation.group
-    subject = group
+    subject = group or "the group with the empty id"
     if args.topic is not None:
-        subject = f"{args.topic} of {group}" if args.partition is None else f"{args.topic}-{args.partition} of {group}"
+        topic_or_partition = args.topic if args.partition is None else f"{args.topic}-{args.partition}"
+        subject = f"{topic_or_partition} of {subject}"
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
     if not explanation.history and args.since_time is None:
-        print_text(options.describe_unknown_group(subject, group, path, explanation.topic_partitions))
+        if has_wildcard(group):
+            print_text(f"No group in {path} matches {group}.")
+        else:
+            print_text(options.describe_unknown_group(subject, group, path, explanation.topic_partitions))
         if explanation.error is not None:
             print_text(f"{broker} fails to load {explanation.error}.")
         for place in explanation.find_damage().values():
@@ -236,7 +241,7 @@ def _print_answer(explanation: Explanation, subject: str, broker: str, args: arg
     if answer is None:
         text = f"nothing about {subject}"
     elif args.topic is None:
-        text = f"that {subject} is {answer['state']}, with {len(answer['offsets'])} offsets"
+        text = f"that {subject} is {answer['state']}, with {count_of(len(answer['offsets']), 'offset')}"
     elif args.partition is None:
         offsets = ", ".join(f"{key}: {offset['offset']}" for key, offset in answer.items())
         text = f"{offsets} for {subject}"

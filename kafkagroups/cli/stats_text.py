@@ -161,6 +161,13 @@ def _format_writer(writer: WriterCount, statistics: Stats, *, has_one_day: bool)
     )
 
 
+def _name_versions(versions: str) -> str:
+    """Return Kafka versions, such as "2.3 – 4.0" or "4.1 – " (and newer), as words."""
+    if not versions:
+        return "every version"
+    return f"{versions.removesuffix(' – ')} and newer" if versions.endswith(" – ") else versions
+
+
 def _format_rate(per_minute: float) -> str:
     return f"{per_minute:.0f}" if per_minute >= 100 else f"{per_minute:.1f}"
 
@@ -237,10 +244,10 @@ def _print_versions(statistics: Stats, numbers: list[int | None]) -> None:
     ranges = [(number, part) for number in numbers for part in statistics.partitions[number].written_by_ranges]
     versions = {part.versions for _, part in ranges}
     if len(versions) == 1 and len(ranges) == len({number for number, _ in ranges}):
-        _print_wrapped(f"Kafka versions that can have written the records: {versions.pop() or 'every version'}.")
+        _print_wrapped(f"Kafka versions that can have written the records: {_name_versions(versions.pop())}.")
     elif ranges:
         rows: list[tuple[object, ...]] = [
-            (_format_number(number), part.first, part.last, part.versions or "every version") for number, part in ranges
+            (_format_number(number), part.first, part.last, _name_versions(part.versions)) for number, part in ranges
         ]
         _print_table(("part.", "from offset", "to offset", "can be written by Kafka"), rows)
 

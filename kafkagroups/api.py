@@ -510,7 +510,8 @@ def report(
     Parameters
     ----------
     path
-        A path as in `load`, or several paths. Each path is an independent log.
+        A path as in `load`, or several paths. Each path is an independent log. If two paths are replicas that fork, the
+        page begins with their comparison (`compare_replicas`).
     out
         The file to write. An existing file is replaced. None: no file is written.
     coordinator, kafka, partitions, engine, max_batch_bytes

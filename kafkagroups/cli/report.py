@@ -17,7 +17,7 @@ HELP = "write one HTML page about logs: findings with remedies, history, size, w
 EXAMPLES = """\
 examples:
   kafkagroups report /var/lib/kafka/data --out report.html --kafka 3.9.2
-  kafkagroups report broker-1 broker-2 --out report.html       two logs on one page
+  kafkagroups report broker-1 broker-2 --out report.html       two logs; if they fork, where
 
 The page contains everything that it needs. It makes no request to any host, and
 it runs no script."""

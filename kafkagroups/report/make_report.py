@@ -13,6 +13,7 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.report.facts import LogFacts, read_facts
 from kafkagroups.report.page import render_page
+from kafkagroups.report.replica_section import render_forks
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ def make_report(
     all_facts: list[LogFacts] = [
         read_facts(source.logs, dialect, source.path, partitions=partitions, engine=engine) for source in sources
     ]
+    forks = render_forks([source.logs for source in sources], all_facts, partitions, engine)
     return Report(
-        render_page(all_facts, metadata.version("kafkagroups")),
+        render_page(all_facts, metadata.version("kafkagroups"), forks),
         [finding for facts in all_facts for finding in facts.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )

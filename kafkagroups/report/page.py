@@ -22,8 +22,8 @@ from kafkagroups.report.words import format_bytes, format_of, format_seconds, fo
 TITLE = "Report on __consumer_offsets"
 
 
-def render_page(all_facts: Sequence[LogFacts], version: str) -> str:
-    """Return the HTML of a report. `version` is that of this package."""
+def render_page(all_facts: Sequence[LogFacts], version: str, forks: Html) -> str:
+    """Return the HTML of a report. `version` is that of this package. `forks` stands before the first path."""
     style = (files("kafkagroups.report") / "style.css").read_text(encoding="utf-8")
     parts = [render_log(number, facts, is_only=len(all_facts) == 1) for number, facts in enumerate(all_facts, start=1)]
     head = join(
@@ -42,7 +42,7 @@ def render_page(all_facts: Sequence[LogFacts], version: str) -> str:
         ),
         element("p", "Control and direction characters in names are shown as escapes, for example \\u202e."),
     )
-    body = element("body", element("h1", TITLE), element("main", *parts), footer)
+    body = element("body", element("h1", TITLE), forks, element("main", *parts), footer)
     return f"<!DOCTYPE html>\n{element('html', element('head', head), body, lang='en')}\n"
 
 

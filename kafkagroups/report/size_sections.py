@@ -86,11 +86,7 @@ def render_live(facts: LogFacts, name: str) -> Html:
             f"{format_bytes(counts.live_bytes)} of {format_bytes(counts.bytes)} are live "
             f"({format_share(counts.live_bytes, counts.bytes)})"
         )
-        cleaned = (
-            ". No trace of the cleaner"
-            if counts.cleaned_up_to is None
-            else f". Cleaned up to record {counts.cleaned_up_to} of {counts.next_offset}"
-        )
+        cleaned = _describe_cleaning(counts)
         chart = share_bar(
             f"{name}-live-{format_partition(number)}",
             f"Live and dead bytes of {label}",
@@ -124,6 +120,17 @@ def render_live(facts: LogFacts, name: str) -> Html:
         element("p", f"{format_of(cut, 'smaller partition')} not shown.", class_="cut") if cut else "",
         details("The bars as a table, with what the cleaner did", table(columns, rows, "The largest partitions")),
     )
+
+
+def _describe_cleaning(counts: PartitionStats) -> str:
+    """Return how far the cleaner has come, and what it could clean now."""
+    done = ". No trace of the cleaner."
+    if counts.cleaned_up_to is not None:
+        done = f". Cleaned up to record {counts.cleaned_up_to} of {counts.next_offset}."
+    if not counts.dirty_segments:
+        return done
+    closed = format_of(counts.dirty_segments, "closed segment")
+    return f"{done} The cleaner could clean {closed} with {format_bytes(counts.dirty_bytes)}, and has not."
 
 
 def _live_row(facts: LogFacts, number: int | None, counts: PartitionStats) -> tuple[Content, ...]:
@@ -234,7 +241,8 @@ def _render_versions(facts: LogFacts) -> Html:
     columns = ("partition", "from record", "to record", "written by Kafka")
     return join(
         paragraph(
-            "A new leader epoch begins when another broker, or the same broker after a restart, becomes the leader."
+            "A new leader epoch begins when another broker, or the same broker after a restart, becomes the leader. "
+            + _describe_newest_epoch(facts)
         ),
         details(
             "Tables",
@@ -243,6 +251,21 @@ def _render_versions(facts: LogFacts) -> Html:
                 ("partition", "leader epoch", "from record", "time (UTC)"), epochs, "Leader epochs", MAX_EPOCHS
             ),
         ),
+    )
+
+
+def _describe_newest_epoch(facts: LogFacts) -> str:
+    """Return a sentence about the last change of the leader epoch in the log."""
+    changes = [
+        (time_ms, epoch, offset, format_partition(activity.partition))
+        for activity in facts.activities
+        for epoch, offset, time_ms in activity.leader_epochs[1:]
+    ]
+    if not changes:
+        return "Here, the leader epoch never changed."
+    time_ms, epoch, offset, partition = max(changes)
+    return (
+        f"The newest one here is {epoch}: from record {offset} of partition {partition} on, {format_time(time_ms)} UTC."
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.captured import captured
 from tests.groups.test_load_runs import DATA
 from tests.report.hostile_names import NAMES, write_hostile_log
 
+ELECTION = Path(__file__).parents[1] / "history" / "unclean_election"
 VOID = {"meta", "br"}
 ALLOWED = {
     "html": {"lang"},
@@ -176,6 +178,23 @@ def test_a_damaged_and_a_failing_log_show_what_is_lost(tmp_path, run):
     assert damage.reason in text and "their groups" in text
     for group in damage.groups_after:
         assert group in text
+
+
+def test_two_replicas_that_fork_are_compared():
+    """An unclean election of real brokers (tests/history/test_replicas.py says what they answered and truncated)."""
+    text = check(kg.report([ELECTION / "old-leader", ELECTION / "new-leader"]).html).text
+    assert "3 records of its own" in text and "2 records of its own" in text
+    assert f"{ELECTION / 'new-leader'} is the newer replica." in text
+    # The commits of shipping and audit are lost, those of billing and mailer are healed.
+    lost = text[text.index("Answers that differ, not healed") : text.index("Healed, because")]
+    assert "shippingorders-075" in lost and "auditorders-01none" in lost
+    assert "billing" not in lost and "mailer" not in lost
+    assert "Fork at record" not in check(kg.report([ELECTION / "returned", ELECTION / "new-leader"]).html).text
+
+
+def test_logs_of_two_clusters_are_no_replicas():
+    """Partitions with the same number need a batch in common."""
+    assert "Fork at record" not in check(kg.report([DATA / "3.9.2", DATA / "4.3.1"]).html).text
 
 
 def test_several_paths_are_several_logs_and_bad_ones_are_named(tmp_path, run):

@@ -117,8 +117,8 @@ def find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Ite
         names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
         what = (
             f"The transaction of producer {transaction.producer_id} from offset {transaction.first_offset}{names} is "
-            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and clients "
-            "that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
+            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and "
+            "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
         )
         remedy = "If it stays open longer than its producer's transaction.timeout.ms (60 s by default), end it"
         if is_late:

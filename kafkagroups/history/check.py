@@ -5,6 +5,7 @@ groups of the partition. The classic coordinator answers as if these groups had 
 a load: a broker's recovery cuts the log there before the load.
 
 With a second release, the verdict is about a broker of this release, and release_changes.py finds what changes.
+The log is also judged as the log cleaner could leave it (after_cleaning.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.history.after_cleaning import find_after_cleaning
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_in_partition
@@ -201,6 +203,7 @@ def check_logs(
                 findings.append(_describe_failure(log, check, judged, kind, finding.remedy))
             elif finding.kind != "zeros":
                 findings.append(finding)
+        findings += find_after_cleaning(log, judged)
     if target is not None:
         findings += find_changes(logs, groups, judged_groups, rules, target)
     return Check(path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)

@@ -12,6 +12,7 @@ from kafkagroups.cli import main
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.releases.cases import loads
+from tests.releases.sequences import Event, encode_log
 
 HARBOUR = "data/harbour/3.9.2"
 CRAFTED = captured("crafted") / "crafted"
@@ -253,3 +254,99 @@ def test_zeros_say_what_each_start_does(folder, tmp_path):
         if verdict is not None and verdict["load"] != "ok":
             (finding,) = findings
             assert STARTS[capture].value in finding.what
+
+
+def record_event(record_type, group, value, version=0):
+    """A record of a group in Kafka's JSON. `value` None is a tombstone."""
+    field = "group" if record_type == 2 else "groupId"
+    row = {
+        "type": record_type,
+        "key": {"type": str(record_type), "data": {field: group}},
+        "value": None if value is None else {"version": str(version), "data": value},
+    }
+    key, value_bytes = kg.encode(kg.from_json(row))
+    return Event("record", -1, key, value_bytes)
+
+
+EMPTY_CLASSIC = {
+    "protocolType": "",
+    "generation": 0,
+    "protocol": None,
+    "leader": None,
+    "currentStateTimestamp": 0,
+    "members": [],
+}
+STREAMS_OVER_CONSUMER = [
+    record_event(3, "g", {"epoch": 4}),
+    record_event(2, "g", EMPTY_CLASSIC, 3),
+    record_event(2, "g", None),
+    record_event(17, "g", {"epoch": 2, "metadataHash": 0, "validatedTopologyEpoch": 1}),
+]
+"""A classic group between a consumer and a streams group with one id: `conversations_new/FACTS.md` has such a log.
+
+"With a 2 tombstone in between it loads, types 3 and 6 of the consumer group stay in the log."
+"""
+
+
+def write_log(folder, events):
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(encode_log(events))
+    return folder
+
+
+def test_a_log_that_loads_until_a_tombstone_has_expired(tmp_path):
+    """Two passes remove the tombstone that makes room for the streams group. Then the load fails at this group."""
+    folder = write_log(tmp_path / "__consumer_offsets-0", STREAMS_OVER_CONSUMER)
+    verdict = kg.check(folder)
+    (finding,) = verdict.findings
+    assert (verdict.loads, finding.kind, finding.offset) == (True, "fails_after_cleaning", 3)
+    first = tmp_path / "first" / folder.name
+    second = tmp_path / "second" / folder.name
+    (folder / f"{4:020}.log").touch()  # The active segment was rolled.
+    kg.compact(folder, first, now_ms=2000)
+    assert kg.load(first).failed == {}
+    kg.compact(first, second, now_ms=2000 + 86_400_000)
+    assert kg.load(second).partitions[0].record_offset == 3
+    # A release that knows no streams groups loads all of these logs.
+    assert kg.check(folder, kafka="4.0.2").findings == []
+
+
+def test_a_log_that_loads_again_after_a_cleaning(tmp_path):
+    """A pass removes the record that fails the load, because a newer record of the same member follows."""
+    (load,) = [each for each in loads() if (each.case["id"], each.release) == ("r19862-same-drop", "4.3.1")]
+    verdict = kg.check(load.folder)
+    kinds = {finding.kind: finding for finding in verdict.findings}
+    assert not verdict.loads and kinds.keys() == {"load_failure", "loads_after_cleaning"}
+    found = kinds["loads_after_cleaning"]
+    assert found.offset == only_partition(verdict).record_offset
+    command = found.remedy.partition("kafkagroups ")[2].replace("COPY", str(tmp_path / "copy"))
+    assert main(command.split()) == 0
+    assert kg.load(tmp_path / "copy").failed == {}
+
+
+def test_a_log_that_needs_two_passes_to_load_again(tmp_path):
+    """The tombstone of the streams group fails the load until a second pass has removed it."""
+    events = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_event(17, "g", None)]
+    folder = write_log(tmp_path / "__consumer_offsets-0", events)
+    (found,) = [each for each in kg.check(folder).findings if each.kind == "loads_after_cleaning"]
+    assert found.offset == 1 and "another pass" in found.what
+    assert "kafkagroups edit" not in found.remedy
+
+
+def test_a_pass_can_end_between_two_group_types(tmp_path):
+    """A log of several segments: a pass up to the first segment's end keeps what a whole pass would remove."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    data = encode_log(STREAMS_OVER_CONSUMER)
+    positions = [batch.position for batch in kg.open_log(write_log(tmp_path / "whole", STREAMS_OVER_CONSUMER))]
+    ends = [*positions[1:], len(data)]
+    for number, (start, end) in enumerate(zip(positions, ends, strict=True)):
+        (folder / f"{number:020}.log").write_bytes(data[start:end])
+    (finding,) = kg.check(folder).findings
+    assert finding.kind == "fails_after_cleaning"
+
+
+def test_healthy_brokers_have_no_finding_after_a_cleaning():
+    """The logs of the shop, of three releases, load now and after each pass."""
+    for release, coordinator in (("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")):
+        assert kg.check(f"data/harbour/{release}", coordinator).findings == []

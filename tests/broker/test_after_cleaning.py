@@ -1,0 +1,99 @@
+"""A real broker and its cleaner confirm what `check` says about a log after a cleaning.
+
+Three logs: one loads until a second pass has removed a tombstone, one loads again after one pass, and one after two.
+Each start of the broker loads them. Between the starts, its cleaner has run.
+"""
+
+import shutil
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli import main
+from tests.broker.broker import Broker, jars
+from tests.history.test_check import STREAMS_OVER_CONSUMER, record_event, write_log
+from tests.releases.cases import loads
+
+pytest.importorskip("kafka", reason="no kafka-python")
+from tests.broker import client
+
+pytestmark = pytest.mark.broker
+
+KAFKA = "4.3.1"
+CLEANER = """
+log.cleaner.enable=true
+log.cleaner.backoff.ms=200
+log.cleaner.min.cleanable.ratio=0.0
+log.cleaner.delete.retention.ms=0
+"""
+DELETED_STREAMS = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_event(17, "g", None)]
+
+
+@pytest.fixture
+def broker(tmp_path):
+    """A broker with three partitions. Its cleaner cleans every closed segment, and tombstones expire immediately."""
+    if not (jars(KAFKA) / ".complete").exists():
+        pytest.skip(f"no jars of Kafka {KAFKA}: make brokers")
+    broker = Broker(KAFKA, tmp_path, 3)
+    with open(tmp_path / "server.properties", "a") as properties:
+        properties.write(CLEANER)
+    try:
+        broker.start()
+        with client.asking(broker.address) as ask:
+            client.find_coordinator(ask, "any")
+        broker.wait_until_loaded()
+        broker.stop()
+        yield broker
+    finally:
+        broker.stop()
+
+
+def with_new_segment(folder, out):
+    """Copy a log, and append a commit in a new active segment."""
+    assert main(["edit", str(folder), "--out", str(out), "--roll", "--commit", "filler:t-0=1"]) == 0
+    return out
+
+
+def start_and_clean(broker):
+    """Start the broker until all partitions are loaded and cleaned. Return the partitions that failed to load."""
+    broker.start()
+    broker.wait_until_loaded()
+    broker.wait_for(r"cleaned log __consumer_offsets-(\d+)", 3)
+    failed = broker.failed()
+    broker.stop()
+    return failed
+
+
+def add_segment(broker, tmp_path):
+    """Append a commit in a new segment of each partition, so that the broker's cleaner has records for another pass."""
+    for number in range(3):
+        folder = broker.partition(number)
+        out = with_new_segment(folder, tmp_path / f"grown-{number}" / folder.name)
+        shutil.copy(max(out.glob("*.log")), folder)
+    (broker.folder / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
+def test_what_the_cleaner_does_to_the_next_load(broker, tmp_path):
+    same_drop = next(each for each in loads() if each.case["id"] == "r19862-same-drop")
+    sources = [
+        write_log(tmp_path / "__consumer_offsets-0", STREAMS_OVER_CONSUMER),
+        same_drop.folder,
+        write_log(tmp_path / "__consumer_offsets-2", DELETED_STREAMS),
+    ]
+    kinds = [{finding.kind for finding in kg.check(source, kafka=KAFKA).findings} for source in sources]
+    assert ["fails_after_cleaning" in each for each in kinds] == [True, False, False]
+    assert ["loads_after_cleaning" in each for each in kinds] == [False, True, True]
+
+    for number, source in enumerate(sources):
+        out = tmp_path / "logs" / f"__consumer_offsets-{number}"
+        out.parent.mkdir(exist_ok=True)
+        with_new_segment(source, out)
+    broker.place(tmp_path / "logs")
+    assert start_and_clean(broker) == {1, 2}
+    add_segment(broker, tmp_path)
+    assert start_and_clean(broker) == {2}
+    broker.start()
+    broker.wait_until_loaded()
+    assert broker.failed() == {0}
+    verdict = kg.check(broker.folder / "data", kafka=KAFKA)
+    assert {number for number, partition in verdict.partitions.items() if not partition.loads} == {0}

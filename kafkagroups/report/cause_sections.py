@@ -50,10 +50,10 @@ def render_findings(facts: LogFacts) -> Html:
 def _render_finding(number: int, finding: Finding) -> Html:
     remedy, line = split_remedy(finding.remedy)
     kind = finding.kind.replace("_", " ")
-    where = f"partition {format_partition(finding.partition)}"
+    where = "" if finding.partition is None else f", partition {finding.partition}"
     return element(
         "section",
-        element("h4", f"Finding {number}: ", element("span", kind, class_="kind"), f", {where}"),
+        element("h4", f"Finding {number}: ", element("span", kind, class_="kind"), where),
         paragraph(finding.what),
         element("p", element("strong", "Remedy: "), remedy, class_="remedy"),
         command(line) if line else "",

@@ -85,13 +85,14 @@ def read_stories(
             told += 1
     stories = [story for number, groups in wanted.items() for story in _read_partition(logs[number], dialect, groups)]
     stories = [story for story in stories if story.count(*TOLD)]
-    stories.sort(key=lambda story: (-_weigh(story), story.group))
+    stories.sort(key=_rank)
     return Stories(stories, len(candidates) - told)
 
 
-def _weigh(story: Story) -> int:
-    rewinds = story.count("rewind")
-    return 100 * rewinds + 10 * story.count("expired", "offset_deleted") + story.count("transaction_open", "deleted")
+def _rank(story: Story) -> tuple[int, int, int, str]:
+    """Return what sorts the histories: most offsets that went back or were deleted, and then the earliest event."""
+    earliest_ms = min(event.timestamp_ms or 0 for event in story.events if event.event in TOLD)
+    return -story.count("rewind"), -story.count("expired", "offset_deleted"), earliest_ms, story.group
 
 
 def _read_partition(log: Log, dialect: Dialect, groups: Collection[str]) -> list[Story]:

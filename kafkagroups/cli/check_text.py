@@ -6,6 +6,7 @@ import re
 
 from kafkagroups.cli.output import escape, print_line, wrap
 from kafkagroups.cli.topic_partitions import print_topic_partitions
+from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
@@ -56,6 +57,11 @@ def _describe_verdict(verdict: Check) -> list[str]:
         f"The load takes about {seconds:.1f} s for {count_of(records, 'record')}. Until then, clients get "
         "COORDINATOR_LOAD_IN_PROGRESS."
     )
+    large = sum(partition.bytes > MAX_SIZE for partition in partitions.values())
+    if large:
+        lines.append(
+            f"Not judged after a cleaning: {count_of(large, 'partition')} of more than {MAX_SIZE // 2**20} MiB."
+        )
     count = len(verdict.findings)
     lines.append("No findings." if count == 0 else f"{count_of(count, 'finding')}.")
     return lines

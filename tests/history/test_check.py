@@ -350,3 +350,12 @@ def test_healthy_brokers_have_no_finding_after_a_cleaning():
     """The logs of the shop, of three releases, load now and after each pass."""
     for release, coordinator in (("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")):
         assert kg.check(f"data/harbour/{release}", coordinator).findings == []
+
+
+def test_a_log_that_the_cleaner_cannot_clean(tmp_path):
+    """A file that is not named like a segment has no cleaner. Its verdict is about the bytes as they are."""
+    write_log(tmp_path / "__consumer_offsets-0", STREAMS_OVER_CONSUMER)
+    copy = tmp_path / "copy.log"
+    shutil.copy(tmp_path / "__consumer_offsets-0" / f"{0:020}.log", copy)
+    assert kg.check(copy).loads
+    assert kg.check(copy).findings == []

@@ -74,7 +74,11 @@ def test_random_logs_have_the_same_tables(tmp_path, count_followed):
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_the_fates_are_those_of_explain(coordinator):
-    """Every group of the captured runs: the table has the records of `explain`, with the same fates."""
+    """Every group of the captured runs: the table has the records of `explain`, with the same fates.
+
+    `explain` also shows a record that the coordinator cannot read, if its key names the group. The table has no group
+    for such a record.
+    """
     for folder in folders("runs"):
         with case(folder.relative_to(captured("runs"))):
             rows = kg.record_table(folder, coordinator=coordinator, engine="compiled").read_all().to_pylist()
@@ -90,7 +94,8 @@ def test_the_fates_are_those_of_explain(coordinator):
                     for row in rows
                     if row["group"] == group
                 ]
-                assert given == wanted, group
+                without_group = {(row["partition"], row["offset"]) for row in rows if row["error"] is not None}
+                assert given == [row for row in wanted if row[:2] not in without_group], group
 
 
 @pytest.mark.parametrize("attributes", [0, 1, 4])

@@ -196,6 +196,7 @@ def _timeline(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...])
 def _stats(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     by = rnd.choice(("group", "topic", "type", "partition"))
     case.add("stats", log, *rules, "--by", by, *rnd.choice((("--json",), ("--top", "3"), ())))
+    case.add("check", log, *rules, *rnd.choice((("--json",), (), ("--to", "4.4.0"), ("--to", "3.9.2", "--json"))))
 
 
 def _diff(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:

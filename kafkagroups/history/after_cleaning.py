@@ -20,6 +20,7 @@ A log above MAX_SIZE bytes, or with damage, is not judged. Source: Cleaner.java,
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -240,7 +241,7 @@ def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPar
     )
     passes = [option for option in cleaned.options if option != "--roll"]
     if len(passes) == 1:
-        remedy += f"; in a copy, this does the same: kafkagroups edit {log.path} --out COPY {' '.join(cleaned.options)}"
+        remedy += f"; in a copy, this does the same: kafkagroups edit {shlex.quote(log.path)} --out COPY {' '.join(cleaned.options)}"
     else:
         remedy += ", and it runs a further pass only if it has new records to clean."
     return Finding(log.partition, now.record_offset, None, None, "loads_after_cleaning", what, remedy)

@@ -37,7 +37,9 @@ def _describe_verdict(verdict: Check) -> list[str]:
     failed = [number for number, partition in partitions.items() if not partition.loads]
     damaged = [number for number, partition in partitions.items() if partition.damage is not None]
     if not failed:
-        lines = [f"LOADS: {verdict.path}", f"{broker} loads {count_of(len(partitions), 'partition')}."]
+        word = "DAMAGED" if damaged else "LOADS"
+        after_cut = ", after a recovery has cut the damaged ones" if damaged else ""
+        lines = [f"{word}: {verdict.path}", f"{broker} loads {count_of(len(partitions), 'partition')}{after_cut}."]
     else:
         lost = sum(len(partition.groups_lost) for partition in partitions.values())
         numbers = list_names(["without a number" if number is None else number for number in failed])
@@ -49,7 +51,8 @@ def _describe_verdict(verdict: Check) -> list[str]:
     if damaged:
         numbers = list_names(damaged)
         lines.append(
-            f"DAMAGED: {count_of(len(damaged), 'partition')} ({numbers}). The verdict is about what is before."
+            f"{count_of(len(damaged), 'partition')} damaged ({numbers}). The verdict is about what is before it. "
+            "Before a recovery, a broker can fail to load the partition."
         )
     records = sum(partition.records for partition in partitions.values())
     seconds = sum(partition.seconds for partition in partitions.values())

@@ -241,7 +241,8 @@ def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPar
     )
     passes = [option for option in cleaned.options if option != "--roll"]
     if len(passes) == 1:
-        remedy += f"; in a copy, this does the same: kafkagroups edit {shlex.quote(log.path)} --out COPY {' '.join(cleaned.options)}"
+        path = shlex.quote(log.path)
+        remedy += f"; in a copy, this does the same: kafkagroups edit {path} --out COPY {' '.join(cleaned.options)}"
     else:
         remedy += ", and it runs a further pass only if it has new records to clean."
     return Finding(log.partition, now.record_offset, None, None, "loads_after_cleaning", what, remedy)

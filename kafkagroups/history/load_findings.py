@@ -129,7 +129,7 @@ def _find_way_out(log: Log, groups: Groups, error: str) -> str:
     record_count, group_ids = _count_from(log, int(place[1]), groups)
     of_groups = f" of {list_names(group_ids)}" if group_ids else ""
     return (
-        f"{remedy} A copy that ends before offset {place[1]} loads, too (kafkagroups edit LOG --out DIR --cut "
+        f"{remedy} A copy that ends before offset {place[1]} loads (kafkagroups edit LOG --out DIR --cut "
         f"{place[1]}), but it loses {count_of(record_count, 'record')}{of_groups}."
     )
 

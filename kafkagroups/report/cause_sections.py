@@ -37,7 +37,7 @@ def render_findings(facts: LogFacts) -> Html:
     """Return the findings, each with its remedy."""
     findings = facts.findings
     if not findings:
-        line = element("p", "✓ No findings: nothing in this log needs a remedy.", class_="good")
+        line = element("p", "No findings: the log itself needs no remedy.", class_="good")
         if not facts.stands_out:
             return line
         return join(line, element("p", "If something is wrong, the next section shows where to look.", class_="next"))

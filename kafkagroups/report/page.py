@@ -91,9 +91,14 @@ def _render_summary(facts: LogFacts) -> Html:
     damaged = sum(loaded.damage is not None for loaded in facts.groups.partitions.values())
     findings = len(facts.findings)
     count = len(facts.groups.partitions)
+    loads = f"✓ {format_of(count, 'partition')}"
+    if failed:
+        loads = f"✗ {failed} of {count} fail"
+    elif damaged:
+        loads = "✗ only after a recovery"
     tiles = (
         ("Findings", "✓ none" if not findings else f"✗ {findings}", ""),
-        ("Loads", f"✓ {format_of(count, 'partition')}" if not failed else f"✗ {failed} of {count} fail", ""),
+        ("Loads", loads, ""),
         ("Damage", "✓ none" if not damaged else f"✗ in {format_of(damaged, 'partition')}", ""),
         ("Groups to look at", str(len(facts.stories.stories) + facts.stories.left_out), "went back, deleted, pending"),
         ("Open transactions", str(open_count), "at the end of the log"),

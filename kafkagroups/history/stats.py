@@ -50,9 +50,9 @@ class OpenTransaction:
     first_offset: int
     since_ms: int
     groups: list[str] = field(default_factory=list)
-    producer_epoch: int | None = None
-    aborted_at: int | None = None
-    aborted_ms: int | None = None
+    producer_epoch: int | None = field(default=None, repr=False)
+    aborted_at: int | None = field(default=None, repr=False)
+    aborted_ms: int | None = field(default=None, repr=False)
 
 
 @dataclass

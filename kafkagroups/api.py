@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
-from kafkagroups.history import replicas
-from kafkagroups.history.check import Check, check_logs, choose_target
 from kafkagroups.history.count_logs import count_logs
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, Question, explain_group, has_wildcard, match_groups
 from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
-from kafkagroups.history.replicas import Replicas
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Timeline, build_timeline
 from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
@@ -32,18 +29,18 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
-from kafkagroups.report.make_report import LogsOfPath, Report, check_out, make_report, write_report
-from kafkagroups.rescue.make_plan import make_plan
-from kafkagroups.rescue.plan import RescuePlan
-from kafkagroups.rescue.plan_file import read_plan
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkagroups.history.check import Check
+    from kafkagroups.history.replicas import Replicas
     from kafkagroups.live.security import Security
+    from kafkagroups.report.make_report import Report
     from kafkagroups.rescue.apply import RescueRow
+    from kafkagroups.rescue.plan import RescuePlan
 
 
 def load(
@@ -386,6 +383,8 @@ def compare_replicas(
     >>> compare_replicas(path, path).forks
     {}
     """
+    from kafkagroups.history import replicas
+
     loads = []
     logs = []
     for path in (a, b):
@@ -487,6 +486,8 @@ def check(
     >>> verdict.loads, verdict.findings
     (True, [])
     """
+    from kafkagroups.history.check import check_logs, choose_target
+
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
     target = choose_target(dialect, to, to_coordinator)
     return check_logs(logs, dialect, str(path), target=target, partitions=partitions, engine=engine)
@@ -537,6 +538,8 @@ def report(
     >>> report("data/harbour/3.9.2", coordinator="classic").findings
     []
     """
+    from kafkagroups.report.make_report import LogsOfPath, check_out, make_report, write_report
+
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:
         raise UsageError("path: expected at least one path, found none")
@@ -684,6 +687,8 @@ def plan_rescue(
     >>> sorted(plan.groups)[:2], len(plan.groups["billing"].offsets)
     (['billing', 'café-☕'], 5)
     """
+    from kafkagroups.rescue.make_plan import make_plan
+
     logs, dialect = open_for_load(
         path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
     )
@@ -747,6 +752,8 @@ def apply_rescue(
     """
     # Imported here, because ssl takes a while to import.
     from kafkagroups.rescue.apply import apply_plan
+    from kafkagroups.rescue.plan import RescuePlan
+    from kafkagroups.rescue.plan_file import read_plan
 
     checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
     return list(

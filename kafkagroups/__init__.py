@@ -28,8 +28,10 @@ One log:
 """
 
 # `interrupts` is the first import, so that Ctrl-C during the other imports prints no traceback.
-from kafkagroups import interrupts  # noqa: F401
-from kafkagroups import report as _report_package  # noqa: F401  # A later import would replace the function `report`.
+from kafkagroups import (
+    interrupts,  # noqa: F401
+    report as _report_package,  # noqa: F401  # A later import would replace the function `report`.
+)
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import (

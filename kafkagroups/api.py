@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
-from kafkagroups.history.count_logs import count_logs
-from kafkagroups.history.diff import compare
-from kafkagroups.history.explain import Explanation, Question, explain_group, has_wildcard, match_groups
-from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
-from kafkagroups.history.stats import Stats, check_row_kind
-from kafkagroups.history.timeline import Timeline, build_timeline
 from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, choose_cleaner, choose_engine_for
+from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.loading.progress import ByteProgress
@@ -36,7 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkagroups.history.check import Check
+    from kafkagroups.history.explain import Explanation
     from kafkagroups.history.replicas import Replicas
+    from kafkagroups.history.stats import Stats
+    from kafkagroups.history.timeline import Timeline
     from kafkagroups.live.security import Security
     from kafkagroups.report.make_report import Report
     from kafkagroups.rescue.apply import RescueRow
@@ -183,6 +181,8 @@ def explain(
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
     [(37, 'superseded'), (42, 'wins')]
     """
+    from kafkagroups.history.explain import Question, explain_group
+
     question = Question(group, topic, partition, since_time, retention_ms)
     question.check()
     logs, dialect = open_for_load(
@@ -303,6 +303,8 @@ def timeline(
     >>> [event.what for event in history.events if event.event == "generation"][:2]
     ['Generation 1 (range): billing-1 joined, 1 member.', 'Generation 2 (range): billing-2 joined, 2 members.']
     """
+    from kafkagroups.history.timeline import build_timeline
+
     logs, dialect = open_for_load(
         path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
     )
@@ -341,6 +343,8 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     >>> sorted(diff(load(path, "classic", until=41), load(path, "classic"))["offsets"])
     ['billing']
     """
+    from kafkagroups.history.diff import compare
+
     return compare(a, b)
 
 
@@ -437,6 +441,9 @@ def stats(
     >>> stats("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").partitions[9].next_offset
     44
     """
+    from kafkagroups.history.count_logs import count_logs
+    from kafkagroups.history.stats import check_row_kind
+
     check_row_kind(by)
     logs, dialect = open_for_load(
         path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
@@ -824,6 +831,8 @@ def load_table(
     """
     import pyarrow as pa
 
+    from kafkagroups.history.fate_table import read_fate_table, read_record_table
+
     selected_columns = columns_of(table, columns)
     dialect = dialects.dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
@@ -884,6 +893,8 @@ def record_table(
     'superseded'
     """
     import pyarrow as pa
+
+    from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
 
     if table not in RECORD_TABLES:
         raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")

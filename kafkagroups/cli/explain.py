@@ -20,9 +20,10 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.event import count_of
-from kafkagroups.history.explain import Explanation, has_wildcard, match_groups
+from kafkagroups.history.explain import Explanation
 from kafkagroups.history.record_fate import history_json
 from kafkagroups.loading.engines import pause_garbage_collector
+from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.records.dialects import Dialect
 
 NAME = "explain"

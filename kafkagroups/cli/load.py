@@ -16,8 +16,8 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.explain import choose_log, has_wildcard, match_groups
 from kafkagroups.loading.engines import pause_garbage_collector
+from kafkagroups.loading.group_choice import choose_log, has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import Dialect

@@ -18,9 +18,9 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
-from kafkagroups.history.explain import has_wildcard
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
+from kafkagroups.loading.group_choice import has_wildcard
 
 NAME = "timeline"
 HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"

@@ -8,7 +8,6 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
-from kafkagroups.history.explain import match_groups
 from kafkagroups.loading.engines import (
     MIN_COMPILED_SIZE_TO_COUNT,
     PYTHON,
@@ -16,6 +15,7 @@ from kafkagroups.loading.engines import (
     choose_engine_for,
     create_observed_engine,
 )
+from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log

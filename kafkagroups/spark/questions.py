@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.history.count_logs import count_each_log
-from kafkagroups.history.explain import Explanation, Question, choose_log, explain_log, load_group_log
+from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
 from kafkagroups.loading.topic_partitions import PartitionsOf, Topic

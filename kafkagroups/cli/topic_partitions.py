@@ -54,16 +54,14 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
 
 
 def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
-    *others, last = [str(count) for count in change.possible_counts]
-    old_counts = f"{', '.join(others)} or {last}" if others else last
     moves = [
         f"{group} ({partition_for(group, change.from_count)} → {partition_for(group, change.to_count)})"
         for group in groups
     ]
     more = f" and {len(moves) - MOVES_SHOWN} more" if len(moves) > MOVES_SHOWN else ""
     return (
-        f"The topic's partition count was changed from {old_counts} to {change.to_count}, at the latest at "
-        f"{options.format_time(change.since_ms)} UTC. These groups have moved to another partition: "
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {options.format_time(change.since_ms)} UTC. These groups have moved to another partition: "
         f"{', '.join(moves[:MOVES_SHOWN])}{more}."
     )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.log.batch import record_count
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.segments import Log
@@ -21,21 +20,14 @@ def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage |
         return None
     batch_count = 0
     total_records = 0
-    group_ids: dict[str, None] = {}
+    group_ids: set[str] = set()
     rest = log.select_after(damage)
     if rest is not None:
         keys = LogKeys(dialect)
         for batch in rest.skip_damage():
             batch_count += 1
             total_records += record_count(batch)
-            try:
-                if not batch.is_control:
-                    for log_record in batch.records:
-                        group_id = keys[log_record.key].group_id
-                        if group_id is not None:
-                            group_ids[group_id] = None
-            except BadBytes:
-                continue
+            group_ids.update(find_group_ids(batch, keys))
     return replace(
         damage,
         bytes_after=log.count_bytes_from(damage),

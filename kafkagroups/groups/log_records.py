@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message
@@ -100,6 +100,23 @@ class LogKeys(dict[bytes | None, LogKey]):
         # `tuple.__new__` is faster than the constructors of these tuples.
         partition = tuple.__new__(TopicPartition, (content.topic, content.partition))
         return tuple.__new__(LogKey, (decoded, content.group, partition, decoded.readers.read_offset_fields))
+
+
+def find_group_ids(batch: Batch, keys: LogKeys) -> Iterator[str]:
+    """Yield the group id in the key of each record of a batch. Markers and keys that cannot be read name no group."""
+    if batch.is_control:
+        return
+    try:
+        records = batch.records
+    except BadBytes:
+        return
+    for record in records:
+        try:
+            group_id = keys[record.key].group_id
+        except BadBytes:
+            continue
+        if group_id is not None:
+            yield group_id
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:

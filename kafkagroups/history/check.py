@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.after_cleaning import find_after_cleaning
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_in_partition
+from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.loading.engines import choose_engine_for
@@ -197,12 +197,10 @@ def check_logs(
     for log in logs:
         check = checks[log.partition]
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
-        for finding in find_in_partition(log, judged_groups):
-            if finding.kind == "load_failure":
-                kind = "load_failure" if target is None else "refused"
-                findings.append(_describe_failure(log, check, judged, kind, finding.remedy))
-            elif finding.kind != "zeros":
-                findings.append(finding)
+        findings += find_damage(log.partition, judged_groups.partitions[log.partition])
+        if check.error is not None:
+            kind = "load_failure" if target is None else "refused"
+            findings.append(_describe_failure(log, check, judged, kind, find_way_out(log, judged_groups)))
         findings += find_after_cleaning(log, judged)
     if target is not None:
         findings += find_changes(logs, groups, judged_groups, rules, target)
@@ -234,19 +232,7 @@ def _read_group_ids(log: Log) -> Iterator[str]:
     """Yield the group ids in the keys of all records, also of those after the record at which a load fails."""
     keys = LogKeys(dialect("new", CHECKED_VERSIONS["new"][-1]))
     for batch in log:
-        if batch.is_control:
-            continue
-        try:
-            records = batch.records
-        except BadBytes:
-            continue
-        for record in records:
-            try:
-                group_id = keys[record.key].group_id
-            except BadBytes:
-                continue
-            if group_id is not None:
-                yield group_id
+        yield from find_group_ids(batch, keys)
 
 
 def find_group_of(log: Log, offset: int | None) -> str | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 
-from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
@@ -17,6 +15,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.loading.topic_partitions import PartitionCountChange
+from kafkagroups.log.batch import record_count
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
@@ -52,9 +51,8 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
             findings.append(Finding(number, loaded.next_offset, None, None, "zeros", what, remedy))
     if loaded.error:
         what = f"A Kafka {groups.kafka} broker cannot load the partition: {loaded.error}."
-        findings.append(
-            Finding(number, None, None, None, "load_failure", what, _find_way_out(log, groups, loaded.error))
-        )
+        remedy = find_way_out(log, groups)
+        findings.append(Finding(number, loaded.record_offset, None, None, "load_failure", what, remedy))
     return findings
 
 
@@ -105,7 +103,7 @@ def _describe_damage(number: int | None, damage: Damage) -> Finding:
     return Finding(number, damage.offset, None, None, "damage", what, remedy)
 
 
-def _find_way_out(log: Log, groups: Groups, error: str) -> str:
+def find_way_out(log: Log, groups: Groups) -> str:
     """Return the remedy of a failed load: which releases load the log, and what a copy that is cut would lose."""
     loading = []
     is_tried = log.size <= MAX_SIZE_TO_TRY
@@ -123,14 +121,14 @@ def _find_way_out(log: Log, groups: Groups, error: str) -> str:
         remedy = "No release that this package knows loads this log."
     else:
         remedy = "Another release can load this log: kafkagroups load PATH --kafka VERSION."
-    place = re.search(r"\boffset (\d+)", error)
-    if place is None:
+    offset = groups.partitions[log.partition].record_offset
+    if offset is None:
         return remedy
-    record_count, group_ids = _count_from(log, int(place[1]), groups)
+    lost_count, group_ids = _count_from(log, offset, groups)
     of_groups = f" of {list_names(group_ids)}" if group_ids else ""
     return (
-        f"{remedy} A copy that ends before offset {place[1]} loads (kafkagroups edit LOG --out DIR --cut "
-        f"{place[1]}), but it loses {count_of(record_count, 'record')}{of_groups}."
+        f"{remedy} A copy that ends before offset {offset} loads (kafkagroups edit LOG --out DIR --cut "
+        f"{offset}), but it loses {count_of(lost_count, 'record')}{of_groups}."
     )
 
 
@@ -151,22 +149,11 @@ def _count_from(log: Log, offset: int, groups: Groups) -> tuple[int, list[str]]:
     """Return the number of the records from the batch with an offset on, and the ids of their groups, sorted."""
     keys = LogKeys(dialect(groups.coordinator, groups.kafka))
     count = 0
-    group_ids = set()
+    group_ids: set[str] = set()
     for batch in log:
-        if batch.last_offset < offset:
-            continue
-        try:
-            records = batch.records
-        except BadBytes:
-            continue
-        count += len(records)
-        for record in () if batch.is_control else records:
-            try:
-                group_id = keys[record.key].group_id
-            except BadBytes:
-                continue
-            if group_id:
-                group_ids.add(group_id)
+        if batch.last_offset >= offset:
+            count += record_count(batch)
+            group_ids.update(find_group_ids(batch, keys))
     return count, sorted(group_ids)
 
 
@@ -179,11 +166,10 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     first answers. The new coordinator answers from the home partition of the new count, also if it has no offset there.
     Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
     """
-    *others, last = [str(count) for count in change.possible_counts]
-    old_counts = f"{', '.join(others)} or {last}" if others else last
     time = datetime.fromtimestamp(change.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     what = (
-        f"The topic's partition count was changed from {old_counts} to {change.to_count}, at the latest at {time} UTC. "
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {time} UTC. "
         f"The records of {count_of(len(change.groups), 'group')} ({list_names(change.groups)}) are in two partitions. "
         "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
         "can be the old one; the new coordinator ignores offsets that are only in the old one."

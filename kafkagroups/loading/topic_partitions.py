@@ -81,6 +81,11 @@ class PartitionCountChange:
     since_ms: int
     possible_counts: list[int]
 
+    def describe_old_counts(self) -> str:
+        """Return the possible old counts as words, for example "3" or "3, 5 or 50"."""
+        *others, last = [str(count) for count in self.possible_counts]
+        return f"{', '.join(others)} or {last}" if others else last
+
 
 @dataclass(frozen=True)
 class TopicPartitions:

@@ -95,6 +95,21 @@ def describe(ask, groups):
     return {group.group_id: group for group in answer.groups}
 
 
+def members_of(description):
+    """Return the members in a description of a group, sorted, each as a tuple of its fields."""
+    return sorted(
+        (
+            m.member_id,
+            m.group_instance_id,
+            m.client_id,
+            m.client_host,
+            m.member_metadata.hex(),
+            m.member_assignment.hex(),
+        )
+        for m in description.members
+    )
+
+
 def listed(ask):
     """Send ListGroups. Return (protocol type, state, type) by group. The type is None before 3.8."""
     answer = ask(ListGroupsRequest(states_filter=[], types_filter=[], min_version=4, max_version=5))

@@ -120,18 +120,7 @@ def test_described_groups(ours, ask):
         if failed(ours, group):
             assert answer.error_code in (LOADING, NOT_COORDINATOR), group
             continue
-        members = sorted(
-            (
-                m.member_id,
-                m.group_instance_id,
-                m.client_id,
-                m.client_host,
-                m.member_metadata.hex(),
-                m.member_assignment.hex(),
-            )
-            for m in answer.members
-        )
-        theirs[group] = (answer.group_state, answer.protocol_type, answer.protocol_data, members)
+        theirs[group] = (answer.group_state, answer.protocol_type, answer.protocol_data, client.members_of(answer))
         mine[group] = described(ours.get(group))
     assert theirs and mine == theirs
 

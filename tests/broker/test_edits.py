@@ -187,18 +187,7 @@ def test_described_groups(ours, ask):
     asked = [group for group in ours.partitions_of if not failed(ours, group)]
     theirs = {}
     for group, answer in client.describe(ask, asked).items():
-        members = sorted(
-            (
-                m.member_id,
-                m.group_instance_id,
-                m.client_id,
-                m.client_host,
-                m.member_metadata.hex(),
-                m.member_assignment.hex(),
-            )
-            for m in answer.members
-        )
-        theirs[group] = (answer.group_state, answer.protocol_type, answer.protocol_data, members)
+        theirs[group] = (answer.group_state, answer.protocol_type, answer.protocol_data, client.members_of(answer))
     assert theirs == {group: described(ours.get(group)) for group in asked}
 
 

@@ -423,7 +423,7 @@ def stats(
     by
         What each row of the result stands for: a "group", "topic", "type" (of record), "partition", or "writer". A
         writer is the commits of a group with the same leader epoch, transactional bit and number of records in a batch
-        (``Stats.writers``). To find the writers, the log is read once more, in plain Python.
+        (``Stats.writers``). To find the writers, the log is read a second time, in plain Python.
 
     Returns
     -------

@@ -215,7 +215,7 @@ def _print_cleaning(statistics: Stats, numbers: list[int | None]) -> None:
         "tell. The time assumes delete.retention.ms of 1 day."
     )
     if any(finding.kind == "load_failure" for finding in statistics.findings):
-        return  # After the failure, the coordinator does not read on, so nobody knows which records are live.
+        return  # After the failure, the coordinator does not read on, so the live records are not known.
     _print_wrapped(
         f"A complete cleaning would keep the {live_records} live records, with about {live_bytes} bytes. It also keeps "
         "the newest record of each key that the coordinator does not read, and tombstones and markers for "

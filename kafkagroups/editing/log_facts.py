@@ -1,6 +1,6 @@
 """What new records need to know about the log before them: its end, its producers, and the broker that wrote it.
 
-The coordinator that wrote a log can be told apart by the sequence number of batches without a producer id. The new
+The coordinator that wrote a log shows in the sequence number of batches without a producer id. The new
 coordinator gives every batch the sequence number 0. The classic coordinator gives batches with group records or
 tombstones the sequence number -1, and batches with committed offsets the sequence number 0.
 Source: captured logs of 1.0.1 to 4.4.0; PartitionWriter.java (4.3.1); GroupMetadataManager.scala (3.9).

@@ -33,7 +33,7 @@ class LoadedPartition:
     first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version;
     None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
     `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does. `gaps` are the
-    damaged bytes between two batches, if the reader was told to skip them; otherwise None. `record_offset` is the Kafka
+    damaged bytes between two batches, if `Log.skips_damage` is true; otherwise None. `record_offset` is the Kafka
     offset of the record at which the load fails; None if it fails after the last record, or does not fail.
     """
 

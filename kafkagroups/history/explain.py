@@ -71,8 +71,8 @@ class Explanation:
     topic_partitions
         The partition count of the offsets topic, and how it was found.
     gaps
-        For each partition that was read: the damaged bytes that the reader has skipped. Empty if the reader was not
-        told to skip them.
+        For each partition that was read: the damaged bytes that the reader has skipped. Empty without
+        `past_damage`.
     """
 
     group: str

@@ -82,7 +82,7 @@ def _describe_old_failure(log: Log, before: Groups, error: str) -> Finding:
 def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
     """Yield a finding for each group with records that only the new rules skip.
 
-    A group that no longer exists, or is now a classic group, is left out: nobody needs its old records.
+    A group that no longer exists, or is now a classic group, is left out: its old records are not needed.
     """
     skipped_types = _read_types(old_rules) - _read_types(new_rules)
     if not skipped_types:

@@ -99,8 +99,8 @@ class PartitionStats(Count):
     `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean (`find_stop_base`).
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
     contains traces (cleaning_traces.py); None if there are no traces. `dirty_segments` and `dirty_bytes` count the
-    segments from there on that the cleaner can clean. `gaps` are the damaged bytes that the reader has skipped; None if
-    it was not told to skip them. `active_base_offset` is the base offset of the active segment.
+    segments from there on that the cleaner can clean. `gaps` are the damaged bytes that the reader has skipped; None
+    without `past_damage`. `active_base_offset` is the base offset of the active segment.
     """
 
     segments: int = 0

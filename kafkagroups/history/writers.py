@@ -1,4 +1,4 @@
-"""Who commits: the commits of each group, told apart by the form of their batches (`stats --by writer`).
+"""Who commits: the commits of each group, separated by the form of their batches (`stats --by writer`).
 
 A record does not contain the client that sent it. But clients of one group differ: in how many offsets they commit at
 once, in whether they commit in transactions, and in their rhythm. The leader epoch changes when another broker, or the

@@ -37,7 +37,7 @@ class Damage:
     `file` is the path of the segment. `position` is the position of the damage, in bytes from the start of the file.
     `offset` is the offset that was expected there. `reason` says what is wrong.
 
-    The other fields say what the recovery would cut off; None if nobody has looked. `bytes_after` is the number of
+    The other fields say what the recovery would cut off; None if the bytes after the damage were not read. `bytes_after` is the number of
     bytes from the damage to the end of the last segment. `readable_batches_after` is how many batches follow that have
     a correct checksum. `readable_records_after` is the number of their records, and `groups_after` are the ids of the
     groups in these records.
@@ -57,7 +57,7 @@ class Damage:
         return f"{where}: the log ends here at offset {self.offset}: {self.reason}{self._describe_rest()}"
 
     def _describe_rest(self) -> str:
-        """Return what follows the damage, as the end of a message. The text is empty if nobody has looked."""
+        """Return what follows the damage, as the end of a message. The text is empty if it was not read."""
         if self.readable_batches_after is None:
             return ""
         if self.readable_batches_after == 0:
@@ -104,7 +104,7 @@ class Gap:
 
 
 class SegmentBytes(Protocol):
-    """The bytes of one segment, for a search."""
+    """The bytes of one segment, in which a reader searches."""
 
     end: int
     """The position at which the segment ends."""
@@ -153,7 +153,7 @@ def find_batch_after(
 ) -> tuple[int, int] | None:
     """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
 
-    Return None if there is none. If the damaged batch has a possible length, the position after it is tried first. A
+    Return None if no readable batch follows. If the damaged batch has a possible length, the position after it is tried first. A
     record of the damaged batch can contain bytes that look like a batch.
     """
     damaged_start = segment.read(damaged, LOG_OVERHEAD)
@@ -176,7 +176,7 @@ def find_readable_batch(
     """Return the position and the first offset of the first readable batch of a segment.
 
     Each position from `start` on is tried. A batch is readable if its checksum is correct and its first offset is in
-    `offsets`. Return None if there is none, or if the budget is used up before one is found.
+    `offsets`. Return None if there is no such batch, or if the budget is used up before one is found.
     """
     pattern = _header_pattern(offsets)
     window_start = start

@@ -340,7 +340,7 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
 
 
 class _SegmentReader:
-    """The bytes of one segment of a log, for the search for a readable batch (damage.py)."""
+    """The bytes of one segment of a log, in which damage.py searches for a readable batch."""
 
     def __init__(self, log: Log, segment: str) -> None:
         self._log = log

@@ -1,6 +1,6 @@
 """The exact history of a few groups in which something stands out: offsets that went back, deletions, transactions.
 
-The events are those of `kafkagroups timeline`. The log is read once more for all groups together, and only the records
+The events are those of `kafkagroups timeline`. The log is read a second time for all groups together, and only the records
 of these groups are decoded.
 """
 

@@ -12,8 +12,8 @@ also remove the record at which a load fails. These logs are reachable, and each
 - A second pass after delete.retention.ms removes the tombstones that the first pass has marked. A third one removes
   markers. A broker runs them only if new records were appended and can be cleaned.
 
-Simpler than Kafka: the new records before a second pass are left out, because they are not known. The map is not full in
-the middle of a segment.
+Simpler than Kafka: the new records before a second pass are left out, because they are not known. The map is not full
+in the middle of a segment.
 A log above MAX_SIZE bytes, or with damage, is not judged. Source: Cleaner.java, LogToClean.java (4.3.1).
 """
 

@@ -37,10 +37,10 @@ class Damage:
     `file` is the path of the segment. `position` is the position of the damage, in bytes from the start of the file.
     `offset` is the offset that was expected there. `reason` says what is wrong.
 
-    The other fields say what the recovery would cut off; None if the bytes after the damage were not read. `bytes_after` is the number of
-    bytes from the damage to the end of the last segment. `readable_batches_after` is how many batches follow that have
-    a correct checksum. `readable_records_after` is the number of their records, and `groups_after` are the ids of the
-    groups in these records.
+    The other fields say what the recovery would cut off; None if the bytes after the damage were not read.
+    `bytes_after` is the number of bytes from the damage to the end of the last segment. `readable_batches_after` is how
+    many batches follow that have a correct checksum. `readable_records_after` is the number of their records, and
+    `groups_after` are the ids of the groups in these records.
     """
 
     file: str
@@ -153,8 +153,8 @@ def find_batch_after(
 ) -> tuple[int, int] | None:
     """Return the position and the first offset of the next readable batch after the damage at a position of a segment.
 
-    Return None if no readable batch follows. If the damaged batch has a possible length, the position after it is tried first. A
-    record of the damaged batch can contain bytes that look like a batch.
+    Return None if no readable batch follows. If the damaged batch has a possible length, the position after it is tried
+    first. A record of the damaged batch can contain bytes that look like a batch.
     """
     damaged_start = segment.read(damaged, LOG_OVERHEAD)
     if len(damaged_start) == LOG_OVERHEAD:

@@ -1,7 +1,7 @@
 """The exact history of a few groups in which something stands out: offsets that went back, deletions, transactions.
 
-The events are those of `kafkagroups timeline`. The log is read a second time for all groups together, and only the records
-of these groups are decoded.
+The events are those of `kafkagroups timeline`. The log is read a second time for all groups together, and only the
+records of these groups are decoded.
 """
 
 from __future__ import annotations

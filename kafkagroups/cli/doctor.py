@@ -178,7 +178,7 @@ def _check_spark_worker() -> Check:
 def _check_disk() -> Check:
     free_bytes = shutil.disk_usage(sys.prefix).free
     ok = free_bytes >= GIB
-    fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 10 need this space"
+    fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 12 need this space"
     return Check("disk", ok, f"{free_bytes / GIB:.1f} GB free", "" if ok else fix)
 
 

@@ -1,7 +1,7 @@
 """The tools of the lessons: data, learners' predictions, exercises, brokers, widgets.
 
 A lesson imports this package as `course` and uses the functions and classes in `__all__`. Except for the loading times
-of lesson 10, a lesson prints the same text in every run. `check`, `hint` and `solution` never raise an error, so a
+of lesson 12, a lesson prints the same text in every run. `check`, `hint` and `solution` never raise an error, so a
 wrong answer does not stop the notebook.
 """
 

@@ -1,4 +1,4 @@
-"""Lesson 08: the passes of the log cleaner over the shop's log, and four classes of records.
+"""Lesson 10: the passes of the log cleaner over the shop's log, and four classes of records.
 
 The log cleaner is the part of a broker that compacts logs. In a pass, the cleaner removes each record that has a newer
 record with the same key, and it removes old tombstones and old transaction markers. The offset map is the cleaner's

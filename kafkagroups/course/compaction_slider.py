@@ -1,4 +1,4 @@
-"""Lesson 08: a widget that shows what a pass of the cleaner did with each record.
+"""Lesson 10: a widget that shows what a pass of the cleaner did with each record.
 
 A tombstone or a transaction marker is removed only after a waiting time. The end of this time is the delete horizon.
 The first pass that could remove the record stores the delete horizon in the header of the record's batch. A later pass

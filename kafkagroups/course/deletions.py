@@ -1,4 +1,4 @@
-"""Lesson 07: deletions of an offset while a newer commit for the same topic-partition is pending.
+"""Lesson 09: deletions of an offset while a newer commit for the same topic-partition is pending.
 
 A commit is pending until the replicas have its record, or until its transaction ends.
 """

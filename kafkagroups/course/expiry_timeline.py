@@ -1,4 +1,4 @@
-"""Lesson 07: a widget that shows on which day each of two Kafka versions deletes an offset.
+"""Lesson 09: a widget that shows on which day each of two Kafka versions deletes an offset.
 
 The retention (how long an offset stays) is seven days. For each version, a coordinator runs for 14 days on a simulated
 clock. To delete an offset, it appends a tombstone to its log. The tombstone's time is the time of the deletion.

@@ -1,4 +1,4 @@
-"""An event of a group in lessons 06 and 07: a request, the response, and the changes of the group."""
+"""An event of a group in lessons 06 and 09: a request, the response, and the changes of the group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lessons 06 and 07: one group and its consumers. After each request, the changes are printed.
+"""Lessons 06 and 09: one group and its consumers. After each request, the changes are printed.
 
 States, responses and records come from the coordinator. The consumers are simulated consumers
 (`kafkagroups.simulation.Consumer`). A late response is sent only during a later request or while time passes.

@@ -1,4 +1,4 @@
-"""Lesson 08: how a cleaned replica grows, compared with a replica that is never cleaned.
+"""Lesson 10: how a cleaned replica grows, compared with a replica that is never cleaned.
 
 A replica is a copy of a partition's log. The log cleaner compacts a log in passes: it removes each record that has a
 newer record with the same key.

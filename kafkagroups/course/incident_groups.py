@@ -1,4 +1,4 @@
-"""Lessons 06 and 07: two simulated incidents. A static member runs twice, and offsets expire."""
+"""Lessons 06 and 09: two simulated incidents. A static member runs twice, and offsets expire."""
 
 from __future__ import annotations
 

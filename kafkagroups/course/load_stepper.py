@@ -1,4 +1,4 @@
-"""Lesson 09: a widget that loads a log record by record, and shows the loaded state."""
+"""Lesson 11: a widget that loads a log record by record, and shows the loaded state."""
 
 from __future__ import annotations
 

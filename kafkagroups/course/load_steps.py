@@ -1,4 +1,4 @@
-"""Lesson 09: what each record of a log changes while a coordinator loads the log.
+"""Lesson 11: what each record of a log changes while a coordinator loads the log.
 
 The fate of a record is what happened to it, for example that a newer record superseded it (`Fate` in
 groups/observer.py).

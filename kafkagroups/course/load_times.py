@@ -1,6 +1,6 @@
-"""Lesson 10: loading times as bars, and the curves of the benchmark.
+"""Lesson 12: loading times as bars, and the curves of the benchmark.
 
-Lesson 10 compares several ways to load a log, for example the engines of this package and a loop in Python. The
+Lesson 12 compares several ways to load a log, for example the engines of this package and a loop in Python. The
 loading times differ between machines and between runs. Only the names and the record counts are always the same.
 """
 

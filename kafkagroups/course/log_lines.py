@@ -1,4 +1,4 @@
-"""Lessons 06 to 10: the records of a log as short lines, to print and to replay."""
+"""Lessons 06 to 12: the records of a log as short lines, to print and to replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lessons 08 and 10: write and load small logs. A text describes the log: each letter stands for one batch.
+"""Lessons 10 and 12: write and load small logs. A text describes the log: each letter stands for one batch.
 
 
 - C: a commit of group g for partition t-0, without a transaction

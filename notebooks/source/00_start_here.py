@@ -53,7 +53,7 @@ for check in doctor.run_checks():
 
 # %% [markdown]
 # Java, disk and memory differ from machine to machine, so they are not on this page: `.venv/bin/kafkagroups doctor` in
-# a terminal shows them. Only the Spark cells of lessons 00, 03 and 09 need Java.
+# a terminal shows them. Only the Spark cells of lessons 00, 03 and 11 need Java.
 
 # %% [markdown]
 # ## How an exercise works
@@ -98,7 +98,7 @@ course.compare_with_prediction(five_different, len({kg.partition_for(group) for 
 # `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
 # nobody deals them out. That these are the right numbers, you do not have to believe: this project holds the files of
 # brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie. (`classic` and `new` are two ways
-# of loading; take them as given until lesson 09.)
+# of loading; take them as given until lesson 11.)
 
 # %%
 ours = {group: [kg.partition_for(group)] for group in groups}
@@ -166,10 +166,10 @@ for until in [21, 22, 44]:
 # | 04 | [storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
 # | 05 | [fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
 # | 06 | [the group's life](06_the_groups_life.ipynb) | Join, sync, heartbeat, leave: what is answered in which state, and what does a death cost? |
-# | 07 | [deleting](07_deleting.ipynb) | How do you delete from a file you can only append to? |
-# | 08 | [compaction](08_compaction.ipynb) | Why does the topic stay small, and when does it not? |
-# | 09 | [loading](09_loading.ipynb) | A broker dies. How does the next one know everything? |
-# | 10 | [loading at scale](10_loading_at_scale.ipynb) | Replay is a fold. When may it be split, and does it pay? |
+# | 09 | [deleting](09_deleting.ipynb) | How do you delete from a file you can only append to? |
+# | 10 | [compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
+# | 11 | [loading](11_loading.ipynb) | A broker dies. How does the next one know everything? |
+# | 12 | [loading at scale](12_loading_at_scale.ipynb) | Replay is a fold. When may it be split, and does it pay? |
 # | 11 | to come | What can go wrong: eight nights to clear up |
 
 # %% [markdown]
@@ -184,7 +184,7 @@ for until in [21, 22, 44]:
 # ## Your first Spark cell
 #
 # The same folder as a table of Spark. On one laptop that is no faster; it begins to pay when a log is larger than a
-# machine (lesson 10). Without Java 17 the cell says so, and you can go on without it.
+# machine (lesson 12). Without Java 17 the cell says so, and you can go on without it.
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs

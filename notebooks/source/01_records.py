@@ -331,6 +331,6 @@ course.RecordExplorer(*course.read_record(loyalty, 15))
 # ## What we left out, and why
 #
 # The fields of all 22 types: `kafkagroups decode` shows each with its bytes, and `kafkagroups/records/` declares them, a line a field. How
-# a broker puts such a group together again after a crash is lesson 09's matter.
+# a broker puts such a group together again after a crash is lesson 11's matter.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): where these records are put.

@@ -179,7 +179,7 @@ for partition, offset in answers["offsets"]["fraud-check"].items():
     print(partition, offset["offset"], offset["metadata"])
 
 # %% [markdown]
-# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. [Lesson 09](09_loading.ipynb) tells that.)
+# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. [Lesson 11](11_loading.ipynb) tells that.)
 #
 # ## And a tombstone
 #
@@ -249,7 +249,7 @@ except kg.InvalidRecord as error:
 # ## What we left out, and why
 #
 # Beside a segment lie an index and a list of producers; a broker can make both anew from the `.log`, and so we read
-# only that. How old batches go away is lesson 08.
+# only that. How old batches go away is lesson 10.
 #
 # ## Last: a log that is not small
 #

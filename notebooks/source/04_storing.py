@@ -206,7 +206,7 @@ course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "commit 7", "la
 # | … and does the group not wait for its leader's assignment? | `REBALANCE_IN_PROGRESS` (before 2.4 this came before the member was looked at) |
 # | is the metadata at most 4096 long? | `OFFSET_METADATA_TOO_LARGE`, for that one; the others are stored, if there are any |
 #
-# While members are asked to join again, the old generation may still commit: so `billing-1` could, in the middle of the last rebalance (lesson 09). And a member that commits is alive:
+# While members are asked to join again, the old generation may still commit: so `billing-1` could, in the middle of the last rebalance (lesson 11). And a member that commits is alive:
 # its session begins anew.
 #
 # A real 3.9.2 broker was asked all that. `data` has the conversation; here are the commits that it refused, and whether ours answers alike. The last number before the error is the length of

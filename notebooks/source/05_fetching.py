@@ -165,7 +165,7 @@ course.compare_with_prediction(nobody_there, (found.offset, found.error.name))
 
 # %% [markdown]
 # −1, metadata "", `NONE`. A new group must start somewhere, and it is new only once: the coordinator cannot know whether it should have been there. The consumer then does what its
-# `auto.offset.reset` says. That is why a group that was lost is so quiet about it: nobody gets an error (lesson 09 has such a night).
+# `auto.offset.reset` says. That is why a group that was lost is so quiet about it: nobody gets an error (lesson 11 has such a night).
 #
 # A real broker was asked for all kinds of nothing; ours answers beside it:
 

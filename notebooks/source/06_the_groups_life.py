@@ -293,7 +293,7 @@ course.print_crash_table()
 #
 # What if the append of row 14 fails? The shares are forgotten, all members are to join again, and each SyncGroup that waits is answered with an error, as lesson 04 translates it but for two: too few replicas `COORDINATOR_NOT_AVAILABLE`, leadership
 # lost `NOT_COORDINATOR`; a time-out `REBALANCE_IN_PROGRESS`, too large `UNKNOWN_SERVER_ERROR`. In row 20 nobody waits for the record: the group is Empty before it is confirmed, and a failure is only a warning in the server's log.
-# A next coordinator then finds generation 3 and its member, waits for a session, and writes generation 4 itself, later: and since offsets of an Empty group expire by that record's time (lesson 07), they live a little longer.
+# A next coordinator then finds generation 3 and its member, waits for a session, and writes generation 4 itself, later: and since offsets of an Empty group expire by that record's time (lesson 09), they live a little longer.
 #
 # And commits? Each one that was answered NONE is in the log (lesson 04). Here is a trial of all that, without a script. `kafkagroups.simulation` has consumers that do by themselves what a client does: join, sync,
 # read, commit. Three of them take 200 steps a round, chosen by a seed: one reads on, one commits, another crashes, leaves or comes back. After each round the coordinator is asked, and `kg.load` reads the log that it wrote:
@@ -375,4 +375,4 @@ course.check("copied", copied)
 # How the leader computes shares: a client's business (`ConsumerPartitionAssignor`). `group.max.size`, which turns a JoinGroup away. A rebalance in which only static members are late: it waits once more. The new
 # consumer protocol (KIP-848), where the broker shares out, without rounds. All but the last the package has.
 #
-# **Next:** [07 · Deleting](07_deleting.ipynb): how do you delete from a file you can only append to?
+# **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file you can only append to?

@@ -227,8 +227,8 @@ def test_a_process_crashes_in_the_stepper(page, lab):
 
 
 def test_the_expiry_timeline_shows_another_day(page, lab):
-    """Lesson 07: on an earlier day, a deleted offset exists again."""
-    run_all(page, lab, "07_deleting")
+    """Lesson 09: on an earlier day, a deleted offset exists again."""
+    run_all(page, lab, "09_deleting")
     clock = scroll_to(page, ".jp-OutputArea-output:has(.kg-expiry)")
     expect(clock.locator(".kg-expiry")).to_contain_text("day 14")
     clock.locator(".noUi-handle").focus()

@@ -1,4 +1,4 @@
-"""The tools of lesson 08: small logs, repeated passes of the cleaner, the compaction slider and growing replicas."""
+"""The tools of lesson 10: small logs, repeated passes of the cleaner, the compaction slider and growing replicas."""
 
 from pathlib import Path
 

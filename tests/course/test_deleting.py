@@ -1,4 +1,4 @@
-"""The tools of lesson 07: the expiry timeline, the weekend, deletions of pending commits, and a server's log lines."""
+"""The tools of lesson 09: the expiry timeline, the weekend, deletions of pending commits, and a server's log lines."""
 
 import logging
 

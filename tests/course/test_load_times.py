@@ -1,4 +1,4 @@
-"""The tools of lesson 10: bars and curves of loading times (with given times), and a topic at an earlier time."""
+"""The tools of lesson 12: bars and curves of loading times (with given times), and a topic at an earlier time."""
 
 import configparser
 import json

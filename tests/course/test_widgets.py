@@ -145,7 +145,7 @@ def test_every_record_has_a_line():
 
 
 def test_the_cleaner_removes_the_boards_record():
-    """The incident of lesson 09: record 30 supersedes 29, and the marker at 31 stays."""
+    """The incident of lesson 11: record 30 supersedes 29, and the marker at 31 stays."""
     whole = {line.record_offset for line in course.read_lines(NINE)}
     clean = {line.record_offset for line in course.read_cleaned_lines(NINE, active_offset=32)}
     assert 29 in whole - clean and {28, 30, 31, 32, 33} <= clean

@@ -1,4 +1,4 @@
-"""Exercises of lesson 08: which records remain after a pass, and where the cleaner stops.
+"""Exercises of lesson 10: which records remain after a pass, and where the cleaner stops.
 
 The log cleaner compacts a log in passes. A pass first fills the offset map, which contains the newest offset of each
 key. Then the pass removes every record that has a newer record with the same key.

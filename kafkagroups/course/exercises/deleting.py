@@ -1,4 +1,4 @@
-"""Exercises of lesson 07: the tombstones of a deletion, and an incident over a weekend.
+"""Exercises of lesson 09: the tombstones of a deletion, and an incident over a weekend.
 
 A tombstone is a record without a value. The key of a tombstone says which committed offset or group is deleted.
 

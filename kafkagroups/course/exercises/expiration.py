@@ -1,4 +1,4 @@
-"""Exercise of lesson 07: which offsets of a group expire.
+"""Exercise of lesson 09: which offsets of a group expire.
 
 The coordinator deletes an offset when its retention has passed, except if another rule keeps the offset. In this
 exercise, a time is the number of a day, and the retention is a number of days.

@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: replay a log, replay it with transactions, and find a lost record.
+"""Exercises of lesson 11: replay a log, replay it with transactions, and find a lost record.
 
 To replay a log means to compute the committed offsets from the lines of the log. A line is a record without its bytes
 (`Line` in log_lines.py).

@@ -1,4 +1,4 @@
-"""Exercises of lesson 10: merge parts of a log, find a counterexample, estimate a time.
+"""Exercises of lesson 12: merge parts of a log, find a counterexample, estimate a time.
 
 A log can be loaded in parts, and the results of the parts can be merged. The counterexample is a log from which the
 classic and the new coordinator load different offsets.

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07 · Deleting
+# # 09 · Deleting
 #
 # **How do you delete from a file you can only append to?**
 #
@@ -285,7 +285,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 
 # %% [markdown]
 # **Live ≠ load(log).** In memory, the deletion removes all three: what is committed, what is on its way, what waits in the transaction. A tombstone is written only for what was *committed*. The marker finds nothing any more: `None`. But the classic loader keeps what waits apart;
-# the tombstone does not reach it, and the marker makes it count: 41, of an offset, a group, a topic that should be gone. (Lesson 08 meets the same log as `XTM`; its cleaner makes the answer change once more.) 4.x lets the tombstone take the waiting one too.
+# the tombstone does not reach it, and the marker makes it count: 41, of an offset, a group, a topic that should be gone. (Lesson 10 meets the same log as `XTM`; its cleaner makes the answer change once more.) 4.x lets the tombstone take the waiting one too.
 #
 # In the recorded conversation DeleteGroups (71) is answered `NONE`, though OffsetDelete (69) had taken the last offset. That is the group's own answer: the group was still there. The coordinator keeps an entry for a producer with an open transaction, also when nothing is
 # left in it, and a group with such an entry does not end with its last offset. There was nothing to write: no offset, and generation 0.
@@ -348,7 +348,7 @@ for kafka in ["1.0.1", "3.9.2"]:
 #
 # ## What we left out, and why
 #
-# When the tombstones themselves go: that is the cleaner's, [lesson 08](08_compaction.ipynb). How 4.x deletes: a batch for a partition with all its groups, a tombstone for simple groups too, and an offset with a waiting commit is spared; `kafkagroups diff` shows what that means for a log.
+# When the tombstones themselves go: that is the cleaner's, [lesson 10](10_compaction.ipynb). How 4.x deletes: a batch for a partition with all its groups, a tombstone for simple groups too, and an offset with a waiting commit is spared; `kafkagroups diff` shows what that means for a log.
 # Here too an offset is spared whose next plain commit is on its way: lesson 04 knows that moment.
 #
-# **Next:** [08 · Compaction](08_compaction.ipynb): now the log only grows. Why does it stay small?
+# **Next:** [10 · Compaction](10_compaction.ipynb): now the log only grows. Why does it stay small?

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09 · Loading
+# # 11 · Loading
 #
 # **A broker dies. How does the next one know everything?**
 #
@@ -276,7 +276,7 @@ for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
 # ## Why all of it, and how long
 #
 # Nothing says where the newest value of a key stands; so everything is read, and until it has been, the answer is `COORDINATOR_LOAD_IN_PROGRESS`. What
-# bounds that is the log cleaner of [lesson 08](08_compaction.ipynb): it drops what has been overwritten. Ten days of the dashboard, before and after one pass of a real 4.3.1 cleaner:
+# bounds that is the log cleaner of [lesson 10](10_compaction.ipynb): it drops what has been overwritten. Ten days of the dashboard, before and after one pass of a real 4.3.1 cleaner:
 
 # %%
 
@@ -358,7 +358,7 @@ for record in kg.explain(nine, "fraud-check", "payments", 0, coordinator="classi
 # How leadership moves, and what a broker answers that loads while it loses the partition again: replication, another course. What tombstones *inside* a transaction do: no client can send
 # them; `kafkagroups/groups/loading.py` knows.
 #
-# **Next:** [10 · Loading at scale](10_loading_at_scale.ipynb). A taste of it is the last cell: the same folder, on Spark.
+# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb). A taste of it is the last cell: the same folder, on Spark.
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10 · Loading at scale
+# # 12 · Loading at scale
 #
 # **Replay is a fold. When may it be split, and does it pay?**
 #
@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## A fold
 #
-# In lesson 09 you wrote a loop over lines. Taken apart, it is a function of two arguments, and Python's `reduce` does the walking. Here is what became of `mailer`
+# In lesson 11 you wrote a loop over lines. Taken apart, it is a function of two arguments, and Python's `reduce` does the walking. Here is what became of `mailer`
 # on the 4.3.1 broker: partition 12, from its first commit to its deletion.
 
 # %%
@@ -132,7 +132,7 @@ course.compare_with_broker(in_any_order(parts, 0), theirs, "4.3.1")
 #
 # ## The classic one needs the order
 #
-# The classic coordinator of 3.9 and before nearly does the same. Nearly: find the log where it does not. As in lesson 08, a letter is a batch about one offset of one group:
+# The classic coordinator of 3.9 and before nearly does the same. Nearly: find the log where it does not. As in lesson 10, a letter is a batch about one offset of one group:
 #
 # | letter | what |
 # |---|---|
@@ -155,7 +155,7 @@ for letters in ["CX", "CXM", "XCM", "CXA", "CT"]:
     print(f"{letters:<5} the maximum: {maximum(letters)!s:<5} new: {new!s:<5} classic: {classic}")
 
 # %% [markdown]
-# All agree; also on `XCM`, which broke the kitchen's board in lesson 09. Now you: **a log of at most four letters on which the classic coordinator answers something else.** By hand, with a
+# All agree; also on `XCM`, which broke the kitchen's board in lesson 11. Now you: **a log of at most four letters on which the classic coordinator answers something else.** By hand, with a
 # pencil: when does it look at an `X`, and what does it compare it with *then*? (Give it in quotes, like `"CXA"`.)
 
 # %%
@@ -445,4 +445,4 @@ print(f"load everything: {course.measure_seconds(whole):.2f} s")
 # Spark on several machines: the same code, and the tests kill an executor on the way; a laptop can't show it. A stream that keeps the answer current: a snapshot that advances whenever
 # a segment grows. How the compiled loader works inside: `kafkagroups/kernels/` begins with its table and says why it waits for memory as little as it does.
 #
-# **Next:** lesson 11, *forensics*, is to come: eight nights, each a folder of segments and a complaint. You have all the tools.
+# **Next:** lesson 14, *forensics*, is to come: eight nights, each a folder of segments and a complaint. You have all the tools.

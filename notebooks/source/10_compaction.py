@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08 · Compaction
+# # 10 · Compaction
 #
 # **Why does the topic stay small, and when does it not?**
 #
@@ -324,4 +324,4 @@ for when, done in passes.items():
 # (`min.compaction.lag.ms`) is 0 unless somebody sets it. `kg.compact` can do both: its docstring says how. Old brokers (2.3.1, for one) had no horizons: they looked at the
 # time of the segment's file, and a tombstone in a segment that was merged again and again could live for ever.
 #
-# **Next:** [09 · Loading](09_loading.ipynb): a broker dies, and the next one reads what you have just seen cleaned.
+# **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads what you have just seen cleaned.

@@ -12,6 +12,7 @@ widget models, timings, the interpreter's version.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,11 @@ SOURCE = ROOT / "notebooks" / "source"
 FOLDERS = {"learner": ROOT / "notebooks", "solved": ROOT / "notebooks" / "solutions"}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
+FIGURE = "# figure"
+MINUTES = "{{minutes}}"
+WORDS_PER_MINUTE = 120
+MINUTES_PER_EXERCISE = 10
+MINUTES_PER_FIGURE = 2
 
 
 def build(source: Path, kind: str) -> NotebookNode:
@@ -39,9 +45,21 @@ def build(source: Path, kind: str) -> NotebookNode:
             name = cell.source.splitlines()[0].removeprefix(MARK).strip()
             if kind == "solved":
                 cell.source = f"{MARK}{name}\n{EXERCISES[name].solution}"
+    notebook.cells[0].source = notebook.cells[0].source.replace(MINUTES, str(estimate_minutes(notebook)))
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook.metadata = NotebookNode(kernelspec=kernel, language_info={"name": "python"})
     return notebook
+
+
+def estimate_minutes(notebook: NotebookNode) -> int:
+    """Return the estimated minutes for a lesson, rounded to 5. Text inside `<details>` elements does not count."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    words = sum(len(re.sub("<details>.*?</details>", "", text, flags=re.S).split()) for text in texts)
+    codes = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    exercises = sum(code.startswith(MARK) for code in codes)
+    figures = sum(code.startswith(FIGURE) for code in codes)
+    minutes = words / WORDS_PER_MINUTE + MINUTES_PER_EXERCISE * exercises + MINUTES_PER_FIGURE * figures
+    return 5 * round(minutes / 5)
 
 
 def execute(notebook: NotebookNode, folder: Path) -> None:

@@ -47,6 +47,7 @@ from kafkagroups.course.offset_places import print_offset_places
 from kafkagroups.course.partition_histogram import PartitionHistogram
 from kafkagroups.course.pending_commit_stepper import PendingCommitStepper
 from kafkagroups.course.played_conversation import play_conversation
+from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
 from kafkagroups.course.small_logs import load_small_log, write_small_log
@@ -77,6 +78,7 @@ __all__ = [
     "ensure_correct",
     "fetch_offsets",
     "find_data",
+    "fold",
     "format_offsets",
     "grow_replicas",
     "hexdump",
@@ -100,6 +102,7 @@ __all__ = [
     "read_record",
     "repeat_cleaner_passes",
     "restart_after_crash",
+    "reveal",
     "run_duplicate_static_member",
     "run_weekend_expiry",
     "solution",

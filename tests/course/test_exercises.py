@@ -58,18 +58,18 @@ def test_every_exercise_has_hints_and_at_least_two_known_mistakes(name, capsys):
 
 
 def test_an_error_of_the_learners_code_is_printed_and_not_raised(capsys):
-    assert "your code raised ZeroDivisionError" in check(capsys, "partition_of", lambda group, partitions: 1 // 0)
-    assert "your code raised TypeError" in check(capsys, "partition_of", lambda group: 1)
+    assert "your code raised ZeroDivisionError" in check(capsys, "hash_of", lambda text: 1 // 0)
+    assert "your code raised TypeError" in check(capsys, "hash_of", lambda: 1)
     for odd in ("50", 50.0, [50]):
         assert "a whole number is expected" in check(capsys, "on_paper", odd)
-    assert "your code raised SystemExit" in check(capsys, "partition_of", lambda *_: exit())
+    assert "your code raised SystemExit" in check(capsys, "hash_of", lambda *_: exit())
 
     class Odd:
         def __repr__(self):
             raise ValueError("no")
 
     assert check(capsys, "on_paper", Odd()).startswith("! on_paper")
-    assert check(capsys, "partition_of", lambda *_: Odd()).startswith("! partition_of")
+    assert check(capsys, "hash_of", lambda *_: Odd()).startswith("! hash_of")
     assert "None is a tombstone" in check(capsys, "decode_commit", lambda key, value: value[0] and None)
 
 
@@ -88,5 +88,5 @@ def test_the_order_of_a_dictionary_does_not_count(capsys):
 
 
 def test_a_value_where_a_function_is_expected_is_refused(capsys):
-    assert check(capsys, "partition_of", "9").startswith("✗ partition_of: a function was expected")
+    assert check(capsys, "hash_of", "9").startswith("✗ hash_of: a function was expected")
     assert "there is no exercise" in check(capsys, "partition", ...)

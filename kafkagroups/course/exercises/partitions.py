@@ -1,4 +1,4 @@
-"""Exercises of lesson 02: Java's hash of a group id, and the partition of a group.
+"""Exercises of lesson 02: Java's hash of a group id, the partition of a group, and more partitions.
 
 Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
 """
@@ -43,26 +43,6 @@ def _hash_utf8_bytes(text: str) -> int:
     return _hash_units(text.encode())
 
 
-# Exercise `partition_of`: which partition stores a group? `partitions` is the number of partitions of the topic.
-# `partition_for` is correct. The functions below contain mistakes of learners.
-
-
-def _always_use_50(group: str, partitions: int) -> int:
-    return partition_for(group, 50)
-
-
-def _mask_sign_bit(group: str, partitions: int) -> int:
-    return (java_hash(group) & 0x7FFFFFFF) % partitions
-
-
-def _forget_abs(group: str, partitions: int) -> int:
-    return java_hash(group) % partitions
-
-
-def _use_python_abs(group: str, partitions: int) -> int:
-    return abs(java_hash(group)) % partitions
-
-
 _HASH_OF_SOLUTION = """\
 def hash_of(text):
     data = text.encode("utf-16-be")
@@ -71,13 +51,6 @@ def hash_of(text):
         unit = int.from_bytes(data[i:i + 2], "big")
         value = (31 * value + unit) & 0xFFFFFFFF   # keep 32 bits
     return value - 2**32 if value >= 2**31 else value"""
-
-_PARTITION_OF_SOLUTION = """\
-def partition_of(group, partitions):
-    value = hash_of(group)
-    if value == -2**31:
-        return 0                                   # Java's int cannot represent its absolute value
-    return abs(value) % partitions"""
 
 EXERCISES = (
     Exercise(
@@ -99,20 +72,31 @@ EXERCISES = (
         },
     ),
     Exercise(
-        name="partition_of",
-        correct=partition_for,
-        solution=_PARTITION_OF_SOLUTION,
+        name="two_partitions",
+        correct=(partition_for("promo"), partition_for("dashboard")),
+        solution="two_partitions = (106940687 % 50, 1047860588 % 50)   # without the minus sign",
         hints=(
-            "Take the absolute value of the hash. Then take the remainder of a division by the number of partitions.",
-            "Java's int cannot represent the absolute value of -2**31. Kafka uses 0 in this case.",
+            "Two steps: the absolute value, then the remainder of the division by 50.",
+            "For the remainder, the last two digits are enough, because 100 is a multiple of 50.",
         ),
-        # The hash of "polygenelubricants" is -2**31.
-        cases=(("billing", 50), ("dashboard", 50), ("café-☕", 50), ("mailer", 7), ("polygenelubricants", 50)),
         known_mistakes={
-            "use `partitions`, not 50": _always_use_50,
-            "& 0x7FFFFFFF removes the sign bit, but the result is not the absolute value": _mask_sign_bit,
-            "take the absolute value of the hash before you compute the remainder": _forget_abs,
-            "abs(-2**31) does not fit into Java's int; Kafka uses 0": _use_python_abs,
+            "Take the absolute value first. Python's % gives another remainder for a negative number": (37, 12),
+            "A partition is never negative: take the absolute value first": (37, -38),
+            "87 and 88 are the last two digits. Divide them by 50 and take the remainder": (87, 88),
+        },
+    ),
+    Exercise(
+        name="after_widening",
+        correct="C",
+        solution='after_widening = "C"   # the old offsets are in the log of the old partition',
+        hints=(
+            "Where are the old records of the group now, and which partition does a broker look in?",
+            "A number of partitions can only grow, and a broker reads the setting only when it creates the topic.",
+        ),
+        known_mistakes={
+            "A broker reads this setting only when it creates the topic. Afterwards, it counts the partitions": "A",
+            "The cleaner works within one partition. It never moves a record to another partition": "B",
+            "A new name has no offsets at all": "D",
         },
     ),
 )

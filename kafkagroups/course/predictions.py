@@ -1,0 +1,101 @@
+"""Predictions: the answer is folded away until the reader predicts it or opens the fold.
+
+A saved notebook shows outputs to readers who have not thought about the question yet. So `reveal` and `fold` write the
+answer into a `<details>` element, which JupyterLab and static pages can open without a kernel. If the reader made a
+prediction, the element is open.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from IPython.display import display
+from IPython.utils.capture import capture_output
+
+_SUMMARY = "Predict first. Then open this line to see the answer."
+_TEXT_WITHOUT_PREDICTION = "The answer is folded away. Write your prediction into the cell above, and run both cells."
+
+
+def reveal(prediction: Any, answer: Any, misconceptions: Mapping[Any, str] | None = None) -> None:
+    """Show the answer to a prediction, and what is wrong with a frequent wrong prediction.
+
+    Without a prediction, the answer is folded away.
+
+    Parameters
+    ----------
+    prediction
+        The learner's prediction, or `...` if the learner made no prediction.
+    answer
+        The correct answer.
+    misconceptions
+        For each frequent wrong prediction, a sentence that explains the mistake.
+    """
+    if prediction is ...:
+        _show_folded(f"<p>The answer is <code>{_escape(answer)}</code>.</p>")
+        return
+    sentences = [_compare(prediction, answer)]
+    if prediction != answer:
+        sentences += [sentence for wrong, sentence in (misconceptions or {}).items() if wrong == prediction]
+    print("\n".join(sentences))
+
+
+@contextmanager
+def fold(prediction: Any, answer: Any = None) -> Iterator[None]:
+    """Fold away everything that the `with` block prints and displays, until there is a prediction.
+
+    Use it where the output of a program contains the answer. If the block raises an error, its output is shown.
+
+    Parameters
+    ----------
+    prediction
+        The learner's prediction, or `...` if the learner made no prediction.
+    answer
+        The correct answer, to be compared with the prediction in the last line. None if the output says enough.
+    """
+    if prediction is not ...:
+        yield
+        if answer is not None:
+            print(_compare(prediction, answer))
+        return
+    captured = None
+    try:
+        with capture_output() as captured:
+            yield
+    except BaseException:
+        if captured is not None:
+            captured.show()  # type: ignore[no-untyped-call]
+        raise
+    parts = [f"<pre>{_escape_text(captured.stdout)}</pre>"] if captured.stdout else []
+    parts += [_read_html(output.data) for output in captured.outputs]
+    _show_folded("".join(parts))
+
+
+def _compare(prediction: Any, answer: Any) -> str:
+    if prediction == answer:
+        return f"✓ The answer is {answer!r}, as you predicted."
+    return f"You predicted {prediction!r}. The answer is {answer!r}."
+
+
+def _show_folded(content: str) -> None:
+    """Display HTML inside a closed `<details>` element. Its form as text does not contain the answer."""
+    folded = f"<details><summary>{_SUMMARY}</summary>{content}</details>"
+    forms = {"text/html": folded, "text/plain": _TEXT_WITHOUT_PREDICTION}
+    display(forms, raw=True)  # type: ignore[no-untyped-call]
+
+
+def _read_html(data: Mapping[str, Any]) -> str:
+    """Return the HTML form of a display, or its text if there is no HTML form."""
+    if "text/html" in data:
+        return str(data["text/html"])
+    return f"<pre>{_escape_text(str(data.get('text/plain', '')))}</pre>"
+
+
+def _escape(value: Any) -> str:
+    return _escape_text(repr(value))
+
+
+def _escape_text(text: str) -> str:
+    return html.escape(text, quote=False)

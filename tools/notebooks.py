@@ -30,6 +30,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
 FIGURE = "# figure"
 MINUTES = "{{minutes}}"
+WORD = re.compile(r"\S*\w\S*")  # Not the lines of a table or the arrows of a drawing.
+COLLAPSED = re.compile("<details>.*?</details>", re.DOTALL)
 WORDS_PER_MINUTE = 120
 MINUTES_PER_EXERCISE = 10
 MINUTES_PER_FIGURE = 2
@@ -54,7 +56,7 @@ def build(source: Path, kind: str) -> NotebookNode:
 def estimate_minutes(notebook: NotebookNode) -> int:
     """Return the estimated minutes for a lesson, rounded to 5. Text inside `<details>` elements does not count."""
     texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-    words = sum(len(re.sub("<details>.*?</details>", "", text, flags=re.S).split()) for text in texts)
+    words = sum(len(WORD.findall(COLLAPSED.sub("", text))) for text in texts)
     codes = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     exercises = sum(code.startswith(MARK) for code in codes)
     figures = sum(code.startswith(FIGURE) for code in codes)

@@ -64,11 +64,15 @@ course.reveal(hash_of_BB, java_hash("BB"), {
 # An `int` of Java has 32 bits. Higher bits are dropped after each step. The highest bit that remains is the sign, so a hash can be negative:
 
 # %%
-for text in ["Aa", "BB", "billing", "dashboard"]:
+for text in ["Aa", "billing", "mailer", "shipping"]:
     print(f"{text:<10} {java_hash(text):>12}")
 
 # %% [markdown]
-# `"Aa"` and `"BB"` have the same hash. So both groups are always in the same partition.
+# <details><summary>What do the hashes of "Aa" and "BB" tell you?</summary>
+#
+# They are equal. Different names can have the same hash. Two such groups are always in the same partition.
+#
+# </details>
 #
 # ## What Java counts as a character
 #
@@ -108,7 +112,7 @@ print("with Python's abs:         ", abs(java_hash("polygenelubricants")) % 50)
 # %% [markdown]
 # ## Exercise: the partition, on paper
 #
-# The hash of `promo` is 106940687. The hash of `dashboard` is −1047860588. Compute both partitions with 50 partitions, without the computer. Write a pair, for example `(12, 34)`.
+# The hash of `reports` is 1094603199. The hash of `barista` is −333401174. Compute both partitions with 50 partitions, without the computer. Write a pair, for example `(12, 34)`.
 
 # %%
 # exercise: two_partitions

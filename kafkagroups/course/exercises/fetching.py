@@ -1,4 +1,4 @@
-"""Exercises of lesson 05: the error of an OffsetFetch, the offsets of an OffsetFetch, and the end of an epoch.
+"""Exercises of lesson 05: the offsets of an OffsetFetch, the end of an epoch, and a proof that offsets are lost.
 
 A leader epoch is the time in which one broker is the leader of a partition. The epochs have ascending numbers.
 
@@ -14,7 +14,6 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.offsets import OffsetAndMetadata
-from kafkagroups.log.partitioning import partition_for
 
 CommittedOffsets = Mapping[str, int]
 """The keys are partitions such as "orders-0", and the values are committed offsets."""
@@ -24,64 +23,11 @@ FetchedOffsets = dict[str, int | str]
 The offset -1 means that the partition has no committed offset.
 """
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
-_LOADING_ERROR = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
 
 
 def _make_broker() -> GroupCoordinator:
     # The exercises append nothing to the log, so this folder is never created.
     return GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
-
-
-# Exercise `who_answers`: which error does a broker return for an OffsetFetch? The functions return the error's name.
-# `group` is a group id. `owned` contains the partitions of the offsets topic whose groups the broker coordinates.
-# `loading` contains the partitions of the offsets topic that the broker still loads.
-# `_find_fetch_error` is correct. The functions after it contain mistakes of learners, or are helpers.
-
-WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
-"""A function for `who_answers`: its arguments are `group`, `owned` and `loading`."""
-
-
-def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-    broker = _make_broker()
-    broker.manager.owned = set(owned)
-    broker.manager.loading = set(loading)
-    return broker.offset_fetch(group).error.name
-
-
-def _make_wrong_who_answers(
-    find_partition: Callable[[str], int], *, checks_loading: bool = True, loading_error: str = _LOADING_ERROR
-) -> WhoAnswers:
-    """Return a function for `who_answers` that contains one mistake.
-
-    Parameters
-    ----------
-    find_partition
-        A function of a group id. It returns the partition of the group.
-    checks_loading
-        Whether the function looks at `loading`.
-    loading_error
-        The error that the function returns for a partition in `loading`.
-    """
-
-    def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-        partition = find_partition(group)
-        if checks_loading and partition in loading:
-            return loading_error
-        return "NONE" if partition in owned else "NOT_COORDINATOR"
-
-    return who_answers
-
-
-def _find_partition(group: str) -> int:
-    return partition_for(group, 50)
-
-
-def _find_partition_by_byte_sum(group: str) -> int:
-    return sum(group.encode()) % 50
-
-
-def _refuse_every_group_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-    return _LOADING_ERROR if loading else _find_fetch_error(group, owned, loading)
 
 
 # Exercise `get_offsets`: which offsets does a broker return for an OffsetFetch?
@@ -153,56 +99,6 @@ def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
     return get_offsets
 
 
-# Exercise `end_of_epoch`: at which offset does a leader epoch end? The functions return this offset. They return -1 if
-# the epoch is newer than all epochs of the leader.
-# `epochs` contains the leader's epochs in ascending order, each with its first offset. `log_end` is the offset at which
-# the log ends. `epoch` is the epoch whose end the functions return.
-# `_find_end_of_epoch` is correct. The functions after it contain mistakes of learners.
-
-EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
-"""A function for `end_of_epoch`: its arguments are `epochs`, `log_end` and `epoch`."""
-
-
-def _find_end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
-    _, end_offset = offset_for_leader_epoch(epochs, log_end, epoch)
-    return end_offset
-
-
-def _make_wrong_end_of_epoch(mistake: str) -> EndOfEpoch:
-    """Return a function for `end_of_epoch` that contains the mistake `mistake`.
-
-    The possible values of `mistake` are the texts in the conditions below.
-    """
-
-    def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
-        first_offsets = dict(epochs)
-        end_offset = _find_end_of_epoch(epochs, log_end, epoch)
-        if mistake == "returns the first offset":
-            return first_offsets.get(epoch, end_offset)
-        if mistake == "newer epoch ends at log end" and epoch > max(first_offsets):
-            return log_end
-        if mistake == "unlisted epoch has no end" and epoch not in first_offsets:
-            return -1
-        if mistake == "older epoch has no end" and epoch < min(first_offsets):
-            return -1
-        if mistake == "next epoch is one larger" and epoch in first_offsets:
-            return first_offsets.get(epoch + 1, log_end)
-        if mistake == "returns the last record" and end_offset > 0:
-            return end_offset - 1
-        return end_offset
-
-    return end_of_epoch
-
-
-_WHO_ANSWERS_SOLUTION = """\
-def who_answers(group, owned, loading):
-    partition = kg.partition_for(group, 50)
-    if partition in loading:
-        return "COORDINATOR_LOAD_IN_PROGRESS"
-    if partition not in owned:
-        return "NOT_COORDINATOR"
-    return "NONE\""""
-
 _GET_OFFSETS_SOLUTION = """\
 def get_offsets(committed, pending, asked, stable):
     answers = {}
@@ -213,50 +109,19 @@ def get_offsets(committed, pending, asked, stable):
             answers[name] = committed.get(name, -1)
     return answers"""
 
-_END_OF_EPOCH_SOLUTION = """\
-def end_of_epoch(epochs, log_end, epoch):
-    if epoch == epochs[-1][0]:
-        return log_end                             # the newest epoch has not ended
-    for next_epoch, start in epochs:
-        if next_epoch > epoch:
-            return start                           # an epoch ends where the next epoch begins
-    return -1                                      # this leader does not know the epoch"""
+_LEADER_EPOCHS = ((0, 0), (2, 70), (5, 90))
+"""The epochs of the leader in `three_restarts`, each with its first offset."""
+
+
+def _find_restart_offset(committed_offset: int, epoch: int) -> int:
+    """Return where a consumer continues: at its committed offset, or at the end of the offset's epoch."""
+    _, end_offset = offset_for_leader_epoch(_LEADER_EPOCHS, log_end=120, epoch=epoch)
+    return min(committed_offset, end_offset)
+
 
 _COMMITTED = {"orders-0": 50, "orders-1": 51}
 
 EXERCISES = (
-    Exercise(
-        name="who_answers",
-        correct=_find_fetch_error,
-        solution=_WHO_ANSWERS_SOLUTION,
-        hints=(
-            "kg.partition_for(group, 50) is the group's partition. Check whether `loading` or `owned` contains it.",
-            "A partition that is being loaded is not owned yet. Check `loading` first.",
-        ),
-        # Each case is a group id, the owned partitions, and the partitions that are being loaded.
-        cases=(
-            ("billing", {9, 38}, set()),
-            ("billing", {38}, set()),
-            ("dashboard", {9}, {38}),
-            ("café-☕", {21}, {9}),
-            ("mailer", set(), {9}),
-            ("shipping", {8}, {8}),
-        ),
-        known_mistakes={
-            "check `loading` first: a partition that is being loaded is not owned yet": _make_wrong_who_answers(
-                _find_partition, checks_loading=False
-            ),
-            "a partition that is being loaded has its own error, so that the client does not look for another broker": (
-                _make_wrong_who_answers(_find_partition, loading_error="NOT_COORDINATOR")
-            ),
-            "use Java's hash of the group id, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
-                _find_partition_by_byte_sum
-            ),
-            "while one partition is being loaded, the broker answers for its other partitions": (
-                _refuse_every_group_while_loading
-            ),
-        },
-    ),
     Exercise(
         name="get_offsets",
         correct=_fetch_offsets,
@@ -297,40 +162,32 @@ EXERCISES = (
         },
     ),
     Exercise(
-        name="end_of_epoch",
-        correct=_find_end_of_epoch,
-        solution=_END_OF_EPOCH_SOLUTION,
+        name="three_restarts",
+        correct=(_find_restart_offset(85, 2), _find_restart_offset(95, 2), _find_restart_offset(75, 1)),
+        solution="three_restarts = (85, 90, 70)   # epoch 2 ends at 90, and epoch 1 ends at 70",
         hints=(
-            "The newest epoch ends where the log ends.",
-            "An older epoch ends where the next larger epoch in the list starts. An epoch without records is unlisted.",
-            "If the epoch is larger than the newest epoch in the list, return -1.",
-        ),
-        # Each case is the epochs with their first offsets, the end of the log, and the epoch to find.
-        cases=(
-            ([(0, 0), (3, 20), (4, 40)], 60, 4),
-            ([(0, 0), (3, 20), (4, 40)], 60, 3),
-            ([(0, 0), (3, 20), (4, 40)], 60, 0),
-            ([(0, 0), (3, 20), (4, 40)], 60, 1),
-            ([(0, 0), (3, 20), (4, 40)], 60, 5),
-            ([(3, 20), (4, 40)], 60, 1),
+            "First find where the epoch of the committed offset ends. It ends where the next epoch in the list begins.",
+            "If the epoch ends before the committed offset, the consumer continues at the end of the epoch.",
         ),
         known_mistakes={
-            "that is the offset at which the epoch begins; return the offset at which it ends": (
-                _make_wrong_end_of_epoch("returns the first offset")
-            ),
-            "return -1 for an epoch that is larger than all epochs in the list": _make_wrong_end_of_epoch(
-                "newer epoch ends at log end"
-            ),
-            "an epoch without records ends where the next epoch starts": _make_wrong_end_of_epoch(
-                "unlisted epoch has no end"
-            ),
-            "the next epoch in the list may be larger by more than one": _make_wrong_end_of_epoch(
-                "next epoch is one larger"
-            ),
-            "an epoch ends at the offset after its last record": _make_wrong_end_of_epoch("returns the last record"),
-            "an epoch older than all epochs in the list ends where the first epoch begins": _make_wrong_end_of_epoch(
-                "older epoch has no end"
-            ),
+            "Epoch 1 is not in the list, but epoch 2 begins at 70. So epoch 1 ends at 70": (85, 90, 75),
+            "A committed offset below the end of its epoch is still valid": (90, 90, 70),
+            "Offset 95 is beyond the end of epoch 2. The records from 90 on are new": (85, 95, 70),
+            "Compare each offset with the end of its epoch, not with the end of the log": (85, 95, 75),
+        },
+    ),
+    Exercise(
+        name="proof_of_loss",
+        correct="C",
+        solution='proof_of_loss = "C"   # by name, −1 and NONE mean that nothing is committed',
+        hints=(
+            "Which broker answers, what has it loaded, and what may the client see?",
+            "If a client without rights asks by name, it receives an error.",
+        ),
+        known_mistakes={
+            "Before a load begins, an empty list comes without an error. The list proves nothing": "A",
+            "A client without rights for the topics sees no offsets, and no error": "B",
+            "This broker does not coordinate the group. Ask for the coordinator again": "D",
         },
     ),
 )

@@ -73,16 +73,16 @@ EXERCISES = (
     ),
     Exercise(
         name="two_partitions",
-        correct=(partition_for("promo"), partition_for("dashboard")),
-        solution="two_partitions = (106940687 % 50, 1047860588 % 50)   # without the minus sign",
+        correct=(partition_for("reports"), partition_for("barista")),
+        solution="two_partitions = (1094603199 % 50, 333401174 % 50)   # without the minus sign",
         hints=(
             "Two steps: the absolute value, then the remainder of the division by 50.",
             "For the remainder, the last two digits are enough, because 100 is a multiple of 50.",
         ),
         known_mistakes={
-            "Take the absolute value first. Python's % gives another remainder for a negative number": (37, 12),
-            "A partition is never negative: take the absolute value first": (37, -38),
-            "87 and 88 are the last two digits. Divide them by 50 and take the remainder": (87, 88),
+            "Take the absolute value first. Python's % gives another remainder for a negative number": (49, 26),
+            "A partition is never negative: take the absolute value first": (49, -24),
+            "99 and 74 are the last two digits. Divide them by 50 and take the remainder": (99, 74),
         },
     ),
     Exercise(

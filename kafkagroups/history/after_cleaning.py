@@ -60,11 +60,8 @@ class CleanedLog:
 
 def find_after_cleaning(log: Log, rules: Dialect) -> list[Finding]:
     """Return the finding about a partition that loads now but not after a cleaning, or the other way round."""
-    names = [os.path.basename(segment) for segment in log.segments]
-    if log.content is not None or log.ranges or log.size > MAX_SIZE or not all(map(is_segment_name, names)):
-        return []
-    now = _load(log, rules)
-    if now.damage is not None or now.zeros is not None or not now.records:
+    now = _load(log, rules) if _can_be_cleaned(log) else None
+    if now is None or not is_judged(log, now) or not now.records:
         return []
     if now.error is None and not _can_fail(log, rules):
         return []
@@ -77,6 +74,17 @@ def find_after_cleaning(log: Log, rules: Dialect) -> list[Finding]:
             if now.error is not None and after.error is None and cleaned.is_whole:
                 return [_describe_gain(log, rules, cleaned, now)]
     return []
+
+
+def is_judged(log: Log, loaded: LoadedPartition) -> bool:
+    """Return whether `find_after_cleaning` judges a log. `loaded` is the log as it loads now."""
+    return _can_be_cleaned(log) and loaded.damage is None and loaded.zeros is None
+
+
+def _can_be_cleaned(log: Log) -> bool:
+    names = [os.path.basename(segment) for segment in log.segments]
+    is_whole = log.content is None and not log.ranges
+    return is_whole and log.size <= MAX_SIZE and all(map(is_segment_name, names))
 
 
 def _load(log: Log, rules: Dialect) -> LoadedPartition:

@@ -17,7 +17,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.after_cleaning import find_after_cleaning
+from kafkagroups.history.after_cleaning import find_after_cleaning, is_judged
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
@@ -58,6 +58,9 @@ class PartitionCheck:
     groups_lost
         The ids of the groups with records in the partition that the broker then does not answer for, sorted. Empty if
         the partition loads.
+    judged_after_cleaning
+        Whether the findings also say what happens after the log cleaner has cleaned the log. A log above 2 MiB, or with
+        damage or zeros, is not judged.
     """
 
     error: str | None
@@ -66,6 +69,7 @@ class PartitionCheck:
     records: int
     bytes: int
     groups_lost: list[str] = field(default_factory=list)
+    judged_after_cleaning: bool = False
 
     @property
     def loads(self) -> bool:
@@ -88,6 +92,7 @@ class PartitionCheck:
             "bytes": self.bytes,
             "seconds": self.seconds,
             "groups_lost": self.groups_lost,
+            "judged_after_cleaning": self.judged_after_cleaning,
         }
 
 
@@ -210,7 +215,15 @@ def check_logs(
 def _check_partition(log: Log, groups: Groups) -> PartitionCheck:
     loaded = groups.partitions[log.partition]
     lost = [] if loaded.error is None else _find_lost_groups(log, groups)
-    return PartitionCheck(loaded.error, loaded.record_offset, loaded.damage, loaded.records, log.size, lost)
+    return PartitionCheck(
+        error=loaded.error,
+        record_offset=loaded.record_offset,
+        damage=loaded.damage,
+        records=loaded.records,
+        bytes=log.size,
+        groups_lost=lost,
+        judged_after_cleaning=is_judged(log, loaded),
+    )
 
 
 def _find_lost_groups(log: Log, groups: Groups) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import synth
 from kafkagroups.cli import main
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
@@ -365,3 +366,12 @@ def test_a_log_that_the_cleaner_cannot_clean(tmp_path):
     shutil.copy(tmp_path / "__consumer_offsets-0" / f"{0:020}.log", copy)
     assert kg.check(copy).loads
     assert kg.check(copy).findings == []
+    assert not only_partition(kg.check(copy)).judged_after_cleaning
+
+
+def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path):
+    """A log above 2 MiB is loaded only as it is, and the verdict says so."""
+    synth.write(tmp_path / "log", records=40_000, partitions=1, seed=1)
+    (large,) = kg.check(tmp_path / "log").to_json()["partitions"].values()
+    assert large["bytes"] > 2 * 2**20 and large["judged_after_cleaning"] is False
+    assert all(part.judged_after_cleaning for part in kg.check(HARBOUR).partitions.values())

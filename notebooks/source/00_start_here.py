@@ -5,7 +5,7 @@
 #
 # | after this page you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
-# | say what happens to a commit, check that your set-up is right, find the home of any group | 10 + 5 | only its last cell |
+# | say what happens to a commit, check that your set-up is right, find the home of any group | 10 + 5 | no |
 #
 # A consumer reads a topic and says, now and then, "I am done up to here". Kafka has to remember that: for every
 # group and every partition, through crashes of the consumer and of the broker. It keeps it where it keeps everything,
@@ -53,7 +53,7 @@ for check in doctor.run_checks():
 
 # %% [markdown]
 # Java, disk and memory differ from machine to machine, so they are not on this page: `.venv/bin/kafkagroups doctor` in
-# a terminal shows them. Only the Spark cells of lessons 00, 03 and 11 need Java.
+# a terminal shows them. Only the Spark cells of lesson 12 need Java.
 
 # %% [markdown]
 # ## How an exercise works
@@ -170,7 +170,6 @@ for until in [21, 22, 44]:
 # | 10 | [compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | 11 | [loading](11_loading.ipynb) | A broker dies. How does the next one know everything? |
 # | 12 | [loading at scale](12_loading_at_scale.ipynb) | Replay is a fold. When may it be split, and does it pay? |
-# | 11 | to come | What can go wrong: eight nights to clear up |
 
 # %% [markdown]
 # ## In Kafka
@@ -180,20 +179,3 @@ for until in [21, 22, 44]:
 # The partition came from `GroupMetadataManager.partitionFor` (Kafka 3.9.2): `Utils.abs(groupId.hashCode) %
 # groupMetadataTopicPartitionCount`. The map is the `offsets` of `GroupMetadata`, the record is written by
 # `storeOffsets`, and the next broker reads it back in `loadGroupsAndOffsets`. You will meet all of them by name.
-#
-# ## Your first Spark cell
-#
-# The same folder as a table of Spark. On one laptop that is no faster; it begins to pay when a log is larger than a
-# machine (lesson 12). Without Java 17 the cell says so, and you can go on without it.
-
-# %% tags=["java"]
-from kafkagroups import spark as kgs
-
-try:
-    spark = kgs.session()
-    kgs.register(spark)
-    table = spark.read.format("consumer_offsets").option("table", "groups").option("coordinator", "classic")
-    table.load(course.find_data("harbour/3.9.2")).select("partition", "group", "state", "members", "offsets").orderBy("group").show()
-    spark.stop()
-except kg.UsageError as error:
-    print(f"No Spark here: {error}")

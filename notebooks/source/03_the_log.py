@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
-# | find your way in a hexdump of a segment, tell a commit from a marker and a tombstone, say what a checksum guards and what not | 25 + 20 | its last cell |
+# | find your way in a hexdump of a segment, tell a commit from a marker and a tombstone, say what a checksum guards and what not | 25 + 20 | no |
 #
 # ```
 #  __consumer_offsets-9/                          one folder a partition
@@ -251,26 +251,4 @@ except kg.InvalidRecord as error:
 # Beside a segment lie an index and a list of producers; a broker can make both anew from the `.log`, and so we read
 # only that. How old batches go away is lesson 10.
 #
-# ## Last: a log that is not small
-#
-# A synthetic topic of 100,000 commits and tombstones, loaded on Spark: each task owns whole partitions and runs the same
-# loader as everything above. Without Java 17 the cell says so.
-
-# %% tags=["java"]
-import tempfile
-
-from kafkagroups import spark as kgs, synth
-
-try:
-    spark = kgs.session()
-    kgs.register(spark)
-    with tempfile.TemporaryDirectory() as folder:
-        synth.write(folder, records=100_000, partitions=10, groups=500, seed=3)
-        offsets = spark.read.format("consumer_offsets").option("table", "offsets").load(folder)
-        offsets.groupBy("partition").count().orderBy("partition").show()
-    spark.stop()
-except kg.UsageError as error:
-    print(f"No Spark here: {error}")
-
-# %% [markdown]
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer?

@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
-# | rebuild a coordinator's memory from a log with a loop of your own, say what no failover brings back, tell how two coordinators read one log, and what one broken record costs | 30 + 25 | only its last cell |
+# | rebuild a coordinator's memory from a log with a loop of your own, say what no failover brings back, tell how two coordinators read one log, and what one broken record costs | 30 + 25 | no |
 #
 # ```
 #  the log of partition 9                                     the next coordinator's memory
@@ -358,17 +358,4 @@ for record in kg.explain(nine, "fraud-check", "payments", 0, coordinator="classi
 # How leadership moves, and what a broker answers that loads while it loses the partition again: replication, another course. What tombstones *inside* a transaction do: no client can send
 # them; `kafkagroups/groups/loading.py` knows.
 #
-# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb). A taste of it is the last cell: the same folder, on Spark.
-
-# %% tags=["java"]
-from kafkagroups import spark as kgs
-
-try:
-    spark = kgs.session()
-    kgs.register(spark)
-    table = spark.read.format("consumer_offsets").option("table", "offsets").option("coordinator", "classic").load(shop)
-    rows = table.select("group", "topic", "topic_partition", "committed_offset").collect()
-    course.compare_with_broker({(group, f"{topic}-{number}"): offset for group, topic, number, offset in rows}, theirs, "3.9.2")
-    spark.stop()
-except kg.UsageError as error:
-    print(f"No Spark here: {error}")
+# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): can a load be split over many machines?

@@ -3,30 +3,30 @@
 #
 # **What does the file on disk look like: batches, checksums, control batches?**
 #
-# | after this lesson you can | minutes (reading + doing) | needs Java |
+# | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | find your way in a hexdump of a segment, tell a commit from a marker and a tombstone, say what a checksum guards and what not | 25 + 20 | no |
+# | find batches and records in a hex dump of a segment; distinguish a commit, a marker and a tombstone; say what a checksum protects | {{minutes}} | no |
 #
 # ```
-#  __consumer_offsets-9/                          one folder a partition
-#     00000000000000000000.log                    one file a segment, named by its first offset
+#  __consumer_offsets-9/                 one folder per partition
+#     00000000000000000000.log           one file per segment, named by its first offset
 #        ├── batch   61 bytes of header │ records
 #        ├── batch   61 bytes of header │ records
-#        └── batch   …                            one behind the other, nothing between them, no index needed
+#        └── batch   …                   one after another, without gaps
 # ```
-#
-# Four things to hold on to:
-#
-# 1. A partition is a file to which batches are **appended**; nothing in the middle is ever changed. What is newest wins.
-# 2. A commit of three partitions is one batch of three records: it is there as a whole or not at all.
-# 3. The header says how long the batch is. A reader hops from header to header.
-# 4. A checksum (CRC-32C: 32 bits computed from all bytes behind it) guards the records and most of the header. **Offset and length stand before it.**
 
 # %% [markdown]
-# ## The file
+# Four things to hold on to:
 #
-# Partition 37 of the shop's 1.0.1 broker. It belongs to `promo`: somebody joined, committed twice, left, and the topic that the group read was
-# deleted. Five batches, 769 bytes, in one file (a *segment*; when it is full, the next one begins). The first 96 of them:
+# 1. A broker only **appends** batches to the file. It never changes a byte in the middle.
+# 2. A request with three offsets becomes one batch with three records. The log contains all of them or none.
+# 3. The header contains the batch's length. So a reader can go from batch to batch.
+# 4. A checksum protects the records and most of the header. It does **not** protect the offset and the length.
+
+# %% [markdown]
+# ## A segment
+#
+# This is partition 37 of the shop's 1.0.1 broker. It contains one group, `promo`. A consumer joined, committed twice and left. Then the topic that it read was deleted. The file has 769 bytes. These are the first 96:
 
 # %%
 from pathlib import Path
@@ -38,54 +38,64 @@ promo = Path(course.find_data("harbour/1.0.1/__consumer_offsets-37/0000000000000
 course.hexdump(promo[:96])
 
 # %% [markdown]
-# Eight bytes of offset: 0. Then four of length: `00 00 01 11`. *Predict*: at which byte does the second batch begin? The length
-# counts what follows **after** itself, so add the 12 bytes before. (`0x111` is 273.)
+# The first eight bytes are the offset of the first record: 0. The next four bytes are the length: `00 00 01 11`, which is 273. The length counts the bytes **after** itself.
+#
+# *Predict*: at which byte does the second batch begin?
 
 # %%
 # prediction
 second_batch = ...
 
 # %%
-course.compare_with_prediction(second_batch, 12 + 0x111)
+course.reveal(second_batch, 12 + 0x111, {
+    0x111: "The length does not count the 12 bytes of offset and length before it.",
+    8 + 0x111: "The four bytes of the length itself are also before the counted bytes.",
+})
+
+# %% [markdown]
+# `kg.open_log` reads the headers in this way. The file has five batches:
 
 # %%
 batches = list(kg.open_log(course.find_data("harbour/1.0.1/__consumer_offsets-37")))
 
-for batch in batches:
-    print(f"byte {batch.position:>3}, {batch.size} bytes: offsets {batch.base_offset} to {batch.last_offset}")
+print(f"{len(batches)} batches, the last one begins at byte {batches[-1].position}")
+print(f"records: {sum(len(batch.records) for batch in batches)}, with the offsets 0 to {batches[-1].last_offset}")
 
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The second one: a commit of one partition. *next* steps through header and record.
+# The second batch is a commit of one partition. Click *next* to go through its header and its record.
 
 # %%
-course.BatchExplorer(promo, 285)
+# figure
+course.BatchExplorer(promo, batches[1].position)
 
 # %% [markdown]
-# Inside stand, untouched, the key and the value of lesson 01:
+# The record contains the key and the value of lesson 01, unchanged:
 
 # %%
 record = kg.decode(batches[1].records[0].key, batches[1].records[0].value)
-print(record.key)
-print("offset", record.value.offset, "·", record.value.metadata)
+print(f"key    group {record.key.group}, topic {record.key.topic}, partition {record.key.partition}")
+print(f"value  offset {record.value.offset}, metadata {record.value.metadata!r}")
 
 # %% [markdown]
 # ## Varints
 #
-# A record's own lengths and differences are **varints**: a small number takes one byte. Two rules:
+# A record stores its lengths and differences as **varints**. A small number takes one byte. Two rules:
 #
-# 1. A byte holds seven bits of the number, the first byte the lowest. Its **highest bit says: one more byte follows**.
-# 2. Here the result is *zigzag*: even numbers are twice a positive one, odd ones stand for the negatives. So −1 fits into one byte.
-#    (The varints of lesson 01's version 4 obey rule 1 only: no zigzag, and a length is written plus 1.)
+# 1. A byte holds seven bits of the number. The first byte holds the lowest bits. If its **highest bit** is 1, another byte follows.
+# 2. The result is *zigzag* encoded: an even number is twice a positive number, and an odd number stands for a negative one. So −1 takes one byte.
 #
-# | bytes | the seven bits | together | zigzag undone |
+# | bytes | the seven bits | together | after zigzag |
 # |---|---|---|---|
 # | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
-# | `92 01` | 0x92 = more, and 18; then 1 | 18 + 1 · 128 = 146 | even: 146 / 2 = **73** |
+# | `92 01` | 0x12 = 18, and more follows; then 1 | 18 + 1 · 128 = 146 | even: 146 / 2 = **73** |
 # | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
+
+# %% [markdown]
+# ## Exercise: a varint
 #
-# Write `read_varint(data, position)`: the number, and the position after it.
+# Write `read_varint(data, position)`. It returns a pair: the number, and the position after the varint.
 
 # %%
 # exercise: read_varint
@@ -94,71 +104,64 @@ def read_varint(data, position):
 
 # %%
 course.check("read_varint", read_varint)
+# course.hint("read_varint")
 
 # %% [markdown]
-# ## Exercise: the checksum
+# ## The checksum
 #
-# Bytes 17 to 20 of a batch are the CRC-32C of everything behind them, a number without sign. Write `crc_is_right(batch)`, True or False.
-# Here `batch` is plain bytes, from its base offset on; `crc32c(data)` computes a checksum, as a number.
-
-# %%
-from crc32c import crc32c
-
-# %%
-# exercise: crc_is_right
-def crc_is_right(batch):
-    ...
-
-# %%
-course.check("crc_is_right", crc_is_right)
-
-# %% [markdown]
-# ## Break a byte
+# Bytes 17 to 20 of a batch are a checksum, a CRC-32C of all bytes after them. If one of these bytes changes, the checksum is wrong. After a crash a broker checks the batches at the end of its log. If it finds a wrong checksum, it truncates the log: this batch and everything after it are removed.
 #
-# Move the slider: it changes one byte of the file. A broker that finds a wrong checksum after a crash cuts the log
-# there, with all that follows. Now look for a byte that nobody guards.
+# Move the slider. It changes one byte of the file. Then look for a byte whose change goes unnoticed.
 
 # %%
+# figure
 course.ByteBreaker(promo, broken_position=420)
 
 # %% [markdown]
-# Bytes 7 and 298 (285 + 13) are two of them. Offset and leader's epoch stand in front of the checksum because the **broker** sets them when it
-# appends: so it need not compute the checksum of a client's batch again. A slightly wrong offset or epoch nobody notices (an offset far out of
-# the file's range a broker does). A wrong length shows: the checksum is then computed over too many or too few bytes. So does a wrong
-# *magic* (the format, byte 16), for then nothing fits.
+# <details><summary>Which bytes did you find?</summary>
 #
-# ## What a transaction leaves
+# Byte 7 is part of an offset, and byte 298 is part of a leader epoch. Both are before the checksum, so it does not cover them. The **broker** sets them when it appends the batch, and so it need not compute the client's checksum again.
 #
-# A *producer* is a program that writes. In a *transaction* it writes to several partitions so that all of it counts, or nothing.
-# `fraud-check` commits its offsets in transactions: they are written first, and count only when the transaction is committed. Who says so? A **marker**: a batch of one record that is no record of the topic, but of Kafka itself
-# (a *control batch*). A *producer id* in the header tells which batches and markers belong together. Here are four batches of
-# partition 9, which `billing` and `fraud-check` share:
+# - A slightly wrong offset or epoch goes unnoticed. A broker does notice an offset far outside the file's range.
+# - A wrong length is noticed: the checksum is then computed over too many or too few bytes.
+# - A wrong *magic* is noticed. Byte 16 says which format the batch has, and with the wrong format nothing fits.
+#
+# </details>
+
+# %% [markdown]
+# ## What a transaction leaves in the log
+#
+# A *producer* is a program that writes records. In a *transaction* it writes to several partitions, and either everything counts or nothing does. `fraud-check` commits its offsets in transactions. The log contains the offsets first. They count only after the transaction is committed.
+#
+# The end of a transaction is a **marker**. A marker is a *control batch*: a batch with one record that Kafka writes for itself. The *producer id* in the header says which batches and which marker belong together.
+#
+# Partition 9 contains the groups `billing` and `fraud-check`. Two transactions of `fraud-check` are there one after the other, and one of them was aborted. These are their two markers:
 
 # %%
 path = course.find_data("harbour/1.0.1/__consumer_offsets-9")
 shared = (Path(path) / "00000000000000000000.log").read_bytes()
 
 for batch in kg.open_log(path):
-    if 2713 <= batch.position < 3281:
-        print(f"\nbyte {batch.position}")
+    if batch.is_control and 2713 <= batch.position < 3281:
+        print(f"\na marker, from byte {batch.position}")
         course.hexdump(shared[batch.position : batch.position + batch.size], batch.position)
 
 # %% [markdown]
-# Two transactions: offsets, marker, offsets, marker. One was committed and one aborted. Look at bytes 21 and 22 of each
-# batch, the attributes:
+# Bytes 21 and 22 of a batch are its attributes:
 #
-# | bits | in hex | what |
+# | bits | in hex | meaning |
 # |---|---|---|
-# | 0–2 | `00` to `04` | none, gzip, snappy, lz4, zstd |
-# | 3 | `08` | whose time: 0 the client's |
-# | 4 | `10` | transactional |
-# | 5 | `20` | control |
+# | 0–2 | `00` to `04` | compression: none, gzip, snappy, lz4, zstd |
+# | 3 | `08` | timestamp type: 0 means the client's time |
+# | 4 | `10` | the batch belongs to a transaction |
+# | 5 | `20` | control batch |
 #
-# So `00 10` holds offsets, and `00 30` = `10` + `20` is a marker. Its record begins 61 bytes after the batch: length, attributes, two differences, then `08`, the key's
-# length as a varint (4), and the **key**: two bytes of version, `00 00`, and two of type, `00 00` for abort or `00 01` for commit. (The `00 00 00 01` that ends the
-# header is the count: one record. In the first batch the record begins at 2713 + 61 = 2774, with `88 01`.)
+# So `00 10` is a batch of offsets in a transaction, and `00 30` is a marker. The record begins 61 bytes after the start of the batch. It has a length, attributes, two differences, and `08`, the key's length 4 as a varint. The **key** follows: two bytes of version, `00 00`, and two bytes of type. The type `00 00` aborts, and `00 01` commits.
+
+# %% [markdown]
+# ## Exercise: the commit marker, in hex
 #
-# **At which byte does the batch with the commit marker begin?**
+# At which byte does the batch with the **commit** marker begin?
 
 # %%
 # exercise: commit_marker
@@ -169,62 +172,30 @@ course.check("commit_marker", commit_marker)
 # course.hint("commit_marker")
 
 # %% [markdown]
-# What did the broker say in the end? The notes of the committed transactions were "clean", that of the aborted one "suspicious":
+# ## A tombstone
+#
+# A record without a value is a *tombstone*. It deletes its key. The last batch of `promo` has two tombstones, because the topic was deleted. A length of −1 means "no value", and its varint is `01`:
+
+# %%
+course.hexdump(promo[658:], 658)
+for record in batches[-1].records:
+    print(f"record {record.offset}: key {record.key.hex()}, value {record.value}")
+
+# %% [markdown]
+# The project also has the notes about each step that the brokers were asked to do, with the records that it caused:
 
 # %%
 import json
 
-answers = json.loads(Path(course.find_data("harbour/1.0.1/answers.json")).read_text())
-for partition, offset in answers["offsets"]["fraud-check"].items():
-    print(partition, offset["offset"], offset["metadata"])
-
-# %% [markdown]
-# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. [Lesson 11](11_loading.ipynb) tells that.)
-#
-# ## And a tombstone
-#
-# Back to `promo`, whose topic was deleted. This is the last batch of its partition. It holds two records, 4 and 5, and both
-# have no value. Remember: a length of −1 is written as `01`.
-
-# %%
-course.hexdump(promo[658:], 658)
-
-# %% [markdown]
-# **What is the offset of the record that deletes promo's committed offset (not the group)?**
-
-# %%
-# exercise: tombstone
-tombstone = ...
-
-# %%
-course.check("tombstone", tombstone)
-
-# %% [markdown]
-# Beside each broker's files lies a diary of what was done to it and what that wrote. Its step "spring is over", the end of `promo`'s topic, says:
-
-# %%
 steps = json.loads(Path(course.find_data("harbour/1.0.1/acts.json")).read_text())
 wrote = next(step["wrote"] for step in steps if step["step"] == "spring is over")
-mine = [{"partition": 37, "first": batches[-1].base_offset, "last": batches[-1].last_offset}]
-course.compare_with_broker(mine, wrote, "1.0.1")
+ours = [{"partition": 37, "first": batches[-1].base_offset, "last": batches[-1].last_offset}]
+course.compare_with_broker(ours, wrote, "1.0.1", verb="wrote")
 
 # %% [markdown]
-# ## Compression
+# ## A small incident: 20 GB of parse errors per night
 #
-# `offsets.topic.compression.codec` makes a broker compress its batches: the header stays as it is, and the records behind it shrink together.
-# One commit of a few dozen bytes gains nothing, and most batches of this topic are just that. So it is off by default.
-
-# %% [markdown]
-# ## Older files
-#
-# Before 0.11 there were no batches: each message had its own header (*magic* 0 and 1), and a compressed set of messages was
-# the value of a *wrapper* message. Files of that time are still about; `kg.open_log` reads them like the others.
-#
-# ## A small incident: 20 GB of parse errors a night
-#
-# A team has a program of its own that reads the *files* of `__consumer_offsets`, record by record. Since the payments team began to use
-# transactions, it logs `cannot parse key 00 00 00 01` for each committed one, 20 GB a night. *What is it reading?* Decode that key as a record
-# and look at what the message says.
+# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Since the payments team uses transactions, the program logs `cannot parse key 00 00 00 01` for each transaction. That is 20 GB per night. Our decoder cannot read this key either:
 
 # %%
 try:
@@ -233,11 +204,78 @@ except kg.InvalidRecord as error:
     print(error)
 
 # %% [markdown]
-# `00 00` looks like record type 0, an offset of 0.8.2, and `00 01` like the length of a group's name: one byte, which is not
-# there. It is the key of a commit marker. Kafka's own consumers leave control batches out; who reads the files must look at
-# the **batch** before the record.
+# <details><summary>What does the program read?</summary>
 #
-# ## In Kafka
+# The key of a commit marker. `00 00` looks like record type 0, and `00 01` looks like a group name of one byte, which is not there. Kafka's consumers skip control batches. If you read the files yourself, check the batch header first, then the records.
+#
+# </details>
+
+# %% [markdown]
+# ## Exercise: a decision
+#
+# Three disks each changed one byte of a segment while the broker was down. After the start, the broker checks the batches. Which change does it **not** notice?
+#
+# - **A**: the last byte of a batch's length.
+# - **B**: the last byte of a batch's leader epoch.
+# - **C**: the last byte of a committed offset inside a record.
+
+# %%
+# exercise: unnoticed_change
+unnoticed_change = ...
+
+# %%
+course.check("unnoticed_change", unnoticed_change)
+# course.hint("unnoticed_change")
+
+# %% [markdown]
+# ## Where the classic coordinator differs
+#
+# Both coordinators write the same batches. The file format belongs to the broker's log, and not to the coordinator. What they put into a batch differs:
+#
+# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# |---|---|---|
+# | one batch contains | the records of one or more requests, if they arrive within `group.coordinator.append.linger.ms` | the records of one request |
+# | compression | `offsets.topic.compression.codec`, none by default | the same |
+#
+# <details><summary>Other versions</summary>
+#
+# Before 0.11 there were no batches. Each message had its own header (*magic* 0 and 1), and a compressed set of messages was the value of a *wrapper* message. Such files still exist, and `kg.open_log` reads them.
+#
+# </details>
+
+# %% [markdown]
+# ## In five lines
+#
+# - A partition is a folder, a segment is a file, and a file is a sequence of batches.
+# - A batch has a header of 61 bytes with offset, length, checksum, attributes and producer id.
+# - The checksum covers everything after itself. Offset, length and leader epoch are before it.
+# - A marker is a control batch: attributes `00 30`, and its key says abort or commit.
+# - A tombstone is a record whose value has the length −1.
+#
+# ## For your consumer
+#
+# - `commitSync` with several partitions is one batch. After a crash all offsets of this commit are there, or none.
+# - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`, or you also see offsets of aborted transactions.
+# - Long metadata makes each commit larger. The limit is `offset.metadata.max.bytes`, 4096 by default.
+
+# %% [markdown]
+# ## At 3 am
+#
+# | symptom | command | what it means | what is safe to do |
+# |---|---|---|---|
+# | The broker's log says that it found a corrupt batch and truncated the segment | (1) | The bytes after a crash were incomplete or changed | If other replicas are in sync, nothing: they have the records. Keep a copy of the file |
+# | Your own reader cannot parse keys | (2) | `isControl: true` marks a control batch | Skip control batches |
+# | A file seems damaged | (3) | The command names the position, and what is readable after it | Work on a copy, never in the broker's folder |
+#
+# ```
+# (1) kafkagroups check PATH
+# (2) kafka-dump-log.sh --offsets-decoder --print-data-log --files 00000000000000000000.log
+# (3) kafkagroups dump PATH
+# ```
+#
+# `PATH` is a copy of a folder such as `__consumer_offsets-9`.
+#
+# <details><summary>In Kafka</summary>
 #
 # | what | where |
 # |---|---|
@@ -246,9 +284,10 @@ except kg.InvalidRecord as error:
 # | markers | `ControlRecordType`, `EndTransactionMarker` |
 # | recovery after a crash | `LogSegment.recover` |
 #
+# </details>
+#
 # ## What we left out, and why
 #
-# Beside a segment lie an index and a list of producers; a broker can make both anew from the `.log`, and so we read
-# only that. How old batches go away is lesson 10.
+# A segment also has an index and a snapshot of its producers. A broker can rebuild both from the `.log` file, so this course reads only that file. Lesson 10 shows how old records are removed.
 #
-# **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer?
+# **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

@@ -1,4 +1,4 @@
-"""Exercises of lesson 03: a varint, a checksum, a marker and a tombstone in a hexdump.
+"""Exercises of lesson 03: a varint, a marker in a hex dump, and a change that a checksum does not notice.
 
 A varint is a number in one or more bytes, with seven bits of the number in each byte. Before a number is written as a
 varint, zigzag converts the number to a number that is not negative: 0, -1, 1, -2 become 0, 1, 2, 3.
@@ -9,8 +9,6 @@ The keys of `known_mistakes` are the corrections that the learner sees. The valu
 from __future__ import annotations
 
 from typing import Any
-
-from crc32c import crc32c
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.record_batch import read_varint
@@ -50,34 +48,6 @@ def _return_byte_count(data: bytes, position: int) -> Any:
     return value, end - position if position > 0 else 1
 
 
-# Exercise `crc_is_right`: is the checksum in the header of a batch correct? Bytes 17 to 20 are the checksum, which
-# covers all bytes after byte 20.
-
-
-def _crc_is_right(batch: bytes) -> bool:
-    return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])
-
-
-def _make_header_case(seed: int, changed_byte: int | None = None) -> tuple[bytes]:
-    """Return the arguments of a case: a batch header with a correct checksum, in which one byte is then changed.
-
-    `seed` decides the bytes after the checksum. `changed_byte` is a position, or None if no byte is changed.
-    """
-    attributes = b"\x00\x00"
-    record_count = b"\x00\x00\x00\x00"
-    covered_bytes = attributes + bytes(range(seed, seed + 38)) + record_count
-    base_offset = bytes(8)
-    # The length counts the leader epoch (4 bytes), the magic (1 byte), the checksum (4 bytes) and the covered bytes.
-    length = (4 + 1 + 4 + len(covered_bytes)).to_bytes(4, "big")
-    leader_epoch = bytes(4)
-    magic = b"\x02"
-    checksum = crc32c(covered_bytes).to_bytes(4, "big")
-    batch = bytearray(base_offset + length + leader_epoch + magic + checksum + covered_bytes)
-    if changed_byte is not None:
-        batch[changed_byte] ^= 1
-    return (bytes(batch),)
-
-
 _READ_VARINT_SOLUTION = """\
 def read_varint(data, position):
     number = 0
@@ -91,10 +61,6 @@ def read_varint(data, position):
             break
     value = number // 2 if number % 2 == 0 else -(number + 1) // 2
     return value, position"""
-
-_CRC_IS_RIGHT_SOLUTION = """\
-def crc_is_right(batch):
-    return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])"""
 
 EXERCISES = (
     Exercise(
@@ -120,31 +86,8 @@ EXERCISES = (
             "return the position after the varint, counted from the start of `data`": _return_byte_count,
         },
     ),
-    Exercise(
-        name="crc_is_right",
-        correct=_crc_is_right,
-        solution=_CRC_IS_RIGHT_SOLUTION,
-        hints=(
-            "Bytes 17 to 20 are the checksum, big-endian.",
-            "The checksum covers all bytes after it: crc32c(batch[21:]).",
-        ),
-        # Each case is the header of a batch.
-        cases=(
-            _make_header_case(1),
-            _make_header_case(7),
-            _make_header_case(1, changed_byte=40),
-            _make_header_case(7, changed_byte=18),
-            _make_header_case(3, changed_byte=5),
-            _make_header_case(3, changed_byte=14),
-        ),
-        known_mistakes={
-            "your function never returns True. Check which four bytes are the checksum, which bytes the checksum "
-            "covers, and whether you convert the four bytes to an unsigned number": lambda batch: False,
-            "your function never returns False, but some of these batches are damaged": lambda batch: True,
-        },
-    ),
-    # Exercise `commit_marker`: at which byte does the batch with the commit marker begin? The hexdump shows four
-    # batches of partition 9 in data/harbour/1.0.1.
+    # Exercise `commit_marker`: at which byte does the batch with the commit marker begin? The hex dump shows two
+    # markers of partition 9 in data/harbour/1.0.1.
     Exercise(
         name="commit_marker",
         correct=2914,
@@ -160,21 +103,17 @@ EXERCISES = (
             "that batch is transactional, but it is not a control batch: it contains the offsets": 2713,
         },
     ),
-    # Exercise `tombstone`: what is the offset of the record that deletes a committed offset? The hexdump shows the last
-    # batch of partition 37 in data/harbour/1.0.1.
     Exercise(
-        name="tombstone",
-        correct=4,
-        solution="tombstone = 4",
+        name="unnoticed_change",
+        correct="B",
+        solution='unnoticed_change = "B"   # the leader epoch is before the checksum',
         hints=(
-            "A tombstone has a key and no value. The length of the value is -1, which is the varint 01.",
-            "The first tombstone deletes an offset: its key begins with 00 01. The second tombstone deletes the group.",
+            "The checksum covers all bytes after itself. Which of the three bytes is before it?",
+            "With a wrong length, the broker computes the checksum over too many or too few bytes.",
         ),
         known_mistakes={
-            "that tombstone deletes the group: its key begins with 00 02": 5,
-            "that is the position of the first record; the answer is the record's offset": 719,
-            "that is the position of the batch; the answer is the record's offset": 658,
-            "that record has a value: it is the last record of the group promo, which then has no members": 3,
+            "The length is before the checksum, but a wrong length changes which bytes are checked": "A",
+            "A record is after the checksum, so the checksum covers it": "C",
         },
     ),
 )

@@ -12,6 +12,9 @@ from nbval.kernel import RunningKernel
 
 from kafkagroups.spark.java import NoJava, find_java
 
+# Notebooks under test must not change a learner's progress. An empty name means: in memory.
+os.environ["KAFKAGROUPS_PROGRESS"] = ""
+
 IN_CI = os.environ.get("CI") == "true"
 
 # marker: the commands that its tests need, each with its name for people

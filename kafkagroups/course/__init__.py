@@ -48,6 +48,7 @@ from kafkagroups.course.partition_histogram import PartitionHistogram
 from kafkagroups.course.pending_commit_stepper import PendingCommitStepper
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
+from kafkagroups.course.progress import progress, reset
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
 from kafkagroups.course.small_logs import load_small_log, write_small_log
@@ -93,6 +94,7 @@ __all__ = [
     "print_crash_table",
     "print_offset_places",
     "print_server_log",
+    "progress",
     "read_cleaned_lines",
     "read_commits",
     "read_exchanges",
@@ -101,6 +103,7 @@ __all__ = [
     "read_partition_lines",
     "read_record",
     "repeat_cleaner_passes",
+    "reset",
     "restart_after_crash",
     "reveal",
     "run_duplicate_static_member",

@@ -1,9 +1,9 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
-If the answer of an exercise is a function, `check` calls the learner's function and the package's correct function with
-the cases of the exercise, and compares the results. Otherwise `check` compares the learner's value with the correct
-value. `check` prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted. `check` never
-raises an error, so that a wrong answer does not stop the notebook.
+If the answer of an exercise is a function, `check` calls the learner's function and the solution with the cases of the
+exercise, and compares the results. Otherwise `check` compares the learner's value with the solution's value. `check`
+prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted. `check` never raises an error,
+so that a wrong answer does not stop the notebook. It stops a function that does not end.
 
 A known mistake is a wrong answer that learners often give. If the learner's answer is a known mistake, `check` also
 prints a sentence about this mistake.
@@ -16,8 +16,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
 from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.progress import note_solved
+from kafkagroups.course.time_limit import TookTooLong, limit_time
 from kafkagroups.errors import KafkagroupsError
 
 AnyFunction = Callable[..., Any]
@@ -27,10 +29,11 @@ _MAX_SHOWN_CHARACTERS = 90
 _NAME_BY_TYPE = {int: "a whole number", str: "a text"}
 """What learners read instead of the names of Python's types."""
 _PASSED = "✓"
+_SECONDS_FOR_ALL_CASES = 5
 
 
 def check(name: str, attempt: Any) -> None:
-    """Print one line that says whether an exercise is solved.
+    """Print one line that says whether an exercise is solved, and remember it in the learner's progress.
 
     Parameters
     ----------
@@ -43,10 +46,10 @@ def check(name: str, attempt: Any) -> None:
     if exercise is None:
         return
     try:
-        if callable(exercise.correct):
-            print(_check_function(exercise, attempt))
-        else:
-            print(_check_value(exercise, attempt))
+        line = _check_function(exercise, attempt) if callable(exercise.correct) else _check_value(exercise, attempt)
+        print(line)
+        if line.startswith(_PASSED):
+            note_solved(name)
     except Exception as error:
         print(f"! {name}: your answer cannot be printed: {type(error).__name__}: {error}")
 
@@ -145,17 +148,23 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
     if not callable(attempt):
         return f"✗ {exercise.name}: a function was expected"
     results = []
-    for arguments in exercise.cases:
-        try:
-            results.append(attempt(*deepcopy(arguments)))  # The learner's function may change its arguments.
-        except (Exception, SystemExit) as error:
-            message = f"{type(error).__name__}: {error}"
-            tombstone_note = " (None is a tombstone: there is no value to read)" if None in arguments else ""
-            return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone_note}"
+    arguments: tuple[Any, ...] = ()
+    try:
+        with limit_time(_SECONDS_FOR_ALL_CASES):
+            for arguments in exercise.cases:
+                results.append(attempt(*deepcopy(arguments)))  # The learner's function may change its arguments.
+    except TookTooLong:
+        line = f"! {exercise.name}: for {_format_arguments(arguments)} your code did not end. It was stopped after "
+        return line + f"{_SECONDS_FOR_ALL_CASES} seconds. Does a loop forget to move on?"
+    except (Exception, SystemExit) as error:
+        message = f"{type(error).__name__}: {error}"
+        tombstone_note = " (None is a tombstone: there is no value to read)" if None in arguments else ""
+        return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone_note}"
     if all(result is None or result is ... for result in results):
         return _format_not_attempted(exercise)
+    solution_function = run_solutions()[exercise.name]
     for arguments, result in zip(exercise.cases, results, strict=True):
-        expected = _call(exercise.correct, arguments)
+        expected = _call(solution_function, arguments)
         if not _are_same(expected, result):
             line = f"✗ {exercise.name}: for {_format_arguments(arguments)} it gives {_shorten(result)}, "
             line += f"but Kafka gives {_shorten(expected)}."

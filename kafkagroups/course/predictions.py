@@ -15,41 +15,42 @@ from typing import Any
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
+from kafkagroups.course.misconceptions import MISCONCEPTIONS
+
 _SUMMARY = "Predict first. Then open this line to see the answer."
 _TEXT_WITHOUT_PREDICTION = "The answer is folded away. Write your prediction into the cell above, and run both cells."
 
 
-def reveal(prediction: Any, answer: Any, misconceptions: Mapping[Any, str] | None = None) -> None:
+def reveal(name: str, prediction: Any, answer: Any) -> None:
     """Show the answer to a prediction, and what is wrong with a frequent wrong prediction.
 
     Without a prediction, the answer is folded away.
 
     Parameters
     ----------
+    name
+        The prediction's name. The sentences about its frequent mistakes are in `MISCONCEPTIONS`.
     prediction
         The learner's prediction, or `...` if the learner made no prediction.
     answer
         The correct answer.
-    misconceptions
-        For each frequent wrong prediction, a sentence that explains the mistake.
     """
     if prediction is ...:
         _show_folded(f"<p>The answer is <code>{_escape(answer)}</code>.</p>")
         return
-    sentences = [_compare(prediction, answer)]
-    if prediction != answer:
-        sentences += [sentence for wrong, sentence in (misconceptions or {}).items() if wrong == prediction]
-    print("\n".join(sentences))
+    print(_compare(name, prediction, answer))
 
 
 @contextmanager
-def fold(prediction: Any, answer: Any = None) -> Iterator[None]:
+def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
     """Fold away everything that the `with` block prints and displays, until there is a prediction.
 
     Use it where the output of a program contains the answer. If the block raises an error, its output is shown.
 
     Parameters
     ----------
+    name
+        The prediction's name. The sentences about its frequent mistakes are in `MISCONCEPTIONS`.
     prediction
         The learner's prediction, or `...` if the learner made no prediction.
     answer
@@ -58,7 +59,7 @@ def fold(prediction: Any, answer: Any = None) -> Iterator[None]:
     if prediction is not ...:
         yield
         if answer is not None:
-            print(_compare(prediction, answer))
+            print(_compare(name, prediction, answer))
         return
     captured = None
     try:
@@ -73,10 +74,12 @@ def fold(prediction: Any, answer: Any = None) -> Iterator[None]:
     _show_folded("".join(parts))
 
 
-def _compare(prediction: Any, answer: Any) -> str:
+def _compare(name: str, prediction: Any, answer: Any) -> str:
     if prediction == answer:
         return f"✓ The answer is {answer!r}, as you predicted."
-    return f"You predicted {prediction!r}. The answer is {answer!r}."
+    line = f"You predicted {prediction!r}. The answer is {answer!r}."
+    sentences = [sentence for wrong, sentence in MISCONCEPTIONS.get(name, {}).items() if wrong == prediction]
+    return "\n".join([line, *sentences])
 
 
 def _show_folded(content: str) -> None:

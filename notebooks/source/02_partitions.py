@@ -55,10 +55,7 @@ hash_of_BB = ...
 # %%
 from kafkagroups.records.text import java_hash
 
-course.reveal(hash_of_BB, java_hash("BB"), {
-    132: "You added the two codes. The first code is multiplied by 31 before the second one is added.",
-    java_hash("Aa") + 1: "Different names can have the same hash.",
-})
+course.reveal("hash_of_BB", hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
 # An `int` of Java has 32 bits. Higher bits are dropped after each step. The highest bit that remains is the sign, so a hash can be negative:
@@ -151,7 +148,7 @@ course.PartitionHistogram(names, partitions=50)
 moved = ...
 
 # %%
-with course.fold(moved, sum(kg.partition_for(group, 50) != kg.partition_for(group, 60) for group in shop)):
+with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition_for(group, 60) for group in shop)):
     for group in shop:
         before, after = kg.partition_for(group, 50), kg.partition_for(group, 60)
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")

@@ -47,17 +47,14 @@ course.hexdump(promo[:96])
 second_batch = ...
 
 # %%
-course.reveal(second_batch, 12 + 0x111, {
-    0x111: "The length does not count the 12 bytes of offset and length before it.",
-    8 + 0x111: "The four bytes of the length itself are also before the counted bytes.",
-})
+batches = list(kg.open_log(course.find_data("harbour/1.0.1/__consumer_offsets-37")))
+
+course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
 # `kg.open_log` reads the headers in this way. The file has five batches:
 
 # %%
-batches = list(kg.open_log(course.find_data("harbour/1.0.1/__consumer_offsets-37")))
-
 print(f"{len(batches)} batches, the last one begins at byte {batches[-1].position}")
 print(f"records: {sum(len(batch.records) for batch in batches)}, with the offsets 0 to {batches[-1].last_offset}")
 

@@ -1,9 +1,15 @@
 """The checks of exercises: starters are "not attempted", solutions pass, known mistakes are explained."""
 
+import time
+from copy import deepcopy
+
 import pytest
 
+import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course import checks
+from kafkagroups.course.exercises.catalog import EXERCISES, EXERCISES_BY_LESSON, run_solutions
+from kafkagroups.records.text import java_hash
 
 
 def check(capsys, name, attempt):
@@ -13,14 +19,10 @@ def check(capsys, name, attempt):
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def solved():
     """All solutions, run one after the other as in a solved notebook."""
-    namespace = {}
-    exec("import kafkagroups as kg\nfrom crc32c import crc32c\n", namespace)
-    for exercise in EXERCISES.values():
-        exec(exercise.solution, namespace)
-    return namespace
+    return run_solutions()
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -32,6 +34,21 @@ def test_a_starter_is_not_attempted(name, capsys):
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_solution_passes(name, capsys, solved):
     assert check(capsys, name, solved[name]).startswith(f"✓ {name}: right")
+
+
+@pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if callable(exercise.correct)])
+def test_a_solution_follows_the_package(name, solved):
+    """The solution that a learner reads gives what the package's function gives, in every case."""
+    for arguments in EXERCISES[name].cases:
+        assert outcome(solved[name], arguments) == outcome(EXERCISES[name].correct, arguments)
+
+
+def outcome(function, arguments):
+    """Return a function's result, or that it refused the arguments."""
+    try:
+        return function(*deepcopy(arguments))
+    except (kg.KafkagroupsError, ValueError, IndexError, ArithmeticError):
+        return "refused"
 
 
 @pytest.mark.parametrize(
@@ -55,6 +72,26 @@ def test_every_exercise_has_hints_and_at_least_two_known_mistakes(name, capsys):
     course.solution(name)
     out = capsys.readouterr().out
     assert "hint 1 of" in out and exercise.solution in out
+
+
+def test_every_exercise_belongs_to_one_lesson():
+    names = [exercise.name for exercises in EXERCISES_BY_LESSON.values() for exercise in exercises]
+    assert sorted(names) == sorted(set(names)) == sorted(EXERCISES)
+
+
+def test_a_loop_without_end_is_stopped(capsys, monkeypatch):
+    """An `except Exception` in the learner's code does not catch the stop."""
+    monkeypatch.setattr(checks, "_SECONDS_FOR_ALL_CASES", 0.2)
+
+    def loop(_text):
+        while True:
+            try:
+                time.sleep(1)
+            except Exception:
+                continue
+
+    assert "your code did not end" in check(capsys, "hash_of", loop)
+    assert check(capsys, "hash_of", java_hash).startswith("✓")
 
 
 def test_an_error_of_the_learners_code_is_printed_and_not_raised(capsys):

@@ -1,10 +1,16 @@
 """An answer is folded away until the learner predicts it."""
 
+import re
+from pathlib import Path
+
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from kafkagroups import course
+from kafkagroups.course.misconceptions import MISCONCEPTIONS
+
+SOURCES = sorted((Path(__file__).parents[2] / "notebooks" / "source").glob("*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +28,7 @@ def html_of(captured):
 def test_without_a_prediction_the_answer_is_folded_away():
     """The answer stands in a closed <details> element, and not in the text form."""
     with capture_output() as captured:
-        course.reveal(..., "<NONE>")
+        course.reveal("error", ..., "<NONE>")
     html, text = html_of(captured)
     assert captured.stdout == ""
     assert html.startswith("<details><summary>") and "&lt;NONE&gt;" in html
@@ -32,21 +38,31 @@ def test_without_a_prediction_the_answer_is_folded_away():
 def test_a_prediction_shows_the_answer():
     """The line says whether the prediction was right."""
     with capture_output() as captured:
-        course.reveal(5, 5)
-        course.reveal(4, 5)
+        course.reveal("number", 5, 5)
+        course.reveal("number", 4, 5)
     assert captured.stdout == "✓ The answer is 5, as you predicted.\nYou predicted 4. The answer is 5.\n"
 
 
 def test_a_frequent_wrong_prediction_is_explained():
     """The sentence of the misconception follows, and only of this one."""
     with capture_output() as captured:
-        course.reveal(6, 5, {6: "6 is only pending.", 0: "An offset exists already."})
-    assert captured.stdout.splitlines()[1:] == ["6 is only pending."]
+        course.reveal("moved", 8, 7)
+        with course.fold("moved", 8, 7):
+            pass
+    assert captured.stdout.splitlines()[1::2] == [MISCONCEPTIONS["moved"][8]] * 2
+
+
+def test_every_prediction_of_a_lesson_knows_frequent_mistakes():
+    """The names in the lessons and in the package are the same."""
+    predicted = set()
+    for source in SOURCES:
+        predicted |= set(re.findall(r'course[.](?:reveal|fold)[(]"(\w+)"', source.read_text(encoding="utf-8")))
+    assert predicted == set(MISCONCEPTIONS)
 
 
 def test_a_block_is_folded_away_as_a_whole():
     """What the block prints and displays is inside the element."""
-    with capture_output() as captured, course.fold(...):
+    with capture_output() as captured, course.fold("error", ...):
         print("NONE & more")
     html, text = html_of(captured)
     assert captured.stdout == ""
@@ -55,14 +71,14 @@ def test_a_block_is_folded_away_as_a_whole():
 
 def test_with_a_prediction_a_block_is_printed_as_usual():
     """The output is not folded. The last line compares the prediction with the answer."""
-    with capture_output() as captured, course.fold("NONE", "NONE"):
+    with capture_output() as captured, course.fold("error", "NONE", "NONE"):
         print("the broker answered NONE")
     assert captured.stdout == "the broker answered NONE\n✓ The answer is 'NONE', as you predicted.\n"
 
 
 def test_a_block_that_fails_shows_its_output():
     """An error in the block is raised, and nothing that was printed before is lost."""
-    with capture_output() as captured, pytest.raises(ZeroDivisionError), course.fold(...):
+    with capture_output() as captured, pytest.raises(ZeroDivisionError), course.fold("error", ...):
         print("before")
         1 / 0  # noqa: B018
     assert captured.stdout == "before\n"

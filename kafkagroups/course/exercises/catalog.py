@@ -1,5 +1,13 @@
 """Every exercise of the course by its name, in the order of the lessons."""
 
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import crc32c
+
+import kafkagroups
 from kafkagroups.course.exercises import (
     compaction,
     deleting,
@@ -10,10 +18,42 @@ from kafkagroups.course.exercises import (
     partitions,
     records,
     scaling,
+    start_here,
     storing,
 )
 from kafkagroups.course.exercises.exercise import Exercise
 
-_LESSONS = (records, partitions, log, storing, fetching, group_life, deleting, compaction, loading, scaling)
+EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
+    "00": start_here.EXERCISES,
+    "01": records.EXERCISES,
+    "02": partitions.EXERCISES,
+    "03": log.EXERCISES,
+    "04": storing.EXERCISES,
+    "05": fetching.EXERCISES,
+    "06": group_life.EXERCISES,
+    "09": deleting.EXERCISES,
+    "10": compaction.EXERCISES,
+    "11": loading.EXERCISES,
+    "12": scaling.EXERCISES,
+}
+"""The exercises of each lesson, by the lesson's number."""
 
-EXERCISES: dict[str, Exercise] = {exercise.name: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
+EXERCISES: dict[str, Exercise] = {
+    exercise.name: exercise for exercises in EXERCISES_BY_LESSON.values() for exercise in exercises
+}
+
+
+@functools.cache
+def run_solutions() -> dict[str, Any]:
+    """Run all solutions in the order of the lessons, as the solved notebooks do.
+
+    Returns
+    -------
+    dict
+        What the solutions define: functions and values, by the names of the exercises. A check compares the learner's
+        answer with them, so a solution that a learner reads is the one that the check runs.
+    """
+    namespace: dict[str, Any] = {"kg": kafkagroups, "crc32c": crc32c.crc32c}
+    for exercise in EXERCISES.values():
+        exec(compile(exercise.solution, f"<solution of {exercise.name}>", "exec"), namespace)
+    return {name: namespace[name] for name in EXERCISES}

@@ -16,11 +16,12 @@ class Exercise:
     name
         The name that the learner gives to `course.check`.
     correct
-        The correct answer: a function or a value. A learner's function must return the same results as this function
-        for all `cases`. If several values are correct, `correct` is one of these values.
+        The correct answer: a function of this package that follows Kafka's rules, or a value. If several values are
+        correct, `correct` is one of these values.
     solution
-        The code of the answer as a learner would write it. `course.solution` prints the solution, and the solved
-        notebook contains the solution.
+        The code of the answer as a learner would write it. `course.solution` prints it, the solved notebook contains
+        it, and `course.check` runs it: a learner's function must return the same results for all `cases`. The tests
+        compare it with `correct`.
     hints
         The hints. The first hint helps least, and the last hint helps most.
     cases

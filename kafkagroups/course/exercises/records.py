@@ -1,4 +1,4 @@
-"""Exercises of lessons 00 and 01: read strings, commits and compact strings from bytes.
+"""Exercises of lesson 01: read strings, commits and compact strings from bytes.
 
 A string begins with its length in two bytes. A compact string begins with its length plus one, as a varint: a number in
 one or more bytes, with seven bits of the number in each byte.
@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 from kafkagroups.records.varint import read_uvarint
@@ -194,28 +193,6 @@ def decode_commit(key, value):
     return group, topic, partition, int.from_bytes(value[2:10], "big", signed=True)"""
 
 EXERCISES = (
-    # Exercise `next_record`: record 16 is the last record that was read. Which offset does the consumer commit?
-    Exercise(
-        name="next_record",
-        correct=17,
-        solution="next_record = 17",
-        hints=("A committed offset is the offset of the *next* record to read.",),
-        known_mistakes={
-            "16 is the last record that was read; a committed offset is the offset of the next record": 16,
-            "with 18, the group would not read record 17": 18,
-        },
-    ),
-    # Exercise `home_of_promo`: which partition stores the group promo?
-    Exercise(
-        name="home_of_promo",
-        correct=37,
-        solution='home_of_promo = kg.partition_for("promo")',
-        hints=('kg.partition_for("billing") returned 9. Call the function with "promo".',),
-        known_mistakes={
-            "9 is the partition of the group billing": 9,
-            "the group id is promo, in lower case": partition_for("Promo"),
-        },
-    ),
     Exercise(
         name="read_string",
         correct=_read_string,

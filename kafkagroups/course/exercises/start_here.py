@@ -1,0 +1,34 @@
+"""Exercises of lesson 00: the offset to commit, and the partition of a group.
+
+Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
+"""
+
+from __future__ import annotations
+
+from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.log.partitioning import partition_for
+
+EXERCISES = (
+    # Exercise `next_record`: record 16 is the last record that was read. Which offset does the consumer commit?
+    Exercise(
+        name="next_record",
+        correct=17,
+        solution="next_record = 17",
+        hints=("A committed offset is the offset of the *next* record to read.",),
+        known_mistakes={
+            "16 is the last record that was read; a committed offset is the offset of the next record": 16,
+            "with 18, the group would not read record 17": 18,
+        },
+    ),
+    # Exercise `home_of_promo`: which partition stores the group promo?
+    Exercise(
+        name="home_of_promo",
+        correct=37,
+        solution='home_of_promo = kg.partition_for("promo")',
+        hints=('kg.partition_for("billing") returned 9. Call the function with "promo".',),
+        known_mistakes={
+            "9 is the partition of the group billing": 9,
+            "the group id is promo, in lower case": partition_for("Promo"),
+        },
+    ),
+)

@@ -1,0 +1,38 @@
+"""Frequent wrong predictions, and what is wrong with each. The keys are the names of the predictions in the lessons.
+
+They are not in the lessons, because a list of wrong predictions tells a reader too much about the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MISCONCEPTIONS: dict[str, dict[Any, str]] = {
+    # Lesson 02
+    "hash_of_BB": {
+        132: "You added the two codes. The first code is multiplied by 31 before the second one is added.",
+        2113: "Different names can have the same hash.",
+    },
+    "moved": {
+        0: "The remainder of a division by 60 is another number than the remainder of a division by 50.",
+        8: "For some hashes, both remainders are equal.",
+    },
+    # Lesson 03
+    "second_batch": {
+        273: "The length does not count the 12 bytes of offset and length before it.",
+        281: "The four bytes of the length itself are also before the counted bytes.",
+    },
+    # Lesson 05
+    "read_for_a_fetch": {
+        1: "The coordinator does not read the log for a fetch. It has a map in memory.",
+        44: "That is what the load reads, once. A fetch reads only the map in memory.",
+    },
+    "for_unknown_group": {
+        (-1, "GROUP_ID_NOT_FOUND"): "An unknown group is not an error: every new group is unknown when it starts.",
+        (0, "NONE"): "0 is a valid offset: the first record. The answer must differ from it.",
+    },
+    "about_orders_0": {
+        "UNSTABLE_OFFSET_COMMIT": "That is the answer if the client asks by name. `all` lists only committed partitions.",
+        "-1": "-1 is only an answer if the client asks by name, without requireStable.",
+    },
+}

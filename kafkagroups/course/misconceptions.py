@@ -32,7 +32,7 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         (0, "NONE"): "0 is a valid offset: the first record. The answer must differ from it.",
     },
     "about_orders_0": {
-        "UNSTABLE_OFFSET_COMMIT": "That is the answer if the client asks by name. `all` lists only committed partitions.",
+        "UNSTABLE_OFFSET_COMMIT": "The answer if the client asks by name. `all` lists only committed partitions.",
         "-1": "-1 is only an answer if the client asks by name, without requireStable.",
     },
 }

@@ -10,6 +10,8 @@ echo
 if [ "$(uname)" != Darwin ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then set -- --no-browser "$@"; fi
 if [ "$(id -u)" = 0 ]; then set -- --allow-root "$@"; fi
 # The address leads to the first notebook.
+JUPYTER_CONFIG_PATH="$PWD/tools/jupyter${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
+export JUPYTER_CONFIG_PATH
 exec .venv/bin/python -m jupyterlab --ip=127.0.0.1 --log-level=WARN --ServerApp.root_dir=notebooks \
     --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
     --LabApp.default_url=/lab/tree/00_start_here.ipynb "$@"

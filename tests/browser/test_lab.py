@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -27,28 +26,31 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """Start JupyterLab on loopback over a copy of the course, with its own settings. It needs no token there."""
-    home = tmp_path_factory.mktemp("jupyter")
+def course(tmp_path_factory):
+    """Copy what `make lab` needs, so that the tests may save notebooks."""
     course = tmp_path_factory.mktemp("course")
-    for name in ("notebooks", "data", "benchmarks", "docs"):
-        shutil.copytree(ROOT / name, course / name)
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    quiet = {"fetchNews": "false", "checkForUpdates": False}
-    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    for name in ("notebooks", "data", "benchmarks", "docs", "tools"):
+        shutil.copytree(
+            ROOT / name, course / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints", ".progress.json")
+        )
+    (course / ".venv").symlink_to(ROOT / ".venv")
+    return course
+
+
+@pytest.fixture(scope="module")
+def lab(course, tmp_path_factory):
+    """Start what `make lab` starts, for a user who has no settings. It needs no token on this port of loopback."""
+    home = tmp_path_factory.mktemp("home")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    places = {
-        name: str(home / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
-    }
-    places |= {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "spaces")}
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
-    command += ["--IdentityProvider.token=", "--ServerApp.password=", "--LabApp.expose_app_in_browser=True"]
-    command += [f"--ServerApp.root_dir={course}", "--ServerApp.port_retries=0"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    command = ["sh", "tools/lab.sh", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
+    command += ["--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True"]
     with open(home / "server.log", "w") as log:
-        server = subprocess.Popen(command, env=os.environ | places, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            command, cwd=course, env=environment | {"HOME": str(home)}, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
     base = f"http://127.0.0.1:{port}"
     try:
         for _ in range(120):
@@ -96,11 +98,16 @@ COUNTS = """() => {
 }"""
 
 
-def run_all(page, lab, lesson):
-    """Open a lesson, run all cells in a new kernel, and wait until they have run in order."""
-    page.goto(f"{lab}/lab/tree/notebooks/{lesson}.ipynb?reset")
+def open_lesson(page, lab, lesson):
+    """Open a lesson and wait until its kernel is ready."""
+    page.goto(f"{lab}/lab/tree/{lesson}.ipynb?reset")
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
     page.wait_for_function(KERNEL)
+
+
+def run_all(page, lab, lesson):
+    """Open a lesson, run all cells in a new kernel, and wait until they have run in order."""
+    open_lesson(page, lab, lesson)
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     for _ in range(600):
@@ -122,6 +129,37 @@ def scroll_to(page, selector):
         page.mouse.wheel(0, 500)
         page.wait_for_timeout(60)
     raise AssertionError(f"{selector} did not come into view")
+
+
+def test_the_course_opens_without_questions(page, lab):
+    """No question about news covers the start page, and the list of files has only the lessons, in order."""
+    page.goto(f"{lab}/")
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    page.wait_for_function(KERNEL)
+    page.wait_for_timeout(2000)  # A question would appear after the start page.
+    assert page.locator(".Toastify__toast").count() == 0
+    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.title.label") == "00_start_here.ipynb"
+    names = [name.inner_text().removesuffix(".ipynb") for name in page.locator(".jp-DirListing-itemText").all()]
+    assert names == LESSONS
+
+
+@pytest.mark.parametrize("lesson", ["02_partitions", "solutions/02_partitions"])
+def test_a_lesson_counts_as_changed_only_after_a_change(page, lab, course, lesson):
+    """Opening it changes nothing. Saving it after a run changes no metadata that Git tracks."""
+    committed = read_metadata(ROOT, lesson)
+    open_lesson(page, lab, lesson)
+    page.wait_for_timeout(2000)
+    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.context.model.dirty") is False
+    run_all(page, lab, lesson)
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    assert read_metadata(course, lesson) == committed
+
+
+def read_metadata(folder, lesson):
+    notebook = json.loads((folder / "notebooks" / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+    cells = [(cell["id"], cell["metadata"]) for cell in notebook["cells"]]
+    return notebook["metadata"], notebook["nbformat"], notebook["nbformat_minor"], cells
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -41,6 +41,7 @@ from kafkagroups.course.notebook_helpers import (
     fetch_offsets,
     hexdump,
     print_server_log,
+    read_answers,
     read_record,
 )
 from kafkagroups.course.offset_places import print_offset_places
@@ -95,6 +96,7 @@ __all__ = [
     "print_offset_places",
     "print_server_log",
     "progress",
+    "read_answers",
     "read_cleaned_lines",
     "read_commits",
     "read_exchanges",

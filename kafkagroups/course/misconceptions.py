@@ -8,6 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 MISCONCEPTIONS: dict[str, dict[Any, str]] = {
+    # Lesson 00
+    "different_partitions": {
+        5: "Kafka does not look for a free partition. Two groups can be in the same one.",
+        1: "Each group is in one partition, but different groups are mostly in different ones.",
+        50: "50 is the number of partitions. Five groups cannot be in more than five of them.",
+    },
     # Lesson 02
     "hash_of_BB": {
         132: "You added the two codes. The first code is multiplied by 31 before the second one is added.",

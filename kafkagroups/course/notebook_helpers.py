@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from kafkagroups.course.folders import find_data
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_log
@@ -107,6 +110,25 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
         if group is not None and require_stable:
             for pending_offsets in group.pending.values():
                 answers[name] |= {str(partition): "UNSTABLE_OFFSET_COMMIT" for partition in pending_offsets}
+    return answers
+
+
+def read_answers(log: str) -> dict[str, Any]:
+    """Return what a real broker answered after it had loaded a log of the course.
+
+    Parameters
+    ----------
+    log
+        The log's name below `data`, for example "harbour/4.3.1".
+
+    Returns
+    -------
+    dict
+        `offsets`: for each group, the partitions ("orders-0"), each with offset, leader epoch and metadata.
+        `stable`: the same, asked with requireStable. `groups`: the descriptions of the groups. `listed`: the answer to
+        ListGroups.
+    """
+    answers: dict[str, Any] = json.loads(Path(find_data(f"{log}/answers.json")).read_text(encoding="utf-8"))
     return answers
 
 

@@ -1,67 +1,86 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **How Kafka remembers where every consumer is, from the bytes of one record to a billion of them.**
+# **How does Kafka remember where every consumer is?**
 #
-# | after this page you can | minutes (reading + doing) | needs Java |
+# | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say what happens to a commit, check that your set-up is right, find the home of any group | 10 + 5 | no |
-#
-# A consumer reads a topic and says, now and then, "I am done up to here". Kafka has to remember that: for every
-# group and every partition, through crashes of the consumer and of the broker. It keeps it where it keeps everything,
-# in a topic. Its name is `__consumer_offsets`, it has 50 partitions, and hardly anyone ever looks inside. We will.
-
-# %% [markdown]
-# ## A commit's life, in one picture
+# | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} | no |
 #
 # ```
-#  consumer of group "billing"
-#     │  commitSync():  orders-0 → 17
-#     ▼
-#  the broker that coordinates "billing"
-#     │  1. appends a record to __consumer_offsets   ──▶  on disk
-#     │  2. puts 17 into a map in memory
-#     ▼  3. answers "done"
-#  later: "where was I?"  ──▶  answered from the map
-#
-#  the broker dies  ──▶  another one reads the topic's partition
-#                        from its beginning, and has the same map
+#  a consumer commits      orders-0 → 17
+#        │
+#        ▼
+#  a broker appends it to  __consumer_offsets    on disk
+#        │
+#        ▼
+#  the broker dies, another broker reads the topic, and still knows 17
 # ```
-#
-# *Topic*, *partition*, *offset*: a topic is a list to which one only appends, cut into numbered partitions; an offset is a place
-# in one partition, counted from 0. `orders-0` is partition 0 of the topic `orders`. A *consumer group* is a set of
-# processes that share the reading of a topic and are known by one name, the group id. A *broker* is a server of Kafka;
-# each partition lies on several of them, and one, the partition's *leader*, takes all writes;
-# the one that keeps a group's map is the group's *coordinator* (lesson 02 says which it is).
-#
-# Two questions carry the whole course. *Which bytes are in that record?* And: *is the map after the crash really the
-# same?* All lessons follow one small shop, Harbour Coffee, whose groups real brokers of three versions served, until
-# the night they were killed.
 
 # %% [markdown]
+# ## What you will be able to do
+#
+# - Read the bytes of a commit, and say what each byte means.
+# - Predict what a broker answers to a consumer, also after a crash.
+# - Explain why offsets went back, disappeared, or never became visible.
+# - Say before a failover whether the next broker can load its groups.
+# - Repair a cluster whose offsets are lost.
+#
 # ## Is your set-up right?
 #
-# Run a cell with **Shift + Enter**. Every line below should say `ok`.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`.
 
 # %%
 from kafkagroups.cli import doctor
 
-everywhere = {"python", "environment", "packages", "kernel"}
+needed_everywhere = {"python", "environment", "packages", "kernel"}
 for check in doctor.run_checks():
-    if check.check in everywhere:
-        print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To mend it: {check.fix}")
+    if check.check in needed_everywhere:
+        print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To repair it: {check.fix}")
 
 # %% [markdown]
-# Java, disk and memory differ from machine to machine, so they are not on this page: `.venv/bin/kafkagroups doctor` in
-# a terminal shows them. Only the Spark cells of lesson 12 need Java.
+# A line is not `ok`? Follow its advice and run the cell again. In a terminal, `.venv/bin/kafkagroups doctor` also checks Java, which only lesson 12 needs.
+#
+# ## Your first look inside
+#
+# Kafka keeps the positions of all consumers in one topic. Its name is `__consumer_offsets`. Here are the bytes of one record of this topic. A real broker wrote them. Run the cell:
+
+# %%
+import kafkagroups as kg
+
+key = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
+value = bytes.fromhex("0004000000000000002a000000000774696c6c2032000001a1fd9a708c010010654eb9f38edb4d3f95d39c92d6a96e89")
+
+record = kg.decode(key, value)
+print("group    ", record.key.group)
+print("topic    ", record.key.topic)
+print("partition", record.key.partition)
+print("offset   ", record.value.offset)
+
+# %% [markdown]
+# You have decoded your first commit. It says: the group `billing` continues at offset 42 in partition 2 of the topic `orders`. Lesson 01 shows how to read these bytes without a computer.
+#
+# ## The words of this course
+#
+# - A **topic** is a list of records. It only grows at its end. It is divided into numbered **partitions**.
+# - An **offset** is the number of a record in its partition. The first one is 0. `orders-0` means partition 0 of the topic `orders`.
+# - A **consumer** reads records. A **consumer group** is a set of consumers that divide the partitions of a topic among themselves. Its name is the **group id**.
+# - A **broker** is a server of Kafka.
+# - A **commit** tells a broker up to where the group has read. The committed offset is the offset of the **next** record to read.
 
 # %% [markdown]
 # ## How an exercise works
 #
-# A cell with `...` waits for you. Put your answer there, run it, and run the check behind it. It says one of four
-# things: ✓ right, ✗ wrong and how people slip there, ! your code failed, · not attempted. Nothing is recorded anywhere.
+# Each lesson has three exercises. Replace `...` by your answer, run the cell, and run the check after it. A check prints one line:
 #
-# Here is the first one. A consumer has read the records 0 to 16 of a partition. Which number does it commit?
+# | sign | meaning |
+# |---|---|
+# | ✓ | right |
+# | ✗ | wrong, and often why |
+# | ! | your code failed or did not end |
+# | · | not attempted |
+#
+# Here is the first exercise. A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
 # %%
 # exercise: next_record
@@ -71,51 +90,67 @@ next_record = ...
 from kafkagroups import course
 
 course.check("next_record", next_record)
-# course.hint("next_record")        # without the first # it gives a hint; hint("next_record", 2) would be the second
-# course.solution("next_record")    # and this one the solution
+# course.hint("next_record")        # Remove the first # for a hint. hint("next_record", 2) gives the second one.
+# course.solution("next_record")
+
+# %% [markdown]
+# ## Read and not committed
+#
+# Only a commit is remembered. Kafka does not remember what a consumer has read, and it does not know what the consumer did with it.
+#
+# Three consumers have read the records 0 to 16, and their committed offset was 0. All three die. Other consumers of their groups continue at the committed offset.
+#
+# - **A** processed all 17 records, committed 17, and died.
+# - **B** processed all 17 records, and died before its commit.
+# - **C** committed 17, and died before it processed the records.
+#
+# Which group processes records twice? Write the letter as a text.
+
+# %%
+# exercise: processed_twice
+processed_twice = ...
+
+# %%
+course.check("processed_twice", processed_twice)
+# course.hint("processed_twice")
 
 # %% [markdown]
 # ## Where a group lives
 #
-# Every group lives in **one** partition of the topic. Before you run on, guess: do five groups of Harbour Coffee get five
-# different ones? There are 50 to choose from. Write True or False in place of the dots. (No check: a prediction comes back beside
-# the result. The saved answer stands below; cover it until you have guessed.)
+# The topic `__consumer_offsets` has 50 partitions. All records of a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee. These are five of them: `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
+#
+# A *prediction* is a question without a check. Write what you expect, then run both cells. Without a prediction, the answer stays folded away.
+#
+# *Predict*: in how many different partitions do these five groups live?
 
 # %%
 # prediction
-five_different = ...
+different_partitions = ...
 
 # %%
-import kafkagroups as kg
+shop = ["billing", "shipping", "dashboard", "fraud-check", "mailer"]
+home = {group: kg.partition_for(group, partitions=50) for group in shop}
 
-groups = ["billing", "shipping", "dashboard", "fraud-check", "mailer"]
-for group in groups:
-    print(f"{group:<12} {kg.partition_for(group, partitions=50):>2}")
-
-course.compare_with_prediction(five_different, len({kg.partition_for(group) for group in groups}) == 5)
-
-# %% [markdown]
-# `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
-# nobody deals them out. That these are the right numbers, you do not have to believe: this project holds the files of
-# brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie. (`classic` and `new` are two ways
-# of loading; take them as given until lesson 11.)
-
-# %%
-ours = {group: [kg.partition_for(group)] for group in groups}
-
-for version, coordinator in [("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")]:
-    files = kg.load(course.find_data(f"harbour/{version}"), coordinator, kafka=version)
-    course.compare_with_broker(ours, {group: files.partitions_of[group] for group in groups}, version, verb="stored")
+with course.fold("different_partitions", different_partitions, len(set(home.values()))):
+    for group, partition in home.items():
+        print(f"{group:<12} partition {partition}")
 
 # %% [markdown]
-# Now yours. Write the name of a group that you know in place of `my-team` and run the cell. On a broker of yours it
-# lives in that partition too, unless someone has set `offsets.topic.num.partitions`.
+# <details><summary>Why?</summary>
+#
+# Kafka computes the partition from a hash of the group's name. It does not look for a free partition. Lesson 02 computes the hash.
+#
+# </details>
+#
+# Replace `my-team` by the name of a group of your own:
 
 # %%
 kg.partition_for("my-team", partitions=50)
 
 # %% [markdown]
-# And one for the check: where does the shop's group `promo` live?
+# ## Exercise: the partition of promo
+#
+# In which of the 50 partitions is the shop's group `promo`?
 
 # %%
 # exercise: home_of_promo
@@ -125,57 +160,90 @@ home_of_promo = ...
 course.check("home_of_promo", home_of_promo)
 
 # %% [markdown]
-# ## The map, after the crash
+# ## The same bytes, the same answers
 #
-# The broker of Harbour Coffee was killed in the middle of the night. This is what the next one knew, from nothing but
-# the files that were left. *Stable* is a group with members, *Empty* one without; a group may have offsets and no members.
-# `mailer` is missing: it had been deleted before that night, and so had `promo`, when its topic went. Lessons 01 and 03 show the bytes.
-# `café-☕` and `stock-audit` you will meet soon.
-#
-# At the end of the course you will be able to say of each number which bytes made it so.
+# One night, the brokers of Harbour Coffee were killed. This course has the files that were left, from Kafka 1.0.1, 3.9.2 and 4.3.1. `kg.load` reads such files as the next broker does. It returns the groups, as this broker knows them:
 
 # %%
-loaded = kg.load(course.find_data("harbour/3.9.2"), coordinator="classic")
+groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
 
-for group in sorted(loaded):
-    print(f"{group:<12} {loaded[group].state.value:<7} {len(loaded[group].members)} members, {len(loaded[group].offsets)} offsets")
+for name in sorted(groups):
+    group = groups[name]
+    print(f"{name:<12} {group.state.value:<7} {len(group.members)} members, {len(group.offsets)} offsets")
 
 # %% [markdown]
-# ## Any moment you like
-#
-# Nothing in the file is changed, only appended, like the binary log of a database: a value says "from now on", a null says "no more". So the map is
-# what comes out when all records are applied in order, and applying only the first of them gives the map of an earlier moment. Here is
-# `billing` in partition 9, after 21, 22 and all 44 records. (At noon the shop closed for lunch.)
+# `Stable` is a group with members. `Empty` is a group without members, which can still have offsets. A real 4.3.1 broker was started from the same files, and clients asked it for all offsets. Here are its answers about two groups, and a comparison of all answers with `groups`:
 
 # %%
-for until in [21, 22, 44]:
-    moment = kg.load(course.find_data("harbour/3.9.2/__consumer_offsets-9"), coordinator="classic", until=until)
-    billing = moment["billing"]
-    offset = billing.offsets[kg.TopicPartition("orders", 0)].offset
-    print(f"after {until} records: {billing.state.value:<6}, generation {billing.generation}, orders-0 at {offset}")
+answered = course.read_answers("harbour/4.3.1")["offsets"]
+
+for name in ["billing", "dashboard"]:
+    print(name, *[f"{partition} at {offset['offset']}" for partition, offset in answered[name].items()], sep="   ")
+
+course.compare_with_broker(course.fetch_offsets(groups, answered), answered, "4.3.1")
 
 # %% [markdown]
-# ## The path
+# All results of this course are compared with real brokers in this way. At the end, you can say of each number which bytes made it so.
 #
-# | | lesson | the question it answers |
-# |---|---|---|
-# | 00 | **start here** | Is my set-up right, and where am I going? |
-# | 01 | [records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
-# | 02 | [partitions](02_partitions.ipynb) | On which of 50 partitions does my group live, and why may that number never change? |
-# | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
-# | 04 | [storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
-# | 05 | [fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
-# | 06 | [the group's life](06_the_groups_life.ipynb) | Join, sync, heartbeat, leave: what is answered in which state, and what does a death cost? |
-# | 09 | [deleting](09_deleting.ipynb) | How do you delete from a file you can only append to? |
-# | 10 | [compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
-# | 11 | [loading](11_loading.ipynb) | A broker dies. How does the next one know everything? |
-# | 12 | [loading at scale](12_loading_at_scale.ipynb) | Replay is a fold. When may it be split, and does it pay? |
+# ## Your progress
+#
+# A check that passes is remembered in a file next to the lessons. `course.reset()` deletes the file, and nothing else.
+
+# %%
+course.progress()
 
 # %% [markdown]
-# ## In Kafka
+# ## Choose your path
 #
-# (The last part of each lesson but one says where all this stands in Kafka's own source. Skip it unless you read that.)
+# | you are | read these lessons |
+# |---|---|
+# | an application developer | 01, 04, 05, 06, 07, 08, 09 |
+# | an operator | 02, 03, 05, 09, 10, 11, 12 |
+# | a contributor to Kafka, or curious | all, in order |
 #
-# The partition came from `GroupMetadataManager.partitionFor` (Kafka 3.9.2): `Utils.abs(groupId.hashCode) %
-# groupMetadataTopicPartitionCount`. The map is the `offsets` of `GroupMetadata`, the record is written by
-# `storeOffsets`, and the next broker reads it back in `loadGroupsAndOffsets`. You will meet all of them by name.
+# | lesson | the question it answers |
+# |---|---|
+# | [01 · Records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
+# | [02 · Partitions](02_partitions.ipynb) | On which of 50 partitions does a group live, and why must that number never change? |
+# | [03 · The log](03_the_log.ipynb) | What does the file on disk look like? |
+# | [04 · Storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
+# | [05 · Fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
+# | [06 · The group's life](06_the_groups_life.ipynb) | What does a rebalance do, and what does a death cost? |
+# | [09 · Deleting](09_deleting.ipynb) | How do you delete from a file that only grows? |
+# | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
+# | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |
+# | [12 · Loading at scale](12_loading_at_scale.ipynb) | When can a load be divided, and is it worth it? |
+#
+# Each lesson has a solved notebook, for example [solutions/01](solutions/01_records.ipynb).
+
+# %% [markdown]
+# ## In five lines
+#
+# - A commit is a record in the topic `__consumer_offsets`.
+# - The committed offset is the offset of the next record to read.
+# - What was read and not committed is read again after a crash.
+# - All records of a group are in one partition, which its name decides.
+# - After a crash, the next broker reads this partition and knows the group again.
+#
+# ## For your consumer
+#
+# Process first and commit afterwards: a crash then repeats records. Commit first: a crash then skips records. With `enable.auto.commit=true`, the default, the Java consumer commits what earlier calls of `poll` returned.
+#
+# ## At 3 am
+#
+# | symptom | command | what it means | what is safe to do |
+# |---|---|---|---|
+# | You do not know what a file of `__consumer_offsets` contains | `kafkagroups load PATH`. PATH is a copy of the folder | It lists the groups and their offsets, as the next broker would know them | Reading is always safe |
+# | You want a broker's own answer | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | CURRENT-OFFSET is the committed offset | Reading is always safe |
+#
+# <details><summary>In Kafka</summary>
+#
+# | what | where (4.x) |
+# |---|---|
+# | the partition of a group | `GroupCoordinatorService.partitionFor` |
+# | the groups in memory | `GroupMetadataManager` and `OffsetMetadataManager` |
+# | reading the partition after a crash | `CoordinatorLoaderImpl` |
+#
+# </details>
+#
+# **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

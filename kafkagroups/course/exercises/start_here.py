@@ -20,6 +20,19 @@ EXERCISES = (
             "with 18, the group would not read record 17": 18,
         },
     ),
+    Exercise(
+        name="processed_twice",
+        correct="B",
+        solution='processed_twice = "B"   # the next consumer continues at 0',
+        hints=(
+            "At which offset does the next consumer of each group continue?",
+            "Compare the committed offset with what was processed.",
+        ),
+        known_mistakes={
+            "Group A continues at 17, and the records before 17 are processed once": "A",
+            "Group C continues at 17. It never processes the records before 17, so it skips records": "C",
+        },
+    ),
     # Exercise `home_of_promo`: which partition stores the group promo?
     Exercise(
         name="home_of_promo",

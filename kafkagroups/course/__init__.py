@@ -43,6 +43,7 @@ from kafkagroups.course.notebook_helpers import (
     print_server_log,
     read_answers,
     read_record,
+    read_string,
 )
 from kafkagroups.course.offset_places import print_offset_places
 from kafkagroups.course.partition_histogram import PartitionHistogram
@@ -104,6 +105,7 @@ __all__ = [
     "read_lines",
     "read_partition_lines",
     "read_record",
+    "read_string",
     "repeat_cleaner_passes",
     "reset",
     "restart_after_crash",

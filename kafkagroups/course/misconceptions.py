@@ -14,6 +14,11 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         1: "Each group is in one partition, but different groups are mostly in different ones.",
         50: "50 is the number of partitions. Five groups cannot be in more than five of them.",
     },
+    # Lesson 01
+    "version_of_stock_audit": {
+        4: "Version 4 has no field for the time at which the offset expires.",
+        3: "Version 3 has no field for the time at which the offset expires, and Kafka 4.3 does not write it.",
+    },
     # Lesson 02
     "hash_of_BB": {
         132: "You added the two codes. The first code is multiplied by 31 before the second one is added.",

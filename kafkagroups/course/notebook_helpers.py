@@ -154,6 +154,23 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
     raise UsageError(f"{path} has no record at offset {offset}")
 
 
+def read_string(data: bytes, position: int) -> tuple[str | None, int]:
+    """Return the text at a position of a key, and the position after the text. A negative length means null.
+
+    Parameters
+    ----------
+    data
+        The bytes of a key, or of a value that is not flexible.
+    position
+        The position of the text's length, which has two bytes.
+    """
+    length = int.from_bytes(data[position : position + 2], "big", signed=True)
+    start = position + 2
+    if length < 0:
+        return None, start
+    return data[start : start + length].decode(), start + length
+
+
 def hexdump(data: bytes, first_position: int = 0) -> None:
     """Print bytes, 16 per line. Each line has the position, the bytes in hex, and the characters.
 

@@ -1,41 +1,40 @@
 # %% [markdown]
 # # 01 · Records
 #
-# **What exactly is stored for a commit, and for a group? You will decode a commit by hand, from hex, and find your way in a group.**
+# **What exactly does Kafka store for a commit, and for a group?**
 #
-# | after this lesson you can | minutes (reading + doing) | needs Java |
+# | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | read an offset record of every version byte by byte, say what a group record holds, which Kafka wrote it, what a tombstone is | 25 + 20 | no |
+# | read a commit byte by byte; say which Kafka version wrote it; say what a group record contains; recognise a tombstone; say which records stop a load | {{minutes}} | no |
 #
 # ```
-#             key: who is it about?                            value: what is true of it now?
-#  ┌──────┬───────────┬──────────┬───────────┐      ┌─────────┬────────┬──────────────┬────────────────┬───────────┐
-#  │ type │ group     │ topic    │ partition │  ──▶ │ version │ offset │ leader epoch │ metadata       │ committed │
-#  │  1   │ "billing" │ "orders" │ 0         │      │  3      │   ?    │ 0            │ "during the …" │ when      │
-#  └──────┴───────────┴──────────┴───────────┘      └─────────┴────────┴──────────────┴────────────────┴───────────┘
-#                                                    or nothing at all: a tombstone, "forget it"
+#            key: who and what?                           value: what is true now?
+#  ┌──────┬───────────┬──────────┬───────────┐    ┌─────────┬────────┬─────────────────────────────┐
+#  │ type │ group     │ topic    │ partition │ ─▶ │ version │ offset │ epoch, metadata, times, …   │
+#  │  1   │ "billing" │ "orders" │ 0         │    │  4      │ 35     │                             │
+#  └──────┴───────────┴──────────┴───────────┘    └─────────┴────────┴─────────────────────────────┘
+#                                                  no value: a tombstone, which deletes
 # ```
-#
-# Four things to hold on to:
-#
-# 1. Every record has a **key** and a **value**. The newest value of a key is what is true; a null value deletes it.
-# 2. The key begins with the record's **type**: 1 is an offset, 2 a group. (0 is an offset of Kafka 0.8.2; the newer ones come at the end.)
-# 3. The value begins with its **version**. The version says which fields follow, and in what order. Nothing else does.
-# 4. Numbers are big-endian: the high byte comes first. A text is a length in two bytes, then UTF-8.
 
 # %% [markdown]
-# ## One record, from a real broker
+# Four things to hold on to:
 #
-# It is the night the broker died. This is the last commit of `billing` for `orders-0` that a 3.9.2 broker wrote, copied from
-# its disk. Mind two kinds of offset: this record has a place of its own in the topic `__consumer_offsets` (42, in partition 9); and *inside* it
-# stands the offset that `billing` has reached in the topic `orders`. That one we are after.
+# 1. Each record has a **key** and a **value**. The newest value of a key is true. A record without a value deletes.
+# 2. The key begins with the **record type**: 1 is a committed offset, 2 is a group.
+# 3. The value begins with its **version**. The version decides which fields follow.
+# 4. Numbers are **big-endian**: the high byte comes first.
+
+# %% [markdown]
+# ## A commit in hex
+#
+# A broker of Kafka 4.3.1 wrote this record to its disk. The group `billing` committed an offset for partition 0 of the topic `orders`:
 
 # %%
 import kafkagroups as kg
 from kafkagroups import course
 
-log = course.find_data("harbour/3.9.2/__consumer_offsets-9")
-key, value = course.read_record(log, 42)
+log = course.find_data("harbour/4.3.1/__consumer_offsets-9")
+key, value = course.read_record(log, 38)
 
 print("key")
 course.hexdump(key)
@@ -43,11 +42,37 @@ print("value")
 course.hexdump(value)
 
 # %% [markdown]
-# Read the key aloud: `00 01` is the type, 1: an offset. `00 07` is a length, and the seven bytes behind it are
-# `billing`. `00 06`, and six bytes: `orders`. Four bytes are left: partition 0.
+# Read the key from the left. `00 01` is the record type, 1. `00 07` is a length. The next seven bytes are `billing`. `00 06` and six bytes are `orders`. The last four bytes are partition 0.
 #
-# The value: `00 03` is version 3. *Predict* before you look further down: which offset did `billing` commit?
-# It stands in the **eight** bytes after the version. Use paper if you like; that is what the next cell asks for.
+# The value begins with `00 04`: version 4. The next **eight** bytes are the offset: hex 23 is 2 · 16 + 3 = 35. Then come four bytes for the *leader epoch*, here 0.
+#
+# `07` is the length of the next text, **plus one**. So the text has six bytes: `till 1`. The plus one has a reason: a length of `00` can then mean null.
+#
+# ## Each byte has a name
+#
+# Click *next* to go through all fields:
+
+# %%
+# figure
+course.RecordExplorer(key, value)
+
+# %% [markdown]
+# - **offset**: the offset of the next record that the group reads.
+# - **leader epoch**: a counter of the partition `orders-0`. It rises when another broker becomes its leader. Lesson 05 uses it. −1 means unknown.
+# - **metadata**: a text of the client. Most clients store an empty text.
+# - **commit timestamp**: when the broker received the commit, in milliseconds since 1970.
+# - **tagged fields**: optional fields at the end. First their count, then the number, the size and the bytes of each. Field 0 is the *topic id*.
+
+# %% [markdown]
+# ## Exercise: a commit on paper
+#
+# This is the value of another commit, also from the 4.3.1 broker:
+
+# %%
+course.hexdump(course.read_record(log, 33)[1])
+
+# %% [markdown]
+# Which offset does it contain, and how many bytes does its metadata have? Write a pair, for example `(12, 34)`.
 
 # %%
 # exercise: on_paper
@@ -58,59 +83,28 @@ course.check("on_paper", on_paper)
 # course.hint("on_paper")
 
 # %% [markdown]
-# ## Every byte has a name
+# ## Null and empty texts
 #
-# Step through the record with *next*, or choose a field. The brackets show its bytes. (Where no kernel runs, the table says the same.)
+# In keys, and in values up to version 3, a text begins with its length in **two** bytes. A negative length means null. `course.read_string` reads such a text. It returns the text and the position after it:
 
 # %%
-course.RecordExplorer(key, value)
+for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
+    print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# And this is what the broker said of it after it was started again:
-
-# %%
-import json
-from pathlib import Path
-
-answers = json.loads(Path(course.find_data("harbour/3.9.2/answers.json")).read_text())
-said = answers["offsets"]["billing"]["orders-0"]
-record = kg.decode(key, value)
-mine = {"offset": record.value.offset, "leader_epoch": record.value.leader_epoch, "metadata": record.value.metadata}
-
-course.compare_with_broker(mine, said, "3.9.2")
-
-# %% [markdown]
-# `offset` is the *next* record that the group wants. `leader epoch` is a counter of the partition `orders-0`: it goes up each time
-# another broker becomes that partition's leader. A consumer that comes back with an old epoch can ask whether what it read was cut
-# away in between (KIP-320; a KIP is a written proposal of a change to Kafka). `metadata` is a note of the client's own; most write nothing.
+# Null and empty are different in the bytes. For commits, Kafka makes them equal: if a client sends null metadata, the broker stores the empty text.
 #
-# ## Exercise: a text
+# An empty **group id** is possible, too. A broker accepts commits for the group `""`. It refuses members for this group, with the error `INVALID_GROUP_ID`.
 #
-# Everything with a name in it begins with this. Write `read_string(data, position)`: it gives the text at a position
-# and the position after it. A negative length means null, in Python `None`. Two tools of Python:
+# ## Exercise: decode a commit
+#
+# Write `decode_commit(key, value)`. It returns the tuple `(group, topic, partition, offset)`. Use `course.read_string` for the texts, and this for the numbers:
 #
 # ```python
-# int.from_bytes(b"\x00\x07", "big", signed=True)     # 7: bytes to a number, high byte first
-# b"billing".decode()                                 # "billing": bytes to a text
+# int.from_bytes(b"\x00\x07", "big", signed=True)     # 7
 # ```
-
-# %%
-# exercise: read_string
-def read_string(data, position):
-    ...
-
-# %%
-course.check("read_string", read_string)
-# course.hint("read_string")
-read_string = course.ensure_correct("read_string", read_string)
-
-# %% [markdown]
-# `null` and `""` are two things, here as everywhere in Kafka.
 #
-# ## Exercise: a commit
-#
-# Write `decode_commit(key, value)`. It gives `(group, topic, partition, offset)`; for a tombstone (`value` is `None`) the
-# offset is `None`. The offset stands at the same place in every version.
+# If `value` is `None`, the offset is `None`.
 
 # %%
 # exercise: decode_commit
@@ -119,218 +113,207 @@ def decode_commit(key, value):
 
 # %%
 course.check("decode_commit", decode_commit)
+# course.hint("decode_commit")
 
 # %% [markdown]
-# ## The same commit, by brokers eight years apart
+# ## The versions of a commit
 #
-# The same script ran against brokers of three versions. Here is `café-☕`, a group with a name to test people with.
-# Its third commit, as a broker of 1.0.1 stored it (version 1):
+# The same script ran with brokers of three versions. Each broker stored this commit of the group `café-☕`:
 
 # %%
-cafe = {v: course.read_record(course.find_data(f"harbour/{v}/__consumer_offsets-21"), 2) for v in ["1.0.1", "3.9.2", "4.3.1"]}
-
-course.RecordExplorer(*cafe["1.0.1"])
-
-# %% [markdown]
-# The offset stands where it stood; then comes the metadata at once, for a leader epoch there is none; and last, one time more: when
-# the offset may be forgotten, here a day after the commit (1.0.1's default). The three side by side:
-
-# %%
-for version, (cafe_key, cafe_value) in cafe.items():
-    data = kg.to_json(kg.decode(cafe_key, cafe_value))["value"]
-    print(f"Kafka {version} wrote version {data['version']}: {', '.join(data['data'])}")
+for version in ["1.0.1", "3.9.2", "4.3.1"]:
+    cafe_key, cafe_value = course.read_record(course.find_data(f"harbour/{version}/__consumer_offsets-21"), 2)
+    print(f"Kafka {version}, value version {kg.decode(cafe_key, cafe_value).value_version}")
     course.hexdump(cafe_value)
 
 # %% [markdown]
-# | value version | written by | what changed, and why |
+# | value version | written by | difference from the version before |
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
-# | 1 | 0.9 to 2.0 | + expire timestamp: a client could say how long its offset shall live |
-# | 2 | no release | − expire timestamp: offsets now live and die with their group (KIP-211) |
-# | 3 | 2.1 to 4.0 | + leader epoch (KIP-320) |
-# | 4 | since 4.1 | lengths as *varints*, plus 1 (below 127 one byte: `0a` = 9 and 1); at the end *tagged fields*: how many (`01`), then number (`00`), size (`10` = 16) and bytes of each. The first is the topic's id |
+# | 1 | 0.9 to 2.0 | an *expire timestamp* at the end: when the offset may be deleted |
+# | 2 | no release | no expire timestamp: offsets now live as long as their group |
+# | 3 | 2.1 to 4.0 | a leader epoch after the offset |
+# | 4 | since 4.1 | short lengths, plus one; tagged fields; the topic id |
 #
-# An administrator chooses: a broker writes the version that its `inter.broker.protocol.version` allows, so that
-# brokers of the old version can still read it during an upgrade. *Predict*: `stock-audit` committed to the 4.3.1 broker, and asked that its
-# offset be forgotten after three seconds. Which version did the broker write?
+# An old client can still ask for its own expiry time. Such a request contains a *retention time*. The group `stock-audit` sent one to the 4.3.1 broker: three seconds.
+#
+# *Predict*: which value version did the broker write?
 
 # %%
 # prediction
 version_of_stock_audit = ...
 
 # %%
-audit_key, audit_value = course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-22"), 0)
-course.compare_with_prediction(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
+audit = kg.decode(*course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-22"), 0))
+
+course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_version)
 
 # %% [markdown]
-# Version 1 never died: it is the only one with a place for that wish. (`stock-audit` committed again, with a wish of an hour. That one was still
-# there after the crash, in lesson 00.)
+# <details><summary>Why?</summary>
 #
-# ## Why the first two bytes decide everything
+# Only version 1 has a field for an expire timestamp. So every release since 0.9 writes version 1 for such a request.
 #
-# No field has a name in the bytes, and nothing says where it ends but the layout. A reader that does not know the
-# version cannot even skip a field. So Kafka's readers refuse an unknown version, and a broker that meets one while it
-# loads a partition gives up **the whole partition**, with every group in it. Make it version 9, and look. (And null and empty
-# are two things once more: a value of no bytes is no tombstone, for it has not even a version.)
+# </details>
+#
+# ## Which commits have a topic id
+#
+# A topic that is deleted and created again has the same name and another id. So the id tells a broker which of the two topics a commit means. Not every commit has one:
 
 # %%
-for broken in (b"\x00\x09" + value[2:], b""):
-    try:
-        kg.decode(key, broken)
-    except kg.InvalidRecord as error:
-        print(error)
+for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction"), (22, 0, "with a retention time")]:
+    record = kg.decode(*course.read_record(course.find_data(f"harbour/4.3.1/__consumer_offsets-{folder}"), offset))
+    topic_id = record.value.topic_id.strip("A") or "none"     # an id of zero bytes prints as A's
+    print(f"{kind:<24} topic id {topic_id}")
 
 # %% [markdown]
-# ## The version that broke everybody's monitoring
+# A commit of Kafka 4.1 to 4.3 has the id, except in a transaction and with a retention time. Since 4.4, commits in transactions have it, too.
 #
-# Lag monitors read this topic themselves. When 4.1 began to write version 4 of an offset, with no switch to keep the old one, those that knew versions
-# 0 to 3 went dark overnight; they had already at 2.1, when version 3 came. Those that were bold, and read version 4 as if it were 3, fared no
-# better. Up to the leader epoch all is well. Then they look for a length of two bytes where there is only one:
+# ## A reader must know the version
+#
+# No field has a name in the bytes. A reader with the wrong version reads the wrong bytes. Some monitoring tools read this topic themselves, and many of them only knew the versions 0 to 3. Version 4 came with Kafka 4.1. Here, version 4 is read as if it were version 3:
 
 # %%
-monitor_key, monitor_value = cafe["4.3.1"]
 try:
-    kg.decode(monitor_key, b"\x00\x03" + monitor_value[2:])
+    kg.decode(key, b"\x00\x03" + value[2:])
 except kg.InvalidRecord as error:
     print(error)
 
 # %% [markdown]
-# ## Exercise: a compact text
+# The reader expected a length in two bytes. It took the length byte `07` and the letter `t` for one number.
 #
-# The length of a compact text is a *varint* of the number of bytes **plus one**; 0 says null. A varint has seven bits a byte, the low ones first, and
-# the high bit of a byte (`0x80`) says that another one follows: `0a` is 10, so nine bytes; `ac 02` is 0x2c + 2 × 128 = 300, so 299 bytes.
-# Write `read_compact(data, position)`: the text at a position (`None` for null) and the position after it.
-
-# %%
-# exercise: read_compact
-def read_compact(data, position):
-    ...
-
-# %%
-course.check("read_compact", read_compact)
+# So Kafka's own readers refuse a version that they do not know. If a broker finds one while it loads a partition, it stops. Then **all** groups of this partition are unavailable. A value of zero bytes stops the load, too: it is not a tombstone, and it has no version.
 
 # %% [markdown]
-# ## The other record: a group
+# ## Two key types for offsets
 #
-# Type 2 says who is in a group. Five words first:
+# The key of an offset can begin with 0 or with 1. Kafka 0.8.2 wrote type 0. All later versions write type 1. Both types have the same fields, and both mean the same offset.
 #
-# - a **member** is one process of the group; a *static* one has a name of its own and may come back under it;
-# - a **rebalance**: the members agree anew on who reads which partition, whenever one comes or goes;
-# - a **generation** is what a rebalance gives: numbered from 1, with its members and what each was given;
-# - an **assignor** is the rule by which they share, `range` for example (in the bytes: *protocol*);
-# - the group's **leader** is the member that applies the rule. (The *leader* of a partition is a broker. Two things, one word.)
+# | key type | value version | up to 4.0 | since 4.1 |
+# |---|---|---|---|
+# | 0 | 0 | accepted | accepted |
+# | 0 | 1 to 4 | accepted | **the load stops** |
+# | 1 | 0 to 4 | accepted up to the newest version that the release knows | accepted |
 #
-# The record is written when a rebalance is over. This is generation 6 of `billing`, the last one before the night. Long, and made of
-# the same bricks but one: raw *bytes* have a length of four bytes, a text of two. Find the generation, and who leads:
-
-# %%
-group_key, group_value = course.read_record(log, 35)
-course.RecordExplorer(group_key, group_value)
+# ## Other record types
+#
+# Kafka 4.x has 22 record types. Types 3 to 23 belong to the new group protocols, which lesson 13 reads. A broker of Kafka 3.4.1 or newer **skips** a record whose type it does not know.
+#
+# ## The record of a group
+#
+# Type 2 describes a group. You need five words:
+#
+# - A **member** is one consumer of the group.
+# - A **rebalance** decides again which member reads which partitions. It happens when a member comes or goes.
+# - A **generation** is the result of a rebalance. Generations are numbered.
+# - The **assignment** of a member is the list of its partitions.
+# - The **leader** is the member that computes the assignments. It follows an *assignor*, for example `range`.
 
 # %% [markdown]
-# | value version | written by | what changed, and why |
-# |---|---|---|
-# | 0 | 0.9, 0.10.0 | protocol type, generation, protocol, leader, members |
-# | 1 | 0.10.1 to 2.0 | members' rebalance timeout: a slow consumer may be slow and alive (KIP-62) |
-# | 2 | 2.1, 2.2 | since when the group is in its state: expiry counts from there (KIP-211) |
-# | 3 | since 2.3 | members' `group.instance.id`: static members (KIP-345) |
-# | 4 | nobody yet | compact and tagged |
-#
-# What the record does **not** say: the group's state. It says since when, but not which. A group with members counts as
-# *Stable*, one without as *Empty*. That a rebalance was under way when the broker died, nobody will ever know.
-#
-# ## Bytes inside the bytes
-#
-# `subscription` and `assignment` are bytes that the broker never reads: the clients made them for each other.
-# Consumers use one format for them, with a version of its own:
+# A broker writes the record at the end of each rebalance. This is the last one of `billing`:
 
 # %%
+group_key, group_value = course.read_record(log, 36)
 group = kg.decode(group_key, group_value).value
+
+print(f"{len(group_value)} bytes: generation {group.generation}, assignor {group.protocol}, leader {group.leader[:9]}")
 for member in group.members:
-    wants, has = kg.decode_subscription(member.subscription), kg.decode_assignment(member.assignment)
-    print(member.client_id, "subscribes to", list(wants.message.topics), f"(version {wants.version})")
-    for topic in has.message.assigned_partitions:
-        print("    and reads", topic.topic, list(topic.partitions))
+    print(f"{member.client_id}: session timeout {member.session_timeout} ms, host {member.client_host}")
+    for topic in kg.decode_assignment(member.assignment).message.assigned_partitions:
+        print(f"    reads {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
+# The record has no field for the state of the group. After a restart, a group with members is `Stable`, and a group without members is `Empty`. If a rebalance was under way, the log does not say it.
+#
+# Two fields of each member are bytes that the broker only stores: the *subscription* and the *assignment*. The clients write them for each other. The cell above decoded the assignment.
+#
 # ## Tombstones
 #
-# To forget an offset, Kafka writes the same key with **no value**. Not an empty one: null. When `mailer` was deleted,
-# the broker wrote three of them and one for the group itself:
+# To delete an offset, a broker writes its key **without a value**. The administrator deleted the group `mailer`. The broker wrote four tombstones:
 
 # %%
-for offset in range(5, 9):
-    record = kg.decode(*course.read_record(course.find_data("harbour/3.9.2/__consumer_offsets-12"), offset))
-    print(offset, record.name, record.key, "→", record.value)
+for offset in range(6, 10):
+    record = kg.decode(*course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-12"), offset))
+    what = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
+    print(f"offset {offset}: type {record.type}, {record.key.group}, {what}: {record.value or 'no value'}")
 
 # %% [markdown]
-# ## Groups whose leader is the broker
+# ## Exercise: three records, one broker
 #
-# Up to here the members lead: one of them shares out the partitions, and the broker stores what it is told, in *one* record. Since 4.0 there are
-# groups where the broker does it, and there are 22 types of records in all. It writes only what changed, so a group is spread over many:
+# The log of a partition ends with one of these records. A broker of Kafka 4.3.1 loads the partition:
 #
-# | what a record says | consumer group (KIP-848) | share group (KIP-932) | streams group (KIP-1071) |
+# - **A**: key type 0, group `billing`, `orders-0`. The value has version 0.
+# - **B**: key type 99, a type that no release of today writes.
+# - **C**: key type 1, group `billing`, `orders-0`. The value has version 5.
+#
+# Which record stops the load? Write the letter as a text.
+
+# %%
+# exercise: stops_the_load
+stops_the_load = ...
+
+# %%
+course.check("stops_the_load", stops_the_load)
+# course.hint("stops_the_load")
+
+# %% [markdown]
+# ## Where the classic coordinator differs
+#
+# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# |---|---|---|
+# | value version of a commit | 4 since 4.1, 3 in 4.0 | 3 since 2.1; `inter.broker.protocol.version` can choose an older one |
+# | topic id in a commit | since 4.1 | never |
+# | first record of a group | an empty group record at the first join, then the first generation | the first generation |
+# | key type 0 with value version 1 to 4 | the load stops since 4.1 | accepted |
+# | unknown record type | skipped | skipped since 3.4.1; older releases stop the load |
+#
+# <details><summary>Other versions</summary>
+#
+# The group value has its own versions. Version 0: Kafka 0.9 and 0.10.0. Version 1 adds the rebalance timeout (0.10.1 to 2.0). Version 2 adds the time since which the group is in its state (2.1, 2.2). Version 3 adds the instance id of static members (since 2.3).
+#
+# Before 0.8.2, offsets were in ZooKeeper. ZooKeeper is slow for frequent small writes, so they moved into a topic. A commit in the oldest version of the request still went to ZooKeeper in 1.0.1.
+#
+# </details>
+#
+# ## In five lines
+#
+# - The key says which offset or which group. The value says what is true now.
+# - Key: record type first. Value: version first.
+# - The version decides the fields, and an unknown version stops a load.
+# - Version 4 has short lengths and the topic id.
+# - A record without a value is a tombstone. It deletes.
+
+# %% [markdown]
+# ## For your consumer
+#
+# - `commitSync(offsets)` can store metadata of at most 4,096 characters (`offset.metadata.max.bytes` of the broker). More is refused with `OFFSET_METADATA_TOO_LARGE`.
+# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` gives the same offsets and does not depend on versions.
+# - Set `group.id`. The Java consumer does not accept an empty one.
+#
+# ## At 3 am
+#
+# PATH is a copy of a partition's folder.
+#
+# | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | the group is there, and its *epoch*: goes up at every change | 3 | 11 | 17 |
-# | a member: who it is, what it asked for | 5 | 10 | 19 |
-# | for which epoch the *target* was computed, and each member's share of it | 6, 7 | 12, 13 | 20, 21 |
-# | what a member has *now*, on its way to the target | 8 | 14 | 22 |
-# | more | 4 (topics, up to 4.0), 16 (patterns) | 15 (partitions it keeps a state for) | 23 (its topology) |
+# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | Its table of versions shows that the commits have version 4, and the monitor does not know it | Update the monitor, or use one that asks with the Admin API |
+# | You want to read the records yourself | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` or `kafkagroups dump PATH` | Both print each record. The second one reads every version | Reading is safe |
+# | `Error loading offsets` in the broker's log | `kafkagroups check PATH --kafka 4.3.1` | It names the first record that stops the load | Do not delete files. Read the remedy that it prints |
 #
-# There is no generation that all must reach at once. `loyalty` is such a group: one member had all of `orders`, then a second one came. *Predict* before
-# you read the last lines: who gives what to whom, in how many steps? (State 0: all is well; 1: has to give back; 2: waits for others. In the
-# explorer, `assignedPartitions[0].partitions[1]` is the second partition of the first topic; topics stand by their ids.)
-
-# %%
-loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
-for batch in kg.open_log(loyalty):
-    for stored in batch.records:
-        record = kg.decode(stored.key, stored.value)
-        if record.type == 8:
-            now = record.value
-            has, gives = ([list(t.partitions) for t in ts] for ts in (now.assigned_partitions, now.partitions_pending_revocation))
-            print(stored.offset, record.key.member_id[:4], f"epoch {now.member_epoch}, state {now.state}: has {has}, gives back {gives}")
-
-course.RecordExplorer(*course.read_record(loyalty, 15))
-
-# %% [markdown]
-# `PHUI` had 0, 1 and 2. At offset 15 it is told to give 2 back (state 1), while `ws8i` waits for it with nothing (state 2). At 16 it has
-# done so, and only then, at 17, gets `ws8i` its partition, in epoch 3 as well. Nobody else had to stop. That is what all these records are for.
+# On a running broker: `kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter --from-beginning`.
 #
-# A tombstone of each of them takes back what it said. The texts in them are compact, as in your exercise; and mind a trap in type 5: a tag that is
-# *absent* stands for the default of its field, and there the default is a member of the old protocol. Members of the new one carry the tag, saying null.
-
-# %% [markdown]
-# ## Where this can be seen in the wild
+# <details><summary>In Kafka</summary>
 #
-# Kafka's console consumer has a formatter for this topic, `OffsetsMessageFormatter`; 1.0.1 prints
-# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone; another shows groups, as
-# `billing::GroupMetadata(groupId=billing, generation=6, protocolType=Some(consumer), currentState=Stable, …)`. Its dump tool printed
-# `key: offset::billing:orders:0 payload: 50:…` in 1.0.1, `key: offset_commit::group=billing,partition=orders-0 payload: offset=50,metadata=…` from 2.4 on (`payload: <DELETE>` for a tombstone), and JSON in 4.x:
-#
-# ```
-# | offset: 0 CreateTime: 1795256102893 keySize: 24 valueSize: 48 sequence: 0 headerKeys: []
-#   key: {"type":"1","data":{"group":"café-☕","topic":"stock","partition":0}}
-#   payload: {"version":"4","data":{"offset":1,"leaderEpoch":-1,"metadata":"crème","commitTimestamp":1795256102893,…}}
-# ```
-#
-# `kafkagroups dump FOLDER --format dump-log` prints that, byte for byte (there in one line), and needs no Kafka.
-#
-# ## In Kafka
-#
-# | what | where |
+# | what | where (4.x) |
 # |---|---|
-# | layouts | `OffsetCommitKey.json`, `OffsetCommitValue.json`, `GroupMetadataKey.json`, `GroupMetadataValue.json` |
-# | reading | `GroupMetadataManager.readMessageKey`, `readOffsetMessageValue`, `readGroupMessageValue` (3.9.2); `GroupCoordinatorRecordSerde` (4.3.1) |
-# | which version is written | `GroupMetadataManager.offsetCommitValue`, `groupMetadataValue` (3.9.2) |
-# | the members' bytes | `ConsumerProtocol`, in the clients |
+# | the fields | `OffsetCommitKey.json`, `OffsetCommitValue.json`, `GroupMetadataKey.json`, `GroupMetadataValue.json` |
+# | reading | `GroupCoordinatorRecordSerde`; up to 3.9 `GroupMetadataManager.readMessageKey` |
+# | writing | `GroupCoordinatorRecordHelpers`; up to 3.9 `GroupMetadataManager.offsetCommitValue` |
+# | subscriptions and assignments | `ConsumerProtocol`, in the clients |
 #
-# Offsets were in ZooKeeper before 0.8.2. Frequent small writes do not suit it, so they moved into a topic; a commit in
-# the oldest protocol (OffsetCommit v0) still went to ZooKeeper in 1.0.1.
+# </details>
 #
 # ## What we left out, and why
 #
-# The fields of all 22 types: `kafkagroups decode` shows each with its bytes, and `kafkagroups/records/` declares them, a line a field. How
-# a broker puts such a group together again after a crash is lesson 11's matter.
+# The fields of all 22 types: `kafkagroups decode` shows each of them with its bytes. Compression and checksums belong to batches, which lesson 03 reads.
 #
-# **Next:** [02 · Partitions](02_partitions.ipynb): where these records are put.
+# **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

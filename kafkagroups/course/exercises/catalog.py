@@ -53,7 +53,9 @@ def run_solutions() -> dict[str, Any]:
         What the solutions define: functions and values, by the names of the exercises. A check compares the learner's
         answer with them, so a solution that a learner reads is the one that the check runs.
     """
-    namespace: dict[str, Any] = {"kg": kafkagroups, "crc32c": crc32c.crc32c}
+    from kafkagroups import course  # It imports this module.
+
+    namespace: dict[str, Any] = {"kg": kafkagroups, "course": course, "crc32c": crc32c.crc32c}
     for exercise in EXERCISES.values():
         exec(compile(exercise.solution, f"<solution of {exercise.name}>", "exec"), namespace)
     return {name: namespace[name] for name in EXERCISES}

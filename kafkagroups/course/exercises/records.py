@@ -1,7 +1,4 @@
-"""Exercises of lesson 01: read strings, commits and compact strings from bytes.
-
-A string begins with its length in two bytes. A compact string begins with its length plus one, as a varint: a number in
-one or more bytes, with seven bits of the number in each byte.
+"""Exercises of lesson 01: a commit on paper, a commit in code, and a record that stops a load.
 
 Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
 """
@@ -13,49 +10,6 @@ from typing import Any
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
-from kafkagroups.records.varint import read_uvarint
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS
-from kafkagroups.records.wire import STRING
-from kafkagroups.records.wire_base import MessageFormat
-
-# A flexible message contains compact strings.
-_read_kafka_string = STRING.reader(MessageFormat(0, flexible=False, kafka=AFTER_ALL_VERSIONS), nullable=True)
-_read_compact_string = STRING.reader(MessageFormat(0, flexible=True, kafka=AFTER_ALL_VERSIONS), nullable=True)
-
-
-# Exercise `read_string`: which string begins at `position`? The functions return the string and the position after the
-# string.
-# `_read_string` is correct. The functions after it contain mistakes of learners.
-
-
-def _read_string(data: bytes, position: int) -> Any:
-    return _read_kafka_string(data, position)
-
-
-def _read_unsigned_length(data: bytes, position: int) -> Any:
-    start = position + 2
-    end = start + int.from_bytes(data[position:start], "big")
-    return data[start:end].decode(), end
-
-
-def _forget_length_bytes(data: bytes, position: int) -> Any:
-    text, end = _read_kafka_string(data, position)
-    return text, end - 2
-
-
-def _read_little_endian(data: bytes, position: int) -> Any:
-    start = position + 2
-    length = int.from_bytes(data[position:start], "little", signed=True)
-    if length < 0:
-        return None, start
-    end = start + length
-    return data[start:end].decode(), end
-
-
-def _read_null_as_empty(data: bytes, position: int) -> Any:
-    text, end = _read_kafka_string(data, position)
-    return text or "", end
-
 
 # Exercise `decode_commit`: which offset does a record commit? The functions return the group id, the topic, the
 # partition and the offset. A tombstone is a record whose value is None. Its offset is None.
@@ -102,57 +56,7 @@ def _read_tombstone_as_zero(key: bytes, value: bytes | None) -> Any:
     return group, topic, partition, offset or 0
 
 
-# Exercise `read_compact`: which compact string begins at `position`? The functions return the string and the
-# position after the string.
-# `_read_compact` is correct. The functions after it contain mistakes of learners.
-
-
-def _read_compact(data: bytes, position: int) -> Any:
-    return _read_compact_string(data, position)
-
-
-def _forget_minus_one(data: bytes, position: int) -> Any:
-    length, start = read_uvarint(data, position)
-    if length == 0:
-        return None, start
-    end = start + length
-    return data[start:end].decode(errors="replace"), end
-
-
-def _read_length_as_one_byte(data: bytes, position: int) -> Any:
-    length = data[position] - 1
-    start = position + 1
-    if length < 0:
-        return None, start
-    end = start + length
-    return data[start:end].decode(errors="replace"), end
-
-
-def _read_high_bits_first(data: bytes, position: int) -> Any:
-    varint = 0
-    while True:
-        byte = data[position]
-        position += 1
-        varint = varint << 7 | byte & 0x7F
-        if byte < 0x80:
-            break
-    if varint == 0:
-        return None, position
-    end = position + varint - 1
-    return data[position:end].decode(errors="replace"), end
-
-
-def _read_compact_null_as_empty(data: bytes, position: int) -> Any:
-    text, end = _read_compact_string(data, position)
-    return text or "", end
-
-
 # The bytes for the cases.
-
-
-def _make_string_data(length_hex: str, *texts: str) -> bytes:
-    """Return the bytes of the length (`length_hex`), followed by the bytes of the texts."""
-    return bytes.fromhex(length_hex) + b"".join(text.encode() for text in texts)
 
 
 _COMMIT_KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
@@ -160,61 +64,30 @@ _CAFE_KEY = bytes.fromhex("0001000963") + b"af\xc3\xa9-\xe2\x98\x95" + bytes.fro
 _VALUE_VERSION_3 = bytes.fromhex("0003000000000000002affffffff000674696c6c20320000019500000000")
 _VALUE_VERSION_1 = bytes.fromhex("00010000000000000010000674696c6c20310000019500000000ffffffffffffffff")
 
-_READ_COMPACT_SOLUTION = """\
-def read_compact(data, position):
-    number = 0
-    shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    if number == 0:
-        return None, position
-    return data[position:position + number - 1].decode(), position + number - 1"""
-
-_READ_STRING_SOLUTION = """\
-def read_string(data, position):
-    length = int.from_bytes(data[position:position + 2], "big", signed=True)
-    position += 2
-    if length < 0:
-        return None, position
-    return data[position:position + length].decode(), position + length"""
-
 _DECODE_COMMIT_SOLUTION = """\
 def decode_commit(key, value):
-    group, position = read_string(key, 2)          # after the record type
-    topic, position = read_string(key, position)
+    group, position = course.read_string(key, 2)          # after the record type
+    topic, position = course.read_string(key, position)
     partition = int.from_bytes(key[position:position + 4], "big", signed=True)
     if value is None:
         return group, topic, partition, None
     return group, topic, partition, int.from_bytes(value[2:10], "big", signed=True)"""
 
 EXERCISES = (
+    # Exercise `on_paper`: which offset does a commit's value contain, and how long is its metadata?
     Exercise(
-        name="read_string",
-        correct=_read_string,
-        solution=_READ_STRING_SOLUTION,
+        name="on_paper",
+        correct=(41, 12),
+        solution="on_paper = (0x29, 0x0d - 1)    # = (41, 12)",
         hints=(
-            'Two bytes of length come first: int.from_bytes(…, "big", signed=True).',
-            "A negative length means null: return None and the position after the length.",
-            "Otherwise the next `length` bytes are the text. Return the text and the position after the text.",
-        ),
-        cases=(
-            (_make_string_data("0007", "billing", "rest"), 0),
-            (_COMMIT_KEY, 2),
-            (_COMMIT_KEY, 11),
-            (_CAFE_KEY, 2),
-            (_make_string_data("0000", "x"), 0),
-            (_make_string_data("ffff", "x"), 0),
+            "The first two bytes are the version. The next eight bytes are the offset. 0x29 is 2 * 16 + 9.",
+            "After the offset come four bytes of leader epoch. ff ff ff ff is -1. Then comes the length, plus one.",
         ),
         known_mistakes={
-            "the length is signed: ffff is -1, which means null": _read_unsigned_length,
-            "the position after the text must include the two bytes of the length": _forget_length_bytes,
-            "Kafka's numbers are big-endian: the high byte comes first": _read_little_endian,
-            "null and the empty text are different: return None for a negative length": _read_null_as_empty,
+            "29 is a hex number; its value is 2 * 16 + 9": (29, 12),
+            "In version 4, the length byte is the length plus one": (41, 13),
+            "29 is a hex number, and the length byte is the length plus one": (29, 13),
+            "4 is the version; the offset comes after the version": (4, 12),
         },
     ),
     Exercise(
@@ -222,7 +95,7 @@ EXERCISES = (
         correct=_decode_commit,
         solution=_DECODE_COMMIT_SOLUTION,
         hints=(
-            "The key: 2 bytes of record type, then group and topic (use read_string), then 4 bytes of partition.",
+            "The key: 2 bytes of record type, then group and topic (course.read_string), then 4 bytes of partition.",
             "The value: 2 bytes for the version, then 8 bytes for the offset. All versions begin with these fields.",
             "If the value is None, the record is a tombstone without an offset: return None for the offset.",
         ),
@@ -240,38 +113,17 @@ EXERCISES = (
             "a tombstone does not mean offset 0: return None": _read_tombstone_as_zero,
         },
     ),
-    # Exercise `on_paper`: which offset do the bytes of a commit's value contain?
     Exercise(
-        name="on_paper",
-        correct=50,
-        solution="on_paper = 0x32    # = 50",
-        hints=("The first two bytes are the version. The next eight bytes are the offset.", "0x32 is 3 * 16 + 2."),
-        known_mistakes={
-            "0x32 is a hex number; its value is 3 * 16 + 2": 32,
-            "3 is the version; the offset comes after the version": 3,
-        },
-    ),
-    Exercise(
-        name="read_compact",
-        correct=_read_compact,
-        solution=_READ_COMPACT_SOLUTION,
+        name="stops_the_load",
+        correct="C",
+        solution='stops_the_load = "C"   # no release of today knows version 5',
         hints=(
-            "First read the varint: for each byte, add (byte & 0x7f) << shift, and increase shift by 7. The last byte "
-            "is below 0x80.",
-            "The varint is the length plus one. If the varint is 0, return None and the position after the varint.",
-        ),
-        cases=(
-            (bytes.fromhex("066372c3a86d"), 0),
-            (bytes.fromhex("ffff0a") + b"billing-0" + b"rest", 2),
-            (b"\x01x", 0),
-            (b"\x00x", 0),
-            (b"\xac\x02" + b"a" * 299 + b"rest", 0),
+            "A broker skips what it does not know, if it can find the next record without reading this one.",
+            "It skips a record by its type. It cannot read a value of a type that it knows, if the version is unknown.",
         ),
         known_mistakes={
-            "the varint is the length plus one": _forget_minus_one,
-            "if a byte of the varint is 0x80 or more, another byte follows": _read_length_as_one_byte,
-            "the first byte of a varint contains the lowest seven bits": _read_high_bits_first,
-            "the varint 0 means null, and the varint 1 means the empty text": _read_compact_null_as_empty,
+            "Kafka 0.8.2 wrote key type 0 with version 0, and every release still reads it": "A",
+            "A broker of Kafka 3.4.1 or newer skips a record of an unknown type": "B",
         },
     ),
 )

@@ -28,6 +28,7 @@ from kafkagroups.records.versions import parse_newest_patch
 
 _KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
 _GROUP_FIELDS = ("type", "state", "protocol_type", "protocol")
+_ASSIGNOR_FIELDS = ("protocol", "assignor")
 _RECORD_TYPE_BYTES = 2
 _KEEP_OFFSETS = (
     "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
@@ -135,7 +136,7 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
     failed = {*before.failed, *after.failed}
     differences = compare(before, after)
     for group_id, (old, new) in differences["groups"].items():
-        if not _is_lost(group_id, before, after, failed):
+        if not _is_lost(group_id, before, after, failed) and not _is_new_assignor_name(old, new):
             yield _describe_difference("groups", group_id, None, old, new, before, after)
     for table in ("offsets", "pending"):
         for group_id, pairs in differences[table].items():
@@ -143,6 +144,23 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
                 continue
             for name, (old, new) in pairs.items():
                 yield _describe_difference(table, group_id, name, old, new, before, after)
+
+
+def _is_new_assignor_name(old: Any, new: Any) -> bool:
+    """Return whether two answers about a streams group differ only in the assignor's name, which one of them lacks.
+
+    Since Kafka 4.4, StreamsGroupDescribe v1 has a field for this name. The answer to v0 stays the same, so a client of
+    the older release sees no difference.
+    """
+    if old is None or new is None or old["type"] != "streams" or new["type"] != "streams":
+        return False
+    if None not in (old["protocol"], new["protocol"]):
+        return False
+
+    def keep_others(answer: dict[str, Any]) -> dict[str, Any]:
+        return {field: value for field, value in answer.items() if field not in _ASSIGNOR_FIELDS}
+
+    return keep_others(old) == keep_others(new)
 
 
 def _is_lost(group_id: str, before: Groups, after: Groups, failed: set[int | None]) -> bool:
@@ -205,6 +223,16 @@ def _describe_answer(table: str, answer: Any, other: Any) -> str:
         return f"has a {answer['type']} group in state {answer['state']}"
     fields = [field for field in _GROUP_FIELDS if answer[field] != other[field]]
     texts = [f"{field.replace('_', ' ')} {answer[field]!r}" for field in fields]
-    if answer["members"] != other["members"]:
+    if len(answer["members"]) != len(other["members"]):
         texts.append(count_of(len(answer["members"]), "member"))
+    else:
+        texts += _describe_members(answer["members"], other["members"])
     return f"answers {', '.join(texts)}"
+
+
+def _describe_members(members: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what is different about each member, if two releases answer with the same number of members."""
+    for member, other in zip(members, others, strict=True):
+        for field, value in member.items():
+            if value != other.get(field):
+                yield f"member {member['member_id']} with {field.replace('_', ' ')} {value!r}"

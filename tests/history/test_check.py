@@ -102,7 +102,7 @@ def test_the_log_of_each_conversation(name):
 
 
 def captured_logs():
-    """Every captured run and classic conversation: its name, its log, and what a broker answered after a start on it."""
+    """Every captured run and classic conversation: its name, its log, and what a broker answered after a start."""
     for answers in sorted((captured("runs") / "runs").glob("*/*answers.json")):
         log = answers.name.removesuffix("answers.json").removesuffix("-") or "log"
         yield answers.parent.name, answers.with_name(log), json.loads(answers.read_text())
@@ -137,12 +137,12 @@ def test_the_log_of_each_run_and_classic_conversation():
         count += 1
     assert count > 80
     assert all(fails.values())
-    # FACTS-legacy.md, section 3: in these runs a broker wrote a key or value that it cannot read.
+    # FACTS-legacy.md, section 3: in these runs, a broker wrote a key or value that it cannot read.
     assert set(fails) == {"1.0.1-craft-a", "1.0.1-craft-b", "2.3.1-craft-a", "2.8.2-craft-a", "2.8.2-craft-b"}
 
 
 def list_id(listed):
-    """Return the id of a group in the answer to ListGroups. The captures of three clients spell the field differently."""
+    """Return a group's id in the answer to ListGroups. The captures of three clients spell the field differently."""
     return next(listed[field] for field in ("groupId", "group_id", "group") if field in listed)
 
 
@@ -265,6 +265,24 @@ def test_an_upgrade_and_a_downgrade_between_releases():
             found = {(each.group, each.topic_partition) for each in verdict.findings if each.kind == "pending_differs"}
             assert before[1] ^ after[1] == found, name
     assert all(seen.values()), seen
+
+
+def test_the_name_of_a_streams_assignor_is_no_difference():
+    """`v440/README.md`, item 6: only StreamsGroupDescribe v1, which 4.3.1 does not have, contains this name."""
+    verdict = kg.check("data/harbour/4.3.1", to="4.4.0")
+    assert [group.type for group in kg.load("data/harbour/4.3.1").values()].count("streams") == 1
+    assert verdict.findings == []
+
+
+def test_members_that_differ_are_named():
+    """A random case: 4.3.1 keeps a partition of a topic that this broker does not know, and 4.2.1 does not."""
+    by_release = {load.release: load for load in loads() if load.case["id"] == "rnd-085"}
+    verdict = upgrade(by_release["4.2.1"], by_release["4.3.1"])
+    (finding,) = [each for each in verdict.findings if each.kind == "group_differs"]
+    (member,) = [
+        new for old, new in zip(finding.before["members"], finding.after["members"], strict=True) if old != new
+    ]
+    assert f"member {member['member_id']} with assignment" in finding.what
 
 
 def test_a_downgrade_in_json(capsys):

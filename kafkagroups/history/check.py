@@ -23,6 +23,7 @@ from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
+from kafkagroups.history.unexpected_unload import describe_unload
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
@@ -205,7 +206,9 @@ def check_logs(
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"
-            findings.append(_describe_failure(log, check, judged, kind, find_way_out(log, judged_groups)))
+            way_out = find_way_out(log, judged_groups)
+            unload = describe_unload(log, judged_groups, kind, way_out)
+            findings.append(unload or _describe_failure(log, check, judged, kind, way_out))
         findings += find_after_cleaning(log, judged)
     if target is not None:
         findings += find_changes(logs, groups, judged_groups, rules, target)

@@ -10,6 +10,7 @@ from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.unexpected_unload import describe_unload
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
@@ -52,7 +53,8 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
     if loaded.error:
         what = f"A Kafka {groups.kafka} broker cannot load the partition: {loaded.error}."
         remedy = find_way_out(log, groups)
-        findings.append(Finding(number, loaded.record_offset, None, None, "load_failure", what, remedy))
+        failure = Finding(number, loaded.record_offset, None, None, "load_failure", what, remedy)
+        findings.append(describe_unload(log, groups, "load_failure", remedy) or failure)
     return findings
 
 

@@ -10,6 +10,7 @@ GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 
 from __future__ import annotations
 
+import ast
 from abc import ABC, abstractmethod
 
 from kafkagroups.errors import LoadFailed
@@ -22,6 +23,9 @@ from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import Dialect
+
+_UNEXPECTED_UNLOAD = "Unexpected unload of active group "
+"""How the message of Kafka's exception begins. The group's id follows."""
 
 
 class Cache(ABC):
@@ -63,6 +67,13 @@ class Cache(ABC):
     @abstractmethod
     def _add_groups(self, shard: Shard) -> None:
         """Add the groups and orphans of a shard, as the coordinator does."""
+
+
+def read_unloaded_group(error: str) -> str | None:
+    """Return the group id in the error "Unexpected unload of active group"; None if it is another error."""
+    if not error.startswith(_UNEXPECTED_UNLOAD):
+        return None
+    return str(ast.literal_eval(error.removeprefix(_UNEXPECTED_UNLOAD)))
 
 
 class ClassicCache(Cache):
@@ -110,7 +121,7 @@ class ClassicCache(Cache):
         for group_id in shard.removed_groups:
             may_stay = group_id in committed and not self._has_separate_offset_cache
             if group_id in self.groups and not may_stay:
-                raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
+                raise LoadFailed(f"{_UNEXPECTED_UNLOAD}{group_id!r}")
 
     def _add_offsets(self, shard: ClassicShard) -> None:
         """Add a partition's offsets to the offsets of all partitions. A broker does this even if the load fails."""

@@ -160,6 +160,28 @@ def test_the_record_at_which_a_load_fails(name, engine):
     assert [number for number, each in verdict.partitions.items() if each.loads] == [1, 2]
 
 
+def test_a_load_that_fails_because_of_an_open_transaction_names_the_group():
+    """crafted/FACTS.md, item 3.1: the log deletes a group with a pending commit. The broker serves all groups."""
+    (folder,) = (CRAFTED / "logs" / "t-x-gt-pend").glob("__consumer_offsets-*")
+    verdict = kg.check(folder, "classic")
+    (finding,) = verdict.findings
+    assert finding.kind == "load_failure" and only_partition(verdict).groups_lost == []
+    assert f"deletes the group {finding.group}" in finding.what
+    command = f"abort --topic __consumer_offsets --partition {finding.partition} --start-offset {finding.offset}"
+    assert command in finding.remedy
+    (first, *_) = [batch for batch in kg.open_log(folder) if batch.is_transactional]
+    assert finding.offset == first.base_offset
+
+
+def test_a_load_that_fails_because_of_another_partition_names_the_group(tmp_path):
+    """crafted/FACTS.md, item 2.10: another partition has the group that is deleted here."""
+    for case in ("d-foreign-gt-1", "d-foreign-gt-2"):
+        (folder,) = (CRAFTED / "logs" / case).glob("__consumer_offsets-*")
+        shutil.copytree(folder, tmp_path / folder.name)
+    (finding,) = [each for each in kg.check(tmp_path, "classic").findings if each.kind == "load_failure"]
+    assert f"deletes the group {finding.group}, and partition 293 has a group with the same id" in finding.what
+
+
 def test_a_snapshot_keeps_the_record_at_which_a_load_fails(tmp_path):
     """The offset is data in a snapshot, too, and the text of the error stays the same."""
     path = CONVERSATIONS / "4.3.1-ghost" / "log"

@@ -42,6 +42,7 @@ from kafkagroups.course.notebook_helpers import (
     hexdump,
     print_server_log,
     read_answers,
+    read_group_value,
     read_record,
     read_string,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "read_commits",
     "read_exchanges",
     "read_fetches",
+    "read_group_value",
     "read_lines",
     "read_partition_lines",
     "read_record",

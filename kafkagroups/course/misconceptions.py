@@ -46,4 +46,19 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         "UNSTABLE_OFFSET_COMMIT": "The answer if the client asks by name. `all` lists only committed partitions.",
         "-1": "-1 is only an answer if the client asks by name, without requireStable.",
     },
+    # Lesson 06
+    "records_so_far": {
+        1: "The record of a generation needs the assignments, and the leader has not sent them yet.",
+        2: "The coordinator writes no record for a request. It writes one record at the end of a rebalance.",
+    },
+    "commit_during_join": {
+        "REBALANCE_IN_PROGRESS": "That is the answer in CompletingRebalance. The join phase is not over yet.",
+        "ILLEGAL_GENERATION": "The generation of billing-1 is still the newest one.",
+        "UNKNOWN_MEMBER_ID": "billing-1 is still a member. Only its heartbeats say that it must join again.",
+    },
+    "leader_is_removed_at": {
+        45: "The session begins at the last sign of life, not at the start.",
+        52: "The end of the join phase was at 7 s. A later sign of life came at 10 s.",
+        57: "45 seconds are counted from the last accepted request of billing-1.",
+    },
 }

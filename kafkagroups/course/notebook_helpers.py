@@ -13,6 +13,8 @@ from kafkagroups.course.folders import find_data
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_log
+from kafkagroups.records.group_metadata import GroupMetadataValue
+from kafkagroups.records.serde import decode
 
 
 class _PrintHandler(logging.Handler):
@@ -152,6 +154,21 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
             if record.offset == offset:
                 return record.key, record.value
     raise UsageError(f"{path} has no record at offset {offset}")
+
+
+def read_group_value(log: str, offset: int) -> GroupMetadataValue:
+    """Return the value of a group record in a log of the course.
+
+    Parameters
+    ----------
+    log
+        The partition's name below `data`, for example "harbour/4.3.1/__consumer_offsets-9".
+    offset
+        The record's offset in the log.
+    """
+    value = decode(*read_record(find_data(log), offset)).value
+    assert isinstance(value, GroupMetadataValue)
+    return value
 
 
 def read_string(data: bytes, position: int) -> tuple[str | None, int]:

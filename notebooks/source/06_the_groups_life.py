@@ -1,125 +1,108 @@
 # %% [markdown]
 # # 06 · The group's life
 #
-# **Join, sync, heartbeat, leave: five states and every legal move.**
+# **What does a rebalance do, and what does a death cost?**
 #
-# | after this lesson you can | minutes (reading + doing) | needs Java |
+# | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | tell a rebalance in order, say what each request is answered in each state, which of it is in the log, and what a dead consumer or a dead coordinator costs | 35 + 25 | no |
+# | tell a rebalance in order; name the state of a group at each request; say which of it is in the log; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |
 #
 # ```
-#                   ┌───────┐
-#                   │ Empty │
-#                   └───────┘
-#   a member joins   │    ▲   nobody is left
-#                    ▼    │
-#             ┌────────────────────┐
-#             │ PreparingRebalance │ ◀──────────────────────┐
-#             └────────────────────┘                        │
-#   all joined, or   │    ▲   a member joins,               │
-#   the time is over ▼    │   leaves, fails                 │
-#             ┌─────────────────────┐                       │  a member joins,
-#             │ CompletingRebalance │                       │  leaves, fails
-#             └─────────────────────┘                       │
-#   the leader's     │                                      │
-#   shares stored    ▼                                      │
-#                  ┌────────┐                               │
-#                  │ Stable │ ──────────────────────────────┘
-#                  └────────┘
-#   from each of them to Dead: the group is removed, or moves to another broker
+#                  ┌───────┐
+#                  │ Empty │
+#                  └───────┘
+#  a member joins   │    ▲   the last member leaves
+#                   ▼    │
+#            ┌────────────────────┐
+#            │ PreparingRebalance │ ◀───────────────┐
+#            └────────────────────┘                 │  a member joins,
+#  all have joined, │    ▲   a member joins,        │  leaves or fails
+#  or time is over  ▼    │   leaves or fails        │
+#            ┌─────────────────────┐                │
+#            │ CompletingRebalance │                │
+#            └─────────────────────┘                │
+#  the assignments  │                               │
+#  are stored       ▼                               │
+#                 ┌────────┐                        │
+#                 │ Stable │ ───────────────────────┘
+#                 └────────┘
+#  every state → Dead: the group is deleted, or another broker becomes its coordinator
 # ```
-#
-# Six things to hold on to:
-#
-# 1. The coordinator never calls a consumer. It only **answers**. Some answers it holds back: a JoinGroup or SyncGroup may *wait*.
-# 2. A rebalance is two rounds. **Join**: who is here? At its end the generation is one higher. **Sync**: the leader brings the shares, and everybody gets its own.
-# 3. One consumer, the **leader**, shares out. The broker chooses the leader and the protocol; it does not read the shares.
-# 4. A **heartbeat** tells the broker that a member lives, and tells the member that it must join again.
-# 5. The group's record is written **once for a rebalance, at its end**, and when a static member comes back. No state is in it, nobody who waits, no clock.
-# 6. So a coordinator that dies in the middle leaves the **previous generation**.
 
 # %% [markdown]
-# ## The first consumer
+# Four things to hold on to:
 #
-# `course.start_broker()` is this package's coordinator with Kafka 3.9's rules, on an empty log and a clock that stands. `billing-1`, a consumer of Harbour Coffee, asks to join a group that nobody has heard of:
+# 1. The coordinator never calls a consumer. It only **answers** requests. It can delay the answers to JoinGroup and SyncGroup.
+# 2. A rebalance has two phases. **Join** finds the members. **Sync** gives them their partitions.
+# 3. One member is the **leader**. It computes the assignments. The coordinator only stores them.
+# 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
+#
+# This lesson is about the *classic protocol*. Java consumers still use it by default in Kafka 4.x. Lesson 13 reads the new protocols.
+#
+# ## The first member
+#
+# `course.GroupLife` sends requests to a coordinator of this package. Each line has the time, the client, the request and, after the arrow, the answer. The lines below it show what else happened.
 
 # %%
-import json
-from pathlib import Path
-
-import kafkagroups as kg
 from kafkagroups import course
 
-broker = course.start_broker()
-broker.join_group("billing", client_id="billing-1", protocols=[("range", b"what it wants to read")]).value
-
-# %% [markdown]
-# Refused! It gets a **member id**, and is to ask again with it. Why twice? A client that loses the connection before it hears the answer would ask again as somebody new, and the first one would stay
-# as a ghost member until its session ends. A ghost of a mere id costs less (KIP-394, since 2.2).
-#
-# From here on `course.GroupLife` sends such requests and prints a line for each: the seconds, who, what, and after the arrow the answer. Below it stand answers that others were waiting for, what was
-# written to the log, and the group's state if it changed.
-
-# %%
 life = course.GroupLife("billing")
 life.join("billing-1")
 life.join("billing-1")
 life.wait(3)
 
 # %% [markdown]
-# The second JoinGroup **waits**. An Empty group lets its first members gather for 3 seconds (`group.initial.rebalance.delay.ms`), so that ten consumers that start together make one rebalance, not ten. (If somebody
-# new comes meanwhile, 3 more, up to the rebalance time-out.) Then the first round is over: generation 1, protocol `range`, `billing-1` leads.
-# (Who leads? The first that joined. When the leader goes, any other member does: the first that the broker's map gives.)
+# The first JoinGroup is refused. Its answer contains a **member id**, and the client must ask again with this id. Why twice? A client can lose the connection before it reads the answer. Then it asks again without an id, and without this rule the group would have two members for one client.
 #
-# *Predict*: how many records has the coordinator written by now?
+# The second JoinGroup **waits**. The coordinator gives the first members of an empty group 3 seconds to gather (`group.initial.rebalance.delay.ms`). So ten consumers that start together cause one rebalance.
 #
-# After that the leader shares the partitions out, brings the result with its SyncGroup, and commits. At the end you see what is in the group's record. *Look for the state, and for the time until which `billing-1` must be heard of.*
+# After 3 seconds, the join phase is over. The group has *generation* 1, and `billing-1` is the leader.
+
+# %% [markdown]
+# *Predict*: how many records has the coordinator of this group written to the log by now?
 
 # %%
 # prediction
 records_so_far = ...
 
 # %%
-course.compare_with_prediction(records_so_far, len(life.log_lines))
-print()
+course.reveal("records_so_far", records_so_far, len(life.log_lines))
 
+# %% [markdown]
+# The leader now computes the assignments. It sends them with its SyncGroup:
+
+# %%
 life.sync("billing-1")
 life.commit("billing-1", {"orders-0": 5, "orders-2": 7})
 
-print("\nrecord 0:")
-value = life.read_record(0).value
-print("  group ", {name: getattr(value, name) for name in ["protocol_type", "generation", "protocol", "leader", "current_state_timestamp"]})
-for member in value.members:
-    print("  member", {name: getattr(member, name) for name in ["member_id", "client_id", "client_host", "session_timeout", "rebalance_timeout"]})
-
 # %% [markdown]
-# None so far; the SyncGroup wrote the first. The order is: the record with **everybody's** shares is appended; when the append has come back, the shares go to the members that wait, and the
-# group is Stable. If the append fails, all of them hear an error and begin anew.
+# The order matters. First the coordinator appends a record with **all** assignments. When the append has succeeded, it answers the waiting members, and the group is `Stable`. If the append fails, all members get an error and join again.
 #
-# Neither state nor clock is in the record: of the state only since when the group is in it, of the session only its length. (A member also has its subscription and its share, as bytes.) So whoever loads the record chooses the state:
-# *Stable* if it has members, *Empty* if it has none.
+# ## A second member: the rebalance
 #
-# ## A second consumer: the rebalance
+# `billing-2` joins. All members must now join again, but the coordinator cannot call `billing-1`. So `billing-1` does not know about the rebalance yet. It sends a commit.
 #
-# `billing-2` asks to join. The coordinator now wants **all** members to join again, and it cannot call them. `billing-1` knows nothing yet, and commits. *Predict* the answer: `"NONE"`, or the name of an error?
+# *Predict* the answer to this commit: `"NONE"`, or the name of an error?
 
 # %%
 # prediction
-commit_while_they_join = ...
+commit_during_join = ...
 
 # %%
-life.join("billing-2")
-life.join("billing-2")
-life.commit("billing-1", {"orders-0": 8})
-
-print()
-course.compare_with_prediction(commit_while_they_join, life.events[-1].response)
-steps = {step["step"]: step for step in json.loads(Path(course.find_data("harbour/3.9.2/acts.json")).read_text())}
-course.compare_with_broker(life.events[-1].response, steps["billing-1 commits in the middle of it"]["answer"]["error"], "3.9.2")
+with course.fold("commit_during_join", commit_during_join):
+    life.join("billing-2")
+    life.join("billing-2")
+    life.commit("billing-1", {"orders-0": 8})
+    course.reveal("commit_during_join", commit_during_join, life.events[-1].response)
 
 # %% [markdown]
-# It is taken: in *PreparingRebalance* the old generation is still valid, and whoever is about to give up its partitions should say how far it came. `billing-1` learns of the
-# rebalance from its next heartbeat:
+# <details><summary>Why?</summary>
+#
+# The group is in PreparingRebalance. The old generation is still valid, and no partition has a new owner yet. `billing-1` must be able to say how far it has read, before it gives up partitions.
+#
+# </details>
+#
+# `billing-1` hears of the rebalance in the answer to its next **heartbeat**. A consumer sends one every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
 
 # %%
 life.heartbeat("billing-1")
@@ -130,50 +113,47 @@ life.sync("billing-2")
 life.sync("billing-1")
 
 # %% [markdown]
-# In *CompletingRebalance* a commit is refused, with REBALANCE_IN_PROGRESS: nobody knows yet whose partition `orders-0` will be. What a commit is answered, in short:
+# In CompletingRebalance, the commit is refused. At this time, nobody knows who will read `orders-0`. The member keeps its position in memory, and commits again when the group is Stable.
 #
-# | state | the member, its generation | an older generation | generation −1, no member |
-# |---|---|---|---|
-# | Empty, or unknown group | – | UNKNOWN_MEMBER_ID; unknown group: ILLEGAL_GENERATION | **taken** (lesson 04) |
-# | PreparingRebalance | **taken** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
-# | CompletingRebalance | REBALANCE_IN_PROGRESS | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
-# | Stable | **taken** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
-#
-# A heartbeat is a sign of life, and so is a commit that is taken. A member whose JoinGroup or SyncGroup waits needs none. (Only a new member waits five minutes at most: then it is out, and its JoinGroup is answered UNKNOWN_MEMBER_ID.)
-#
-# Kafka 1.0.1, which most articles read, went the same way. It called CompletingRebalance *AwaitingSync*. The next section has a script of 21 steps. These of them 1.0.1 answers differently:
-
-# %%
-course.compare_kafka_versions("1.0.1", "3.9.2")
-
-# %% [markdown]
 # ## Step by step
 #
-# The whole script: *previous*, *next*, or drag. Under the event stand the state in brackets, its legal moves, and the members. **What if** lets one of them die after that step: from there on it says nothing, and the others
-# do what real consumers do. Or the coordinator dies, and you see what the next one reads.
-#
-# *Predict*: after step 12 the leader dies, and never brings the shares. At which second is it out? (Sessions last 45 s.)
+# The widget shows the same story, and how it goes on. Use *previous* and *next*. The list **what if** lets a consumer or the coordinator crash after a step.
 
 # %%
-# prediction
-leader_is_out_at = ...
-
-# %%
-course.compare_with_prediction(leader_is_out_at, 55)
+# figure
 course.GroupLifeStepper(shown_step=12)
 
 # %% [markdown]
-# At 55 s: 45 seconds after the **last sign of life**, the heartbeat of step 11. The commit of step 12 was refused, so it is none. (The end of the first round counts as one, for all members; `billing-2` has not been heard of since, and so it has until 52 s.)
-# `billing-2`'s SyncGroup waits so long, is answered REBALANCE_IN_PROGRESS, and `billing-2` begins again: with generation **3**, though 2 was never finished. Now try *the coordinator dies here* at the same step, and then at step 14.
+# A member must send a sign of life within its *session timeout* (`session.timeout.ms`, 45 seconds by default). A heartbeat is one. So is a commit that the coordinator accepts. A new deadline also starts at the end of the join phase.
 #
-# And step 20? The last member leaves, and Stable becomes Empty, a move that the picture does not have. Within that one request the group goes through *PreparingRebalance*: a rebalance that has nobody to wait for is over at once.
+# *Predict*: the leader `billing-1` crashes after step 12. At which second does the coordinator remove it from the group?
+
+# %%
+# prediction
+leader_is_removed_at = ...
+
+# %%
+with course.fold("leader_is_removed_at", leader_is_removed_at):
+    print("\n".join(course.GroupLifeStepper().describe_crash(11, "billing-1")))
+
+# %% [markdown]
+# <details><summary>Why this second?</summary>
 #
-# ## The vote
+# The last sign of life of `billing-1` is its heartbeat at 10 seconds, and its session lasts 45 seconds. The commit of step 12 was refused, so it does not count.
 #
-# Each member comes with a list of the ways to share out that it knows, the most wanted first. A **candidate** is what all members know. Each member votes for the first candidate of its list, and the name with the most votes wins. So a fleet can change
-# from `range` to another one without a stop: first all know both, then all prefer the new one.
+# The rebalance then begins again. Generation 2 never had assignments, so the next generation is 3.
 #
-# Write `select_protocol(members)`: a list of such lists. There is a candidate (nobody may join without), and no tie.
+# </details>
+#
+# ## Who chooses the assignor
+#
+# An *assignor* is the rule by which the leader computes assignments, for example `range`. Each member sends an ordered list of the assignors that it supports. Kafka's name for this is *protocol*.
+#
+# A **candidate** is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins. So you can change the assignor without a stop: first let all members support both, then remove the old one.
+#
+# ## Exercise: the vote
+#
+# Write `select_protocol(members)`. `members` is a list with one ordered list of names for each member. Return the name that wins. At least one candidate exists, and no two candidates have the same number of votes.
 
 # %%
 # exercise: select_protocol
@@ -185,194 +165,147 @@ course.check("select_protocol", select_protocol)
 # course.hint("select_protocol")
 
 # %% [markdown]
-# ## Time-outs
+# ## Three deadlines
 #
-# | clock | how long | what then |
+# | deadline | how long | what happens at its end |
 # |---|---|---|
-# | session, one for each member | its own `session.timeout.ms`, from the last sign of life | the member is out; a rebalance |
-# | rebalance, one for the group | the **largest** of its members' rebalance time-outs (a Java client sends `max.poll.interval.ms`, 5 minutes) | who has not joined is out, the rest goes on |
-# | sync, one for the group (since 2.8.1) | the same length, from the end of the first round | who has not synced is out; a rebalance |
+# | session, for each member | its `session.timeout.ms`, from its last sign of life | the member is removed, and a rebalance begins |
+# | join phase, for the group | the **largest** rebalance timeout of all members. A Java consumer sends `max.poll.interval.ms`, 5 minutes | members that have not joined are removed, and the group continues |
+# | sync phase, for the group | the same length, from the end of the join phase | members that have not synced are removed, and a rebalance begins |
 #
-# Now a real conversation: two clients that spoke with a real 3.9.2 broker, sessions of 4 s, rebalance time-out of 8 s. `member-a` is in the group, `member-b` joins. `member-a` sends heartbeats, hears that it must join
-# again, and does not. (A consumer that hangs in its own code looks like that: heartbeats come from another thread.) *Predict*: after how many seconds does `member-b` get its answer?
+# Heartbeats come from a separate thread. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
+
+# %% [markdown]
+# ## Exercise: the end of the join phase, on paper
 #
-# `course.play_conversation` has also put every request of that conversation to **our** coordinator: are its answers the same, and did it write the same? (`written: 0/9` is record 9 of partition 0.)
+# A group of three members has a rebalance:
+#
+# | member | rebalance timeout | sends its JoinGroup |
+# |---|---|---|
+# | a | 60 s | immediately |
+# | b | 300 s | never, but it sends heartbeats |
+# | c | 120 s | after 20 s |
+#
+# After how many seconds does the join phase end, and which member is removed? Write a pair, for example `(30, "a")`.
 
 # %%
-# prediction
-seconds_waited = ...
+# exercise: end_of_join
+end_of_join = ...
+
+# %%
+course.check("end_of_join", end_of_join)
+# course.hint("end_of_join")
+
+# %% [markdown]
+# A real 3.9.2 broker had such a member. `member-a` and `member-b` have a rebalance timeout of 8 seconds. The coordinator answers the heartbeats of `member-a` with REBALANCE_IN_PROGRESS, but `member-a` does not join:
 
 # %%
 recorded = course.play_conversation("3.9.2-rebalance")
-recorded.print_requests(43, 59)
-request = next(line for line in recorded.lines if line.get("n") == 44)
-course.compare_with_prediction(seconds_waited, round((request["response_ms"] - request["ms"]) / 1000))
-
-print("\n" + str(recorded))
+recorded.print_requests(43, 55)
 course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
-print(len(recorded.broker_appends), "records of it were written without a request, at the end of a session (not in this part):")
-course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="wrote")
 
 # %% [markdown]
-# Heartbeats are no help: who does not join in time is out, and `member-b` leads.
+# Request 44 was answered after 8 seconds. The next heartbeat of `member-a` got UNKNOWN_MEMBER_ID. The last line compares all 95 requests of this conversation with our coordinator.
 #
-# Write `join_over(members)`: when is the first round over, and who is out? A member is `(name, timeout, joined, instance)`: its rebalance time-out and when it joined, both in seconds
-# since the round began (`None`: it never did), and its instance id or `None`. It is over when all have joined, at the latest after the largest time-out. Out is who has not joined by then, but for those with an instance
-# id: a *static* member stays (more of it below). Give back `(seconds, [names])`.
+# ## What is in the log
+#
+# These are the group records of `billing` in the log of a 4.3.1 broker. Commits are left out:
 
 # %%
-# exercise: join_over
-def join_over(members):
-    ...
-
-# %%
-course.check("join_over", join_over)
-# course.hint("join_over")
+for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
+    if line.record_type == "group" and line.group == "billing":
+        value = course.read_group_value("harbour/4.3.1/__consumer_offsets-9", line.record_offset)
+        names = ", ".join(member.client_id for member in value.members) or "no members"
+        print(f"offset {line.record_offset:>2}   generation {value.generation}   {names}")
 
 # %% [markdown]
-# And when the leader sends heartbeats but no shares? Three Kafkas; step 13 of the script, then nothing but the leader's heartbeats, for half an hour at most:
-
-# %%
-for kafka in ["1.0.1", "2.8.2", "3.9.2"]:
-    hanging = course.play_script(course.TWO_CONSUMERS[:13], kafka)
-    while hanging.consumers["billing-2"].waiting_for and hanging.now_s < 1800:
-        hanging.wait(3)
-        heard = hanging.events[-1].late_responses
-        hanging.heartbeat("billing-1")
-    print(f"{kafka}: at {hanging.now_s:.0f} s", *heard or ["billing-2 still waits for its share"])
-
-# %% [markdown]
-# In 1.0.1 a heartbeat in AwaitingSync is no sign of life: the leader's session ends, 45 s after the first round. In 2.6.1 to 2.8.0 it is one, and the group could wait for ever. So there is a sync time-out since 2.8.1.
+# - **Offset 0**: a broker of Kafka 4.x writes an empty group record at the first join of a group.
+# - **Offset 22**: the last member left. The record has a new generation and no members. So the group is Empty, and it keeps its offsets.
+# - All others: the end of a rebalance.
 #
-# ## Static members
+# The log has no record of a join, of a heartbeat, or of a member that left while others stayed. A rebalance in progress is not in the log.
 #
-# A member with a `group.instance.id` does not leave when it stops (KIP-345, since 2.3). It comes back under the same name, without a member id, and gets a **new member id and its old place**. The shop's two vans, as in the shop's own log:
-
-# %%
-vans = course.GroupLife("shipping")
-for names in [["van-1"], ["van-2", "van-1"]]:
-    for name in names:
-        vans.join(name, instance=name)
-    vans.wait(3)
-    for name in sorted(names):
-        vans.sync(name)
-print("\n... and van-1 stops and starts again:\n")
-old = vans.consumers["van-1"]
-vans.join("van-1", instance="van-1", new_process=True)
-vans.sync("van-1")
-
-generations = [line.value for line in vans.log_lines if line.record_type == "group"]
-harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
-course.compare_with_broker(generations, [line.value for line in harbour if line.record_type == "group"], "3.9.2", verb="wrote")
-
-print("\nthe old process, if it should still live, hears:", vans.coordinator.heartbeat("shipping", 2, old.member_id, group_instance_id="van-1").name)
-
-# %% [markdown]
-# No rebalance: the same generation, and one record that tells the new member id, so that a next coordinator knows it. `van-1` still leads, and `skip_assignment` tells it to share nothing out: its SyncGroup brings
-# nothing, is answered at once with the old share, and writes nothing. Whoever comes with the old id is **fenced**. (If the group would choose another protocol with the new list, it does rebalance.)
-# Until the session of a static member ends, its partitions wait for it; then it is removed like any other, with a rebalance, and comes back as a new one. If it comes back while the group rebalances, it takes its old place in that round, and no record is needed. If the append of
-# its record fails, the old id is in its place again, and its JoinGroup is answered with the error.
-#
-# ## What is in the log, and what a crash leaves
-#
-# Three things write a group's record, and nothing else:
-#
-# 1. the leader's SyncGroup: members and their shares;
-# 2. the end of a rebalance in which nobody is left: generation + 1, no members;
-# 3. a static member that comes back.
-#
-# So nothing is written when a member is thrown out or leaves, unless it was the last; the round that follows writes. Not written either: who was handed an id, who waits, a generation whose shares are not known, the last heartbeat, the state. Here is the script once more: records written (`+`), how the group stands, and how a next coordinator
-# would find it. A group's record has two lines: appended to this broker's log, so that the next one may have it or not; and confirmed by the replicas.
+# The next table follows the steps of the widget. It shows the state in the coordinator's memory, and what the next coordinator would load from the log. `+` is a written record:
 
 # %%
 course.print_crash_table()
 
 # %% [markdown]
-# Between Join (10) and Sync (14) the group had reached generation 2, and the next coordinator knows 1. It takes `billing-1` for a member of generation 1 and answers its heartbeats of generation 2 with ILLEGAL_GENERATION, and those of `billing-2` with UNKNOWN_MEMBER_ID: both
-# join again. Nothing is lost but time, **for nobody had been given a share of generation 2 yet**. That is why the record comes first and the answers second. At 16 a member that has left is back, until its session ends unheard.
+# Look at steps 10 to 13. The group has reached generation 2, and the log knows generation 1. If the coordinator dies here, both members get an error from the next coordinator and join again. They lose time, and nothing else: no member had an assignment of generation 2 yet.
 #
-# What if the append of row 14 fails? The shares are forgotten, all members are to join again, and each SyncGroup that waits is answered with an error, as lesson 04 translates it but for two: too few replicas `COORDINATOR_NOT_AVAILABLE`, leadership
-# lost `NOT_COORDINATOR`; a time-out `REBALANCE_IN_PROGRESS`, too large `UNKNOWN_SERVER_ERROR`. In row 20 nobody waits for the record: the group is Empty before it is confirmed, and a failure is only a warning in the server's log.
-# A next coordinator then finds generation 3 and its member, waits for a session, and writes generation 4 itself, later: and since offsets of an Empty group expire by that record's time (lesson 09), they live a little longer.
+# ## Exercise: after the failover
 #
-# And commits? Each one that was answered NONE is in the log (lesson 04). Here is a trial of all that, without a script. `kafkagroups.simulation` has consumers that do by themselves what a client does: join, sync,
-# read, commit. Three of them take 200 steps a round, chosen by a seed: one reads on, one commits, another crashes, leaves or comes back. After each round the coordinator is asked, and `kg.load` reads the log that it wrote:
+# A group of two members is Stable in generation 5. A third member joins. All three have joined, and the leader computes the assignments. Now the broker dies. What does the next coordinator know of the group?
+#
+# - **A**: generation 5, Stable, two members.
+# - **B**: generation 6, CompletingRebalance, three members.
+# - **C**: no members, only the offsets.
+#
+# Write the letter as a text.
 
 # %%
-from kafkagroups.coordinator import DiskLogs
-from kafkagroups.simulation import Consumer, poll_regularly, run_random_actions
+# exercise: after_the_failover
+after_the_failover = ...
 
-logs = DiskLogs(course.make_scratch_folder())
-broker = course.start_broker(logs)
-topics = {"orders": 3, "payments": 2}
-fleet = [Consumer(broker, "packing", f"packing-{n}", list(topics), topics, session_timeout_ms=10_000, rebalance_timeout_ms=20_000) for n in [1, 2, 3]]
-
-
-def compare(when):
-    asked = broker.manager.get_group("packing")
-    # who reads on begins where the last one committed, so the largest is the newest
-    confirmed = {partition: max(each.committed.get(partition, 0) for each in fleet) for each in fleet for partition in each.committed}
-    stored = {partition: its.offset for partition, its in broker.offset_fetch("packing").offsets.items()}
-    logs.close()  # all that was written is on the disk
-    loaded = kg.load(logs.folder, coordinator="classic")["packing"]
-    print(when)
-    for who, group in {"asked": asked, "loaded": loaded}.items():
-        print(f"   {who:<7} {group.state.value} {group.generation}, members {sorted(each.client_id for each in group.members.values())}")
-    in_log = {partition: its.offset for partition, its in loaded.offsets.items()}
-    print("   offsets", "confirmed, stored and loaded are the same" if confirmed == stored == in_log else "differ", f"({len(confirmed)} partitions)")
-
-
-for seed in [34, 35]:
-    acts = [line.split()[2] for line in run_random_actions(fleet, broker.clock, seed, steps=200)]
-    compare(f"seed {seed}: " + ", ".join(f"{act} {acts.count(act)}" for act in ["commit", "crash", "leave", "start"]))
-
-for each in fleet:
-    each.start()
-poll_regularly(fleet, broker.clock, 60_000)
-for each in fleet:
-    each.commit()
-compare("all started again, and a minute of quiet")
+# %%
+course.check("after_the_failover", after_the_failover)
+# course.hint("after_the_failover")
 
 # %% [markdown]
-# After the first round the group was at rest, and the log says the same. After the second it was in the middle of a rebalance, and the log knows the generation before, as in the table above. The offsets agree each time. A minute without
-# accidents, and all three are members again. (Other seeds, other accidents: try some.)
+# ## Where the classic coordinator differs
 #
-# ## A small incident: everything Stable, nothing moves
+# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# |---|---|---|
+# | the first join of a group | writes an empty group record, also if the JoinGroup is refused | writes nothing before the first SyncGroup |
+# | the last member leaves | writes a record with a new generation and no members | the same |
+# | states, deadlines and votes of this lesson | the same | the same |
+# | after a failover | a group is Empty or Stable | the same |
 #
-# *"`shipping` is Stable, three members, always the same generation; no rebalance for days. But every few seconds one of the three vans logs `FENCED_INSTANCE_ID`, dies and is started again, and orders are delivered twice. It began when somebody set up a spare machine from a copy."*
-# Each van has an instance id; a spare one should have had its own. The group's records, each with its place in the log (commits stand in between). **Which instance id do two processes share?** Write it down below, as a text: `"van-1"`.
-
-# %%
-shipping = course.run_duplicate_static_member()
-for line in shipping.log_lines:
-    if line.record_type == "group":
-        members = shipping.read_record(line.record_offset).value.members
-        print(f"{line.record_offset:>2}: generation {line.value}", *sorted(f"{member.group_instance_id} as {member.member_id}" for member in members), sep="   ")
-
-# %%
-# exercise: copied
-copied = ...
-
-# %%
-course.check("copied", copied)
+# <details><summary>Other versions</summary>
+#
+# Kafka 1.0.1 has no MEMBER_ID_REQUIRED, which came with 2.2. It calls CompletingRebalance *AwaitingSync*, and a heartbeat in this state is answered REBALANCE_IN_PROGRESS. The deadline of the sync phase exists since 2.8.1. In 2.6.1 to 2.8.0, a leader that sent heartbeats but no assignments could block its group forever.
+#
+# </details>
+#
+# ## In five lines
+#
+# - The join phase finds the members. The sync phase gives them their assignments.
+# - The leader computes the assignments, and the coordinator stores them.
+# - Each finished rebalance is one record with a new generation.
+# - A rebalance in progress is not in the log.
+# - After a failover, the group continues with its last stored generation.
 
 # %% [markdown]
-# Each of the two takes the other's place, the other is fenced, dies, is restarted and takes it back. No number that people watch moves. The log shows it: records of one generation, one after the other.
+# ## For your consumer
 #
-# ## In Kafka
+# - `session.timeout.ms` (45 s): how long a dead consumer keeps its partitions.
+# - `max.poll.interval.ms` (5 min): how long your code may work between two calls of `poll`. After that, the consumer leaves the group.
+# - Commit in `onPartitionsRevoked`. There, a commit is still accepted.
+# - A `CommitFailedException` or `RebalanceInProgressException` means: the group has moved on. Do not retry forever. Call `poll` again.
 #
-# | what | where (3.9, `kafka.coordinator.group`) |
-# |---|---|
-# | the requests | `GroupCoordinator.handleJoinGroup`, `handleSyncGroup`, `handleHeartbeat`, `handleLeaveGroup` |
-# | the end of the first round; who is out | `onCompleteJoin`; waiting: `DelayedJoin`, `InitialDelayedJoin`, `DelayedSync`, `DelayedHeartbeat` |
-# | the shares: store, then hand out | `doSyncGroup` → `GroupMetadataManager.storeGroup` → `setAndPropagateAssignment` |
-# | a static member comes back | `updateStaticMemberThenRebalanceOrCompleteJoin` |
-# | states, vote, generation | `GroupMetadata.validPreviousStates`, `selectProtocol`, `initNextGeneration` |
-# | leaving, failing | `removeMemberAndUpdateGroup`, `onExpireHeartbeat` |
+# ## At 3 am
+#
+# PATH is a copy of the partition's folder.
+#
+# | symptom | command | what it means | what is safe to do |
+# |---|---|---|---|
+# | A group rebalances all the time | `kafkagroups timeline PATH --group billing` | It shows each generation and who was in it. A member that comes and goes is the cause | Look at the log of this member. Often `poll` is called too rarely |
+# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` on the coordinator | The line ends with the reason and the member id | Restart this member, or raise its `max.poll.interval.ms` |
+# | A group hangs in PreparingRebalance | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | Members that do not join block the group until the rebalance timeout | Stop the process that does not call `poll` |
+#
+# <details><summary>In Kafka</summary>
+#
+# | what | where (4.x) | where (3.9) |
+# |---|---|---|
+# | the requests | `GroupMetadataManager.classicGroupJoin`, `classicGroupSync`, `classicGroupHeartbeat`, `classicGroupLeave` | `GroupCoordinator.handleJoinGroup`, `handleSyncGroup`, `handleHeartbeat`, `handleLeaveGroup` |
+# | the end of the join phase | `completeClassicGroupJoin` | `onCompleteJoin`, `DelayedJoin` |
+# | store, then answer | `classicGroupSyncToClassicGroup` | `doSyncGroup`, `GroupMetadataManager.storeGroup` |
+# | states, vote, generation | `ClassicGroup` | `GroupMetadata` |
+#
+# </details>
 #
 # ## What we left out, and why
 #
-# How the leader computes shares: a client's business (`ConsumerPartitionAssignor`). `group.max.size`, which turns a JoinGroup away. A rebalance in which only static members are late: it waits once more. The new
-# consumer protocol (KIP-848), where the broker shares out, without rounds. All but the last the package has.
+# How a leader computes assignments is a matter of the clients (`ConsumerPartitionAssignor`). `group.max.size` limits the number of members; the package implements it.
 #
-# **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file you can only append to?
+# **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file that only grows?

@@ -1,4 +1,4 @@
-"""Exercises of lesson 06: the vote for a protocol, the join phase, a duplicate member.
+"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover during a rebalance.
 
 A protocol is the name of an assignor, for example "range". The join phase is the first phase of a rebalance: the
 coordinator waits for a JoinGroup of each member.
@@ -9,7 +9,7 @@ The keys of `known_mistakes` are the corrections that the learner sees. The valu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.classic_group import ClassicGroup
@@ -80,90 +80,30 @@ def _return_vote_count(members: ProtocolLists) -> int:
     return max(Counter(_list_votes(members)).values())
 
 
-# Exercise `join_over`: when does the join phase end, and which members are removed then?
-# `_find_join_end` is correct. The functions after it contain mistakes of learners, or are helpers.
+# Exercise `end_of_join`: when does the join phase end, and which members are removed then?
 
 
-def _find_join_end(members: Members) -> JoinEnd:
-    return _end_join_phase(members, max)
-
-
-def _end_join_phase(
-    members: Members,
-    choose_timeout: Callable[[list[int]], int],
-    *,
-    ends_early: bool = True,
-    keeps_static_members: bool = True,
-) -> JoinEnd:
-    """Return the end of the join phase. With `max` and the defaults, the rules are Kafka's rules.
-
-    Parameters
-    ----------
-    choose_timeout
-        A function of the rebalance timeouts of all members. It returns the longest possible duration of the join phase.
-    ends_early
-        Whether the join phase ends as soon as all members have joined.
-    keeps_static_members
-        Whether a static member stays in the group although it has not joined.
-    """
-    end = choose_timeout([timeout for _, timeout, _, _ in members])
+def find_join_end(members: Members) -> JoinEnd:
+    """Return the end of a join phase, and who is removed: members that have not joined and are not static."""
+    end = max(timeout for _, timeout, _, _ in members)
     join_times = [time for _, _, time, _ in members if time is not None and time <= end]
-    if ends_early and len(join_times) == len(members):
+    if len(join_times) == len(members):
         end = max(join_times)
     removed_names = []
     for name, _, time, instance in members:
         has_joined = time is not None and time <= end
-        is_kept = keeps_static_members and instance is not None
-        if not has_joined and not is_kept:
+        if not has_joined and instance is None:
             removed_names.append(name)
     return end, removed_names
 
 
-def _always_wait_for_timeout(members: Members) -> JoinEnd:
-    return _end_join_phase(members, max, ends_early=False)
-
-
-def _use_smallest_timeout(members: Members) -> JoinEnd:
-    return _end_join_phase(members, min)
-
-
-def _use_timeouts_of_absent_members(members: Members) -> JoinEnd:
-    absent_timeouts = [timeout for _, timeout, time, _ in members if time is None]
-    return _end_join_phase(members, lambda timeouts: max(absent_timeouts or timeouts))
-
-
-def _remove_static_members(members: Members) -> JoinEnd:
-    return _end_join_phase(members, max, keeps_static_members=False)
-
-
-def _keep_late_members(members: Members) -> JoinEnd:
-    """Remove only members that send no JoinGroup. Kafka also removes a member whose JoinGroup comes after the end."""
-    end, _ = _find_join_end(members)
-    return end, [name for name, _, time, instance in members if time is None and instance is None]
-
-
-def _return_joined_members(members: Members) -> JoinEnd:
-    end, _ = _find_join_end(members)
-    return end, [name for name, _, time, _ in members if time is not None and time <= end]
-
+_END_S, [_REMOVED] = find_join_end([("a", 60, 0, None), ("b", 300, None, None), ("c", 120, 20, None)])
 
 _SELECT_PROTOCOL_SOLUTION = """\
 def select_protocol(members):
     candidates = [name for name in members[0] if all(name in names for names in members)]
     votes = [next(name for name in names if name in candidates) for names in members]
     return max(candidates, key=votes.count)"""
-
-_JOIN_OVER_SOLUTION = """\
-def join_over(members):
-    end = max(timeout for name, timeout, joined, instance in members)
-    joins = [joined for name, timeout, joined, instance in members]
-    if all(joined is not None and joined <= end for joined in joins):
-        end = max(joins)                           # every member has joined, so the wait ends
-    removed = []
-    for name, timeout, joined, instance in members:
-        if (joined is None or joined > end) and instance is None:
-            removed.append(name)
-    return end, removed"""
 
 EXERCISES = (
     Exercise(
@@ -200,45 +140,31 @@ EXERCISES = (
         },
     ),
     Exercise(
-        name="join_over",
-        correct=_find_join_end,
-        solution=_JOIN_OVER_SOLUTION,
+        name="end_of_join",
+        correct=(_END_S, _REMOVED),
+        solution='end_of_join = (300, "b")   # the largest timeout counts, also the one of b',
         hints=(
-            "The coordinator waits at most as long as the largest timeout.",
-            "If every member joins before this time, the join phase ends when the last member joins.",
-            "Return the members that have not joined at the end of the join phase and have no instance id.",
-        ),
-        # Each case is a list of members (`Members`).
-        cases=(
-            ([("a", 300, 0, None), ("b", 300, 40, None)],),
-            ([("a", 300, 0, None), ("b", 300, None, None)],),
-            ([("a", 60, 0, None), ("b", 300, None, None), ("c", 120, 20, None)],),
-            ([("a", 900, 0, None), ("b", 60, None, None)],),
-            ([("a", 100, 0, None), ("b", 100, 130, None)],),
-            ([("a", 300, 0, None), ("b", 300, None, "van-2"), ("c", 300, None, None)],),
+            "The coordinator waits until all members have joined, at most for the largest rebalance timeout.",
+            "Heartbeats do not help a member that does not join.",
         ),
         known_mistakes={
-            "the join phase ends as soon as every member has joined": _always_wait_for_timeout,
-            "the largest timeout of all members counts, not the smallest timeout": _use_smallest_timeout,
-            "the timeout of a member that joins counts too": _use_timeouts_of_absent_members,
-            "a static member stays until its session times out": _remove_static_members,
-            "a member that joins after the end of the join phase is removed too": _keep_late_members,
-            "return the members that did not join, not the members that joined": _return_joined_members,
+            "The largest timeout of all members counts, not the smallest": (60, "b"),
+            "The timeout of b counts, too, although b does not join": (120, "b"),
+            "Not all members have joined after 20 s, so the coordinator still waits": (20, "b"),
+            "A member that sends heartbeats but no JoinGroup is removed": (300, "a"),
         },
     ),
-    # Exercise `copied`: which group instance id do two processes use? The learner sees the group records that
-    # `course.run_duplicate_static_member` writes.
     Exercise(
-        name="copied",
-        correct="van-2",
-        solution='copied = "van-2"',
+        name="after_the_failover",
+        correct="A",
+        solution='after_the_failover = "A"   # generation 6 is not in the log',
         hints=(
-            "The records have the same generation, so there was no rebalance. What differs between two records?",
-            "Which instance id has a new member id in each of these records?",
+            "When does the coordinator write a group record?",
+            "A coordinator loads only the states Empty and Stable.",
         ),
         known_mistakes={
-            "the member id of van-1 is the same in every record: no other process joins as van-1": "van-1",
-            "van-3 joined later, but only once, and its member id does not change": "van-3",
+            "Generation 6 is only in the memory of the dead broker. Its record is written after the SyncGroup": "B",
+            "The record of generation 5 is still in the log, with its two members": "C",
         },
     ),
 )

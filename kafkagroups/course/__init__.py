@@ -48,7 +48,7 @@ from kafkagroups.course.notebook_helpers import (
 )
 from kafkagroups.course.offset_places import print_offset_places
 from kafkagroups.course.partition_histogram import PartitionHistogram
-from kafkagroups.course.pending_commit_stepper import PendingCommitStepper
+from kafkagroups.course.pending_commit_stepper import PendingCommitStepper, print_crash_outcomes
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
@@ -94,6 +94,7 @@ __all__ = [
     "measure_seconds",
     "play_conversation",
     "play_script",
+    "print_crash_outcomes",
     "print_crash_table",
     "print_offset_places",
     "print_server_log",

@@ -33,6 +33,20 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         273: "The length does not count the 12 bytes of offset and length before it.",
         281: "The four bytes of the length itself are also before the counted bytes.",
     },
+    # Lesson 04
+    "while_in_flight": {
+        5: "The record is only in the log of this broker. A fetch reads the cache.",
+        0: "0 is a valid offset. Without an offset, the answer is -1.",
+    },
+    "this_and_next": {
+        (5, 5): "The record is in the log, and the next broker loads the whole log.",
+        (6, 6): "This broker was told that the append failed, so it never cached 6.",
+        (6, 5): "It is the other way round: the log has 6, and the cache does not.",
+    },
+    "in_the_end": {
+        6: "The confirmation of 6 came later, but its record is before the record of 7.",
+        5: "7 was confirmed while it was pending, so it is cached.",
+    },
     # Lesson 05
     "read_for_a_fetch": {
         1: "The coordinator does not read the log for a fetch. It has a map in memory.",
@@ -60,5 +74,15 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         45: "The session begins at the last sign of life, not at the start.",
         52: "The end of the join phase was at 7 s. A later sign of life came at 10 s.",
         57: "45 seconds are counted from the last accepted request of billing-1.",
+    },
+    # Lesson 07
+    "late_commit": {
+        "ILLEGAL_GENERATION": "The member is checked before its generation, and this member was removed.",
+        "NONE": "The partition may have a new owner. A late commit could overwrite its newer offset.",
+        "REBALANCE_IN_PROGRESS": "That is an answer to a member, and this member was removed.",
+    },
+    "heard_by_the_old_process": {
+        "UNKNOWN_MEMBER_ID": "The coordinator knows its instance id. It belongs to another member id now.",
+        "NONE": "Then two processes would read the same partitions.",
     },
 }

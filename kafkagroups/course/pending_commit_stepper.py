@@ -122,6 +122,19 @@ class PendingCommitStepper(Stepper):
         )
         super().__init__(self.step_slider, len(self.steps), "step")
 
+    def read_last_offsets(self) -> tuple[int, int]:
+        """Return the offset that this broker answers after the last step, and the one that the next broker answers.
+
+        The next broker has the whole log.
+
+        Raises
+        ------
+        ValueError
+            If one of them has no offset.
+        """
+        last = self.steps[-1]
+        return int(last.places.cache), int(last.answer_from_whole_log)
+
     def _play(self, action: str) -> None:
         """Do one action of the script, and add its steps."""
         name, _, number = action.partition(" ")
@@ -277,3 +290,21 @@ class PendingCommitStepper(Stepper):
 def _join_different(*texts: str) -> str:
     """Return the different texts joined by "or", for example "6 or 5". An empty text becomes "–"."""
     return " or ".join(dict.fromkeys(text or "–" for text in texts))
+
+
+def print_crash_outcomes() -> None:
+    """Print what is left of a commit of 6 if the broker dies at different moments. 5 was committed before."""
+    start = ("commit 5", "confirm 5")
+    runs = {
+        "checked": (PendingCommitStepper(*start, "commit 6"), -2),
+        "appended": (PendingCommitStepper(*start, "commit 6"), -1),
+        "refused by the log": (PendingCommitStepper(*start, "refuse 6"), -1),
+        "appended, but too late": (PendingCommitStepper(*start, "commit 6", "late 6"), -1),
+        "on the replicas": (PendingCommitStepper(*start, "commit 6", "cache 6"), -1),
+        "answered": (PendingCommitStepper(*start, "commit 6", "confirm 6"), -1),
+    }
+    print(f"{'when the broker dies, 6 is':<28}{'it answered':<13}{'the client was told':<28}the next broker answers")
+    for moment, (stepper, index) in runs.items():
+        step = stepper.steps[index]
+        told = step.places.responses.rpartition("6: ")[2].replace("waits", "nothing")
+        print(f"{moment:<28}{step.places.cache:<13}{told:<28}{step.next_answers}")

@@ -308,4 +308,4 @@ course.check("after_the_failover", after_the_failover)
 #
 # How a leader computes assignments is a matter of the clients (`ConsumerPartitionAssignor`). `group.max.size` limits the number of members; the package implements it.
 #
-# **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file that only grows?
+# **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

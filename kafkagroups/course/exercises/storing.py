@@ -1,4 +1,4 @@
-"""Exercises of lesson 04: the metadata limit, append errors, two commits in flight.
+"""Exercises of lesson 04: append errors, commits in flight, a commit that is sent again.
 
 A commit is in flight from the append of its record until the replicas have the record. While the commit is in flight,
 its offset is pending. When the replicas have the record, the offset is cached. A coordinator answers an OffsetFetch
@@ -16,7 +16,6 @@ from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_er
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.records.text import utf16_length
 
 Events = list[tuple[Any, ...]]
 """Each event is ("commit", offset), ("stored", offset, position in the log) or ("failed", offset).
@@ -27,27 +26,6 @@ At a "commit" event, the append of the commit's record begins. A "stored" event 
 CachedAndPending = tuple[int | None, int | None]
 """The cached offset and the pending offset of one partition. None: no offset is cached, or no offset is pending."""
 _PARTITION = TopicPartition("orders", 0)
-
-# Exercise `fits`: may a client commit this text as metadata? The text must have at most `limit` UTF-16 units. Java
-# stores a character as one or two of these units.
-# `_check_metadata_length` is correct. The functions after it contain mistakes of learners.
-
-
-def _check_metadata_length(metadata: str, limit: int) -> bool:
-    return utf16_length(metadata) <= limit
-
-
-def _exclude_the_limit(metadata: str, limit: int) -> bool:
-    return utf16_length(metadata) < limit
-
-
-def _count_characters(metadata: str, limit: int) -> bool:
-    return len(metadata) <= limit
-
-
-def _count_utf8_bytes(metadata: str, limit: int) -> bool:
-    return len(metadata.encode()) <= limit
-
 
 # Exercise `commit_error`: which error does the client of a commit receive if the append failed? `append_error` is the
 # error of the append.
@@ -71,8 +49,7 @@ def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
     return lambda append_error: wrong_errors.get(append_error, _convert_error(append_error))
 
 
-# Exercise `in_flight`: which offsets of a partition are cached and pending after these events?
-# `_track_commits` is correct. The functions after it contain mistakes of learners, or are helpers.
+# Exercise `cached_and_pending`: which offsets of a partition are cached and pending after these events?
 
 
 def _track_commits(events: Events) -> CachedAndPending:
@@ -103,48 +80,15 @@ def _get_offset(commit: OffsetAndMetadata | None) -> int | None:
     return None if commit is None else commit.offset
 
 
-def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
-    """Return a function for `in_flight` that contains the mistake `mistake`.
-
-    The possible values of `mistake` are the texts in the conditions below.
-    """
-
-    def in_flight(events: Events) -> CachedAndPending:
-        cached_offset: int | None = None
-        cached_position = -1
-        pending: int | None = None
-        for event_type, offset, *positions in events:
-            if event_type == "commit":
-                if pending is None or mistake != "keeps the first pending":
-                    pending = offset
-            elif event_type == "stored":
-                [position] = positions
-                is_newer = cached_position < position
-                if mistake == "last answer wins":
-                    is_newer = True
-                elif mistake == "largest offset wins":
-                    is_newer = cached_offset is None or cached_offset < offset
-                may_cache = pending is not None or mistake == "ignores pending"
-                if is_newer and may_cache:
-                    cached_offset = offset
-                    cached_position = position
-                if pending == offset or mistake == "success clears any pending":
-                    pending = None
-            else:
-                if pending == offset and mistake == "caches failed commits":
-                    # A failed commit has no position in the log. 99 is larger than all positions in the cases.
-                    cached_offset = offset
-                    cached_position = 99
-                if pending == offset or mistake == "failure clears any pending":
-                    pending = None
-        return cached_offset, pending
-
-    return in_flight
-
-
-_FITS_SOLUTION = """\
-def fits(metadata, limit):
-    return len(metadata.encode("utf-16-le")) // 2 <= limit"""
+_EVENTS: Events = [
+    ("commit", 5),
+    ("stored", 5, 0),
+    ("commit", 6),
+    ("commit", 7),
+    ("failed", 7),
+    ("commit", 8),
+    ("stored", 6, 1),
+]
 
 _COMMIT_ERROR_SOLUTION = """\
 def commit_error(append_error):
@@ -158,40 +102,7 @@ def commit_error(append_error):
         return "COORDINATOR_LOAD_IN_PROGRESS"
     return append_error"""
 
-_IN_FLIGHT_SOLUTION = """\
-def in_flight(events):
-    cached = None
-    cached_at = -1
-    pending = None
-    for event, offset, *position in events:
-        if event == "commit":
-            pending = offset
-        elif event == "stored":
-            if pending is not None and cached_at < position[0]:
-                cached = offset
-                cached_at = position[0]
-        if event != "commit" and pending == offset:
-            pending = None                         # remove only the entry of this commit
-    return cached, pending"""
-
 EXERCISES = (
-    Exercise(
-        name="fits",
-        correct=_check_metadata_length,
-        solution=_FITS_SOLUTION,
-        hints=(
-            "Java counts UTF-16 units. Most characters have one unit. A character above U+FFFF, such as 𝄞, has two.",
-            'metadata.encode("utf-16-le") has two bytes for each unit.',
-        ),
-        cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
-        known_mistakes={
-            'a text of exactly `limit` units fits: use <=, not <. Use "utf-16-le", because "utf-16" adds a mark': (
-                _exclude_the_limit
-            ),
-            "your function counts characters; 𝄞 is one character, but it has two units": _count_characters,
-            "your function counts UTF-8 bytes; ü has two bytes, but only one unit": _count_utf8_bytes,
-        },
-    ),
     Exercise(
         name="commit_error",
         correct=_convert_error,
@@ -232,42 +143,31 @@ EXERCISES = (
         },
     ),
     Exercise(
-        name="in_flight",
-        correct=_track_commits,
-        solution=_IN_FLIGHT_SOLUTION,
+        name="cached_and_pending",
+        correct=_track_commits(_EVENTS),
+        solution="cached_and_pending = (6, 8)   # 8 is pending when 6 is stored, so 6 is cached",
         hints=(
-            "Keep three variables: the cached offset, its position in the log, and the pending offset.",
-            '"stored": cache the offset if an offset is pending and the cached offset has a smaller position.',
-            '"stored" and "failed" clear `pending`, but only if `pending` is the same offset.',
-        ),
-        cases=(
-            ([("commit", 5), ("stored", 5, 0)],),
-            ([("commit", 5)],),
-            ([("commit", 5), ("failed", 5)],),
-            ([("commit", 5), ("commit", 6), ("stored", 5, 0)],),
-            ([("commit", 5), ("commit", 6), ("failed", 5)],),
-            ([("commit", 5), ("commit", 6), ("commit", 7), ("stored", 6, 1), ("stored", 5, 0)],),
-            ([("commit", 9), ("stored", 9, 0), ("commit", 3), ("stored", 3, 1)],),
-            ([("commit", 5), ("stored", 5, 0), ("commit", 6), ("commit", 7), ("failed", 7), ("stored", 6, 1)],),
+            "Write both values after each event. After the failure of 7, nothing is pending.",
+            "When 6 is stored, 8 is pending. Something is pending, and 6 is later in the log than 5.",
         ),
         known_mistakes={
-            "the commit with the larger position is newer, even if its event comes first": _make_wrong_in_flight(
-                "last answer wins"
-            ),
-            "a newer offset may be smaller: the position in the log decides, not the offset": _make_wrong_in_flight(
-                "largest offset wins"
-            ),
-            "a stored commit clears only its own pending offset, not that of a later commit": _make_wrong_in_flight(
-                "success clears any pending"
-            ),
-            "a failed commit clears only its own pending offset, not that of a later commit": _make_wrong_in_flight(
-                "failure clears any pending"
-            ),
-            "a failed commit is not cached": _make_wrong_in_flight("caches failed commits"),
-            "the pending offset is the offset of the latest commit": _make_wrong_in_flight("keeps the first pending"),
-            "the classic coordinator caches a commit only while an offset is pending": _make_wrong_in_flight(
-                "ignores pending"
-            ),
+            "When 6 is stored, something is pending: 8. So 6 is cached": (5, 8),
+            "Stored clears `pending` only if it is the pending offset. 8 stays pending": (6, None),
+            "8 is not stored yet. It is only pending": (8, None),
+            "7 has failed, so it is never cached": (7, 8),
+        },
+    ),
+    Exercise(
+        name="commit_again",
+        correct="B",
+        solution='commit_again = "B"   # an offset may go back, and the later record is newer',
+        hints=(
+            "Which record is the last one in the log?",
+            "A coordinator does not compare the offset of a commit with the offset before.",
+        ),
+        known_mistakes={
+            "The larger offset does not win. The later record wins": "A",
+            "A coordinator accepts an offset that goes back. Otherwise, nobody could reset a group": "C",
         },
     ),
 )

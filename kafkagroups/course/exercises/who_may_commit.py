@@ -1,4 +1,4 @@
-"""Exercises of lesson 07: a duplicate member.
+"""Exercises of lesson 07: the metadata limit, three refused commits, a duplicate member.
 
 The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
@@ -6,8 +6,79 @@ The keys of `known_mistakes` are the corrections that the learner sees. The valu
 from __future__ import annotations
 
 from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.records.text import utf16_length
+
+# Exercise `fits`: may a client commit this text as metadata? The text must have at most `limit` UTF-16 units. Java
+# stores a character as one or two of these units.
+# `_check_metadata_length` is correct. The functions after it contain mistakes of learners.
+
+
+def _check_metadata_length(metadata: str, limit: int) -> bool:
+    return utf16_length(metadata) <= limit
+
+
+def _exclude_the_limit(metadata: str, limit: int) -> bool:
+    return utf16_length(metadata) < limit
+
+
+def _count_characters(metadata: str, limit: int) -> bool:
+    return len(metadata) <= limit
+
+
+def _count_utf8_bytes(metadata: str, limit: int) -> bool:
+    return len(metadata.encode()) <= limit
+
+
+_FITS_SOLUTION = """\
+def fits(metadata, limit):
+    return len(metadata.encode("utf-16-le")) // 2 <= limit"""
 
 EXERCISES = (
+    Exercise(
+        name="fits",
+        correct=_check_metadata_length,
+        solution=_FITS_SOLUTION,
+        hints=(
+            "Java counts UTF-16 units. Most characters have one unit. A character above U+FFFF, such as 𝄞, has two.",
+            'metadata.encode("utf-16-le") has two bytes for each unit.',
+        ),
+        cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
+        known_mistakes={
+            'a text of exactly `limit` units fits: use <=, not <. Use "utf-16-le", because "utf-16" adds a mark': (
+                _exclude_the_limit
+            ),
+            "your function counts characters; 𝄞 is one character, but it has two units": _count_characters,
+            "your function counts UTF-8 bytes; ü has two bytes, but only one unit": _count_utf8_bytes,
+        },
+    ),
+    # Exercise `three_refusals`: which errors did a 3.9.2 broker answer? The cases are requests 44, 42 and 28 of the
+    # conversation 3.9.2-commits, with other names.
+    Exercise(
+        name="three_refusals",
+        correct=("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+        solution='three_refusals = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID")',
+        hints=(
+            "Go through the table from top to bottom. The first check that fails gives the answer.",
+            "The member is checked before its generation. An Empty group accepts only negative generations.",
+        ),
+        known_mistakes={
+            "1: the member is checked before its generation": (
+                "ILLEGAL_GENERATION",
+                "ILLEGAL_GENERATION",
+                "UNKNOWN_MEMBER_ID",
+            ),
+            "3: the group exists and is Empty, so the answer is not the one for an unknown group": (
+                "UNKNOWN_MEMBER_ID",
+                "ILLEGAL_GENERATION",
+                "ILLEGAL_GENERATION",
+            ),
+            "2: the member is known. Only its generation is wrong": (
+                "UNKNOWN_MEMBER_ID",
+                "UNKNOWN_MEMBER_ID",
+                "UNKNOWN_MEMBER_ID",
+            ),
+        },
+    ),
     # Exercise `copied`: which group instance id do two processes use? The learner sees the group records that
     # `course.run_duplicate_static_member` writes.
     Exercise(

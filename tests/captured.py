@@ -28,7 +28,11 @@ FAMILIES = {
         for name in ("conversation.jsonl", "answers.json", "log/*/*.log")
     ],
     "new_expiry": ["conversations_new/4.3.1-consumer-expiry/log/*/*.log"],
-    "new_conversations": ["conversations_new/*/answers.json", "conversations_new/*/log/*/*.log"],
+    "new_conversations": [
+        f"{conversations}/{name}"
+        for conversations in ("conversations_new/*", "conversations/4.3.1-*")
+        for name in ("answers.json", "log/*/*.log")
+    ],
     "cleaner": ["cleaner/*/*/case.json", "cleaner/*/*/after-pass-*.json", "cleaner/*/*/*/*.log"],
     "runs": [
         "runs/*/*answers.json",

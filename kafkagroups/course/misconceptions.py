@@ -85,4 +85,14 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         "UNKNOWN_MEMBER_ID": "The coordinator knows its instance id. It belongs to another member id now.",
         "NONE": "Then two processes would read the same partitions.",
     },
+    # Lesson 08
+    "payments_0": {
+        30: "Record 29 counts since its marker, but the plain commit at 31 is later in the log.",
+        20: "The second transaction was aborted, so its offsets never count.",
+        10: "The first transaction counts, but later records of this partition count, too.",
+        41: "The fourth transaction has no marker, and it does not touch payments-0.",
+    },
+    "epoch_of_the_marker": {
+        0: "That was so up to Kafka 3.9. Since 4.0, the end of a transaction raises the epoch.",
+    },
 }

@@ -210,6 +210,7 @@ course.progress()
 # | [05 · Fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
 # | [06 · The group's life](06_the_groups_life.ipynb) | What does a rebalance do, and what does a death cost? |
 # | [07 · Who may commit](07_who_may_commit.ipynb) | Which checks stand before a commit? |
+# | [08 · Transactions](08_transactions.ipynb) | When does an offset in a transaction count? |
 # | [09 · Deleting](09_deleting.ipynb) | How do you delete from a file that only grows? |
 # | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |

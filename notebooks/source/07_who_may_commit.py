@@ -301,4 +301,4 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # Commits in a transaction have their own rules: lesson 08. Authentication and access control lists belong to Kafka as a whole, not to groups.
 #
-# **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file that only grows?
+# **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

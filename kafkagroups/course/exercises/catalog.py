@@ -20,6 +20,7 @@ from kafkagroups.course.exercises import (
     scaling,
     start_here,
     storing,
+    transactions,
     who_may_commit,
 )
 from kafkagroups.course.exercises.exercise import Exercise
@@ -33,6 +34,7 @@ EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     "05": fetching.EXERCISES,
     "06": group_life.EXERCISES,
     "07": who_may_commit.EXERCISES,
+    "08": transactions.EXERCISES,
     "09": deleting.EXERCISES,
     "10": compaction.EXERCISES,
     "11": loading.EXERCISES,

@@ -25,7 +25,7 @@ from kafkagroups.course.cleaner_passes import (
 from kafkagroups.course.compaction_slider import CompactionSlider
 from kafkagroups.course.conversations import read_commits, read_exchanges, read_fetches
 from kafkagroups.course.deletions import delete_while_pending
-from kafkagroups.course.expiry_timeline import ExpiryTimeline
+from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
 from kafkagroups.course.fetch_table import FetchTable
 from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.group_life import GroupLife
@@ -82,6 +82,7 @@ __all__ = [
     "ensure_correct",
     "fetch_offsets",
     "find_data",
+    "find_deletion_days",
     "fold",
     "format_offsets",
     "grow_replicas",

@@ -95,4 +95,14 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     "epoch_of_the_marker": {
         0: "That was so up to Kafka 3.9. Since 4.0, the end of a transaction raises the epoch.",
     },
+    # Lesson 09
+    "mailer_is_deleted_on": {
+        7: "The group had members until day 4. The retention begins when the group becomes Empty.",
+        4: "The group becomes Empty on day 4. Then the retention begins.",
+        10: "The expiry day is the day on which the group became Empty plus 7.",
+    },
+    "after_the_load": {
+        None: "The classic loader keeps pending offsets in another place. The tombstone does not reach them.",
+        1: "Offset 1 was deleted by the tombstone.",
+    },
 }

@@ -268,7 +268,7 @@ def test_the_expiry_timeline_shows_another_day(page, lab):
     """Lesson 09: on an earlier day, a deleted offset exists again."""
     run_all(page, lab, "09_deleting")
     clock = scroll_to(page, ".jp-OutputArea-output:has(.kg-expiry)")
-    expect(clock.locator(".kg-expiry")).to_contain_text("day 14")
+    expect(clock.locator(".kg-expiry")).to_contain_text("day 6")
     clock.locator(".noUi-handle").focus()
     page.keyboard.press("Home")
     expect(clock.locator(".kg-expiry")).to_contain_text("day 0")

@@ -105,4 +105,16 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         None: "The classic loader keeps pending offsets in another place. The tombstone does not reach them.",
         1: "Offset 1 was deleted by the tombstone.",
     },
+    # Lesson 10
+    "records_left": {
+        7: "Each key keeps one record, but the active segment and the markers of transactions also remain.",
+        8: "Ten markers of transactions also remain.",
+        499: "All segments except the active one are cleaned.",
+    },
+    "pass_ends_at": {
+        216: "A pass takes whole segments. It ends where the segment with offset 216 begins.",
+        474: "The active segment begins at 474, but the open transaction stops the pass before.",
+        500: "The log ends at 500, but the open transaction stops the pass before.",
+        276: "The segment that begins at 207 contains offset 216, so the pass does not touch it.",
+    },
 }

@@ -3,31 +3,30 @@
 #
 # **Why does the topic stay small, and when does it not?**
 #
-# | after this lesson you can | minutes (reading + doing) | needs Java |
+# | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say of every record whether a cleaning pass keeps it and by which rule, find what stops the cleaner, tell a large log from a wrong one | 25 + 20 | no |
+# | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; tell a long log from a wrong one | {{minutes}} | no |
 #
 # ```
-#                  closed segments                 ║ active segment
-#  offset      0     1     2     3     4     5     ║  6
-#  before   │ A=1 │ B=1 │ A=2 │ C=1 │ A=3 │ B=null ║ A=4
-#                               │
-#                               ▼  the offset map: A → 4, B → 5, C → 3
-#  after    │                   C=1 │ A=3 │ B=null ║ A=4        each keeps its offset; gaps stay
+#               closed segments                  ║ active segment
+#  offset     0     1     2     3     4     5    ║  6
+#  before  │ A=1 │ B=1 │ A=2 │ C=1 │ A=3 │ B=∅   ║ A=4
+#                              │
+#                              ▼  the offset map: A → 4, B → 5, C → 3
+#  after                       C=1 │ A=3 │ B=∅   ║ A=4
 # ```
-#
-# Four things to hold on to:
-#
-# 1. Nothing is changed in place. The **cleaner**, a thread of the broker, copies what stays of closed segments into new ones, which then take their place.
-# 2. It keeps the **newest record of each key**; older ones can no longer change an answer. A tombstone is a record too, and stays for a while.
-# 3. It touches neither the **active segment**, the last one, nor anything from the oldest **open transaction** on.
-# 4. Cleaning must not change what a broker answers. We shall look for logs where it does.
 
 # %% [markdown]
-# ## Ten days of the dashboard
+# Four things to hold on to:
 #
-# The shop's `dashboard` committed 300 times in ten "days" (of a second or two). On the same partition of a 4.3.1 broker `menu-board` came and was deleted,
-# and `invoices` committed in transactions: seven were committed, three aborted. Then that broker's cleaner was let loose. This is what it found:
+# 1. The **cleaner** is a thread of the broker. It copies the records that remain into new segments. Each record keeps its offset.
+# 2. The **newest record of each key** remains. Older ones cannot change an answer any more.
+# 3. The cleaner touches neither the **active segment** nor anything after the start of an **open transaction**.
+# 4. A log that is not cleaned is not wrong. It is long.
+#
+# ## Ten days of a dashboard
+#
+# `dashboard` committed 300 times. In the same partition, another group was deleted, and a third one committed in ten transactions. Then the cleaner of a 4.3.1 broker ran. This is the log before:
 
 # %%
 from pathlib import Path
@@ -43,26 +42,42 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# They speak of six offsets and one group: seven keys. *Predict*: how many of the 499 records are left after one pass?
+# The last segment is the *active* one: the broker still appends to it. The records belong to six offsets and one group. These are seven keys.
+#
+# *Predict*: how many of the 499 records remain after one pass?
 
 # %%
 # prediction
 records_left = ...
 
 # %%
-course.compare_with_prediction(records_left, sum(batch.count for batch in kg.open_log(cleaned)))
+course.reveal("records_left", records_left, sum(batch.count for batch in kg.open_log(cleaned)))
 
 # %% [markdown]
-# More than seven. The next pages find out why, record by record.
+# The next sections explain the number.
 #
-# ## The offset map
+# ## The dirty range and the offset map
 #
-# A pass walks twice. First it reads the closed segments and fills a map: for each key, the offset of its newest record. Then it reads them again and
-# copies a record if the map holds no newer offset for its key. Keys are compared as bytes; the cleaner knows nothing of groups. It does not look at values
-# either, but for one question: is there one?
+# A pass works on a part of the log:
 #
-# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`; the active segment begins at offset `active_offset`. Return the list of the offsets that are there
-# after the pass. A tombstone (its value is `None`) is kept like any newest record: this is the first pass that meets it.
+# ```
+#  log start        first dirty offset               end of the pass        log end
+#     │   clean part       │        dirty range             │   not touched     │
+#     └────────────────────┴────────────────────────────────┴───────────────────┘
+# ```
+#
+# - The **clean part** was cleaned before. The broker remembers its end in the file `cleaner-offset-checkpoint`: the *first dirty offset*.
+# - The **dirty range** is new since then.
+# - The pass ends at the active segment, or at the segment with the first open transaction.
+
+# %% [markdown]
+# First, the cleaner reads the dirty range. It fills the **offset map**, which has the offset of the newest record of each key. Then it reads the clean part and the dirty range. It copies a record if the map has no newer offset for its key.
+#
+# Keys are compared as bytes. The cleaner knows nothing of groups. It asks only one question about a value: is there one?
+#
+# ## Exercise: what remains
+#
+# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. Everything before it is dirty. Return the list of the offsets that remain. Treat a tombstone, whose value is `None`, like every other record.
 
 # %%
 # exercise: survivors
@@ -72,256 +87,222 @@ def survivors(records, active_offset):
 # %%
 course.check("survivors", survivors)
 # course.hint("survivors")
-survivors = course.ensure_correct("survivors", survivors)
 
 # %% [markdown]
-# Now on the real log. `course.list_offset_map_records` gives the records that the map may count: no markers, and no records of aborted transactions, which go at
-# once. The same list, of what the broker's cleaner left:
+# ## What remained of the dashboard
+#
+# These are the records that the cleaner of the broker left, without the markers of transactions:
 
 # %%
-mine = survivors(course.list_offset_map_records(before), active_offset=498)
-theirs = [offset for offset, key, value in course.list_offset_map_records(cleaned)]
-
-print(mine)
-course.compare_with_broker(mine, theirs, "4.3.1", verb="cleaned, and left")
-
-# %% [markdown]
-# Seven keys, seven records. The eighth, 498, stands in the active segment. It supersedes 493, and both stay: the map ends where the active
-# segment begins. The other ten are the transactions' markers: later.
-#
-# ## What a pass may not touch
-#
-# The **active segment** is still written to. And nobody knows yet how an **open transaction** ends. Its first offset is the *last
-# stable offset*: there consumers that read only committed data stop, and so does the cleaner. Without one it is the log's end.
-# `fraud-check` left one open in the night the broker died; `stats` finds it:
-
-# %%
-count = kg.stats(course.find_data("harbour/3.9.2/__consumer_offsets-9")).partitions[9]
-
-print("the log ends at", count.next_offset, "and is stable up to", count.last_stable_offset)
-print(count.open_transactions)
+for offset, key, value in course.list_offset_map_records(cleaned):
+    record = kg.decode(key, value)
+    name = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
+    print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# However often this log is rolled and cleaned, nothing from offset 32 on will go before a marker ends that transaction. One hanging transaction
-# **pins** the cleaner, for all groups of the partition.
+# Seven keys, and eight records. Record 498 is in the active segment. It is newer than 493, but the map ends before the active segment. So both remain.
 #
-# ## Tombstones wait
+# The other ten records are markers. The next sections show why tombstones and markers stay longer.
 #
-# If a pass dropped a tombstone at once, a reader who had seen the value and comes back later would never learn that it is gone. (A replica that
-# copies the log is such a reader.) So a tombstone stays for `delete.retention.ms`, a day. From when on? A pass that keeps one writes it down: attribute bit 6 (`40`) of
-# the batch, and in place of its base time the **delete horizon**, the pass's own time plus the retention. Here is the batch of one, before and after. Bytes 21 and 22 are
-# the attributes, 27 to 34 the base time:
+# ## Tombstones stay for a day
+#
+# A replica that reads the log slowly may have seen the value, and must still see the tombstone. So a tombstone stays for `delete.retention.ms`, one day by default.
+#
+# - The first pass that sees the tombstone sets a **delete horizon**: the time of this pass plus the retention. It removes nothing.
+# - The first later pass at or after the horizon removes the tombstone. The horizon never changes.
+#
+# The horizon is stored in the header of the batch, where its base time was:
 
 # %%
 for path in (before, cleaned):
     batch = next(batch for batch in kg.open_log(path) if batch.base_offset == 323)
-    data = Path(batch.file).read_bytes()[batch.position : batch.position + 48]
-    course.hexdump(data)
-    print("horizon:", batch.delete_horizon_ms, " the record's own time:", batch.records[0].timestamp, "\n")
+    print(f"attributes {batch.attributes:#04x}, delete horizon {batch.delete_horizon_ms}")
 
 # %% [markdown]
-# 1795256326030 is 1795256324030, the time of the pass, + 2000. The rule in full:
+# ## Exercise: when is it removed? On paper
 #
-# - The first pass that meets the tombstone sets the horizon, and removes nothing, even if the retention is 0. So a tombstone needs **two passes**.
-# - The first later pass whose time is **at or after** the horizon removes it. The horizon never changes.
-#
-# Write `removed_by(passes, retention)`: `passes` are the times of the passes after a tombstone was written. Which pass removes it, 1 for the first?
-# `None` if none does.
+# `delete.retention.ms` is 24 hours. A tombstone is written at hour 0. The cleaner runs at the hours 10, 20, 34 and 50. Which pass removes the tombstone? Write 1 for the first pass, 2 for the second, and so on.
 
 # %%
-# exercise: removed_by
-def removed_by(passes, retention):
-    ...
+# exercise: removing_pass
+removing_pass = ...
 
 # %%
-course.check("removed_by", removed_by)
+course.check("removing_pass", removing_pass)
+# course.hint("removing_pass")
 
 # %% [markdown]
 # ## Three passes
 #
-# The broker went on: ten records of "day 12", a pass, one more record, a pass. `kg.compact` is this package's cleaner, one pass over one partition. Here it makes the three again, with the broker's
-# times and its `delete.retention.ms` of two seconds. (Eight of the ten records were superseded before anyone copied them. They are missing here, and cannot change what is left.)
-#
-# A letter is a record before the pass: **CAPITALS stay, small letters go**, `=` was not touched, `·` is no record. *Before you move the slider*: which records need three passes to go?
+# `kg.compact` is the cleaner of this package: one pass over one partition. Here it repeats three passes of the 4.3.1 broker, at the same times. Two of its results exist as copies of the broker's files:
 
 # %%
 passes = course.repeat_cleaner_passes(course.make_scratch_folder())
-for each, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
+for done, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
     real = Path(course.find_data(f"harbour/cleaning/{copy}/__consumer_offsets-38"))
-    ours, brokers = ({file.name: file.read_bytes() for file in folder.glob("*.log")} for folder in (each.log_after, real))
+    ours, brokers = ({file.name: file.read_bytes() for file in folder.glob("*.log")} for folder in (done.log_after, real))
     course.compare_with_broker(ours, brokers, "4.3.1", verb="cleaned, and left byte for byte")
 
+# %% [markdown]
+# Each letter is a record before the pass. **Capitals remain, small letters are removed.** `=` was not touched, and `·` is no record. Move the slider from pass to pass:
+
+# %%
+# figure
 course.CompactionSlider(passes)
 
 # %% [markdown]
-# A **marker** is the slowest. It may go only when its transaction has no record left. The pass that removes the last one still saw it; the next one does not,
-# and sets the horizon; a third one, at or after it, removes the marker. The last transaction still counts, so its marker stays.
+# A **marker** takes longest:
 #
-# ## An empty batch
+# 1. One pass removes the last record of its transaction. The marker remains.
+# 2. The next pass finds a marker without records, and sets its horizon.
+# 3. A pass at or after the horizon removes the marker.
 #
-# From now on a letter is a batch: `X` a commit of group `g` in a transaction, `M` its commit marker, `C` a plain commit of the same offset. Behind them stands an active segment
-# with another group. `C` supersedes `X`. Three passes, an hour apart:
-
-# %%
-logs = [course.write_small_log(course.make_scratch_folder(), "XMC")]
-for hour in range(3):
-    logs.append(course.make_scratch_folder())
-    kg.compact(logs[-2], logs[-1], now_ms=1700000000000 + hour * 3600000, delete_retention_ms=60000)
-
-sizes = [[(batch.count, batch.size) for batch in kg.open_log(log)][:3] for log in logs]
-for number, (x, m, c) in enumerate(sizes):
-    print(f"after {number} passes, (records, bytes) of X {x}, of M {m}, of C {c}")
-
-# %% [markdown]
-# The record of `X` is gone, its batch is not: a header of 61 bytes is left. A broker knows a producer's last sequence number from its last batch, and with it whether a batch
-# comes twice. So an active producer's **last batch stays, empty**, until it writes again or is forgotten (after a day). As long as it is there, the marker is not unused either.
+# An active producer's last batch stays as an **empty batch** of 61 bytes. A broker needs its sequence number, to recognise a batch that is sent twice.
 #
-# ## How large does it get?
+# ## An open transaction stops the cleaner
 #
-# A broker does not clean all the time. It takes a log when more than half of the bytes in its closed segments are *dirty*, written since the last pass (`min.cleanable.dirty.ratio`,
-# 0.5). Now one partition with 50 groups of 8 offsets each, on two replicas; on one of them the cleaner is dead. 40,000 records come to 2.8 MB. *Predict*: about how many
-# **kilobytes** has the replica that is cleaned, after its last pass? (A record takes about 70 bytes.)
-
-# %%
-# prediction
-kilobytes = ...
-
-# %%
-replicas = course.make_scratch_folder()
-lines = ["records  live offsets   cleaned: before, after a pass      never cleaned"]
-for grown in course.grow_replicas(replicas):
-    kb = [round(size / 1000) for size in (grown.bytes_before_pass, grown.bytes_after_pass, grown.never_cleaned_bytes)]
-    bars = "█" * -(-kb[1] // 60), "█" * -(-kb[2] // 60)
-    lines.append(f"{grown.records:>7,} {grown.live_offsets:>8} {kb[0]:>15} kB {kb[1]:>8} kB {bars[0]:<5} {kb[2]:>10} kB {bars[1]}")
-
-print("\n".join(lines))
-course.compare_with_prediction(kilobytes, kb[1])
-
-# %% [markdown]
-# The log that is cleaned follows the number of **live keys**, the other one follows **time**. When a topic grows all the same, one of these is why:
+# The first offset of the first open transaction is the *last stable offset*. The end of this transaction is unknown, so the cleaner does not go beyond it. A pass takes whole segments. So it ends where the segment with this offset begins.
 #
-# | what | how it looks |
-# |---|---|
-# | the cleaner is dead, on one broker | all partitions of that broker grow, their replicas on other brokers do not |
-# | a transaction hangs | one partition grows from one moment on; `stats`: stable up to an old offset |
-# | the keys live: a new group name for each run | few dead bytes; they go with `offsets.retention.minutes`, 7 days |
-# | segments are large | up to 100 MB of active segment in each of 50 partitions are normal |
-#
-# ## How a dead cleaner looks
-#
-# Operators have met partitions of this topic with hundreds of gigabytes. What is in them? The two replicas from above, in `stats`, and what a broker would answer from each:
-
-# %%
-counts = {name: kg.stats(replicas / name).partitions[None] for name in ("never-cleaned", "cleaned")}
-loaded = {name: kg.load(replicas / name) for name in counts}
-offsets = {name: {group: groups[group].offsets for group in groups if groups[group].offsets} for name, groups in loaded.items()}
-
-for name, count in counts.items():
-    print(f"{name:<14} {count.records:>6,} records, {count.bytes:>9,} bytes, live: {count.live_bytes / count.bytes:.0%}")
-print("the same offsets:", offsets["never-cleaned"] == offsets["cleaned"])
-
-records = 952_000_000_000 / (58_854 / 499)
-print(f"952 GB of the shop's records: {records / 1e9:.0f} billion, {records / 400_000 / 3600:.1f} hours to load")
-
-# %% [markdown]
-# (A broker loads about 0.4 million records a second: measured, 3.9.2 and 4.3.1 on two cores.) So the log is not *wrong*, it is *long*. Nobody notices, for the topic is not read when
-# someone asks for an offset. Until the broker dies: then all groups of that partition wait while the next one reads.
-#
-# ## Does cleaning ever change an answer?
-#
-# It should not: what goes was superseded. But the cleaner goes by **keys**, and a broker goes by **meaning**. Let us look for the smallest log that is answered differently after a pass.
-# We ask for one offset of one group, as a consumer does. The batches:
-#
-# | | | | |
-# |---|---|---|---|
-# | `C` | a plain commit | `T` | a tombstone of the offset |
-# | `X` | a commit in a transaction | `M`, `A` | commit and abort marker |
-# | `D` | a tombstone of the **group** alone | `K` | a deletion: tombstones of offset and group, in one batch |
-#
-# *Predict*: which two letters? (Hint: whose tombstone hides something that has another key?)
-
-# %%
-# prediction
-two_letters = ...
-
-# %%
-from itertools import product
-
-logs = ["".join(letters) for letters in product("CTXMADK", repeat=2)]
-answers = {log: course.load_small_log(log, coordinator="new") for log in logs}
-found = [log for log in logs if len(set(answers[log])) > 1]
-
-for log in found:
-    print(log, "as written, after one pass, after two:", answers[log])
-course.compare_with_prediction(two_letters, *found)
-
-# %% [markdown]
-# Of 49 logs, one gives another offset. (Others only lose a group that holds nothing, from the list of groups.) `D` hides the offset: the new coordinator (4.x) forgets a group with all it has. But the keys are different, so for the cleaner `D` supersedes nothing. `D` itself
-# is a tombstone, and goes in the second pass. The offset stays. And is there again: 100, back from a deleted group.
-#
-# A broker does not write `CD`. It deletes a group with `K`: a tombstone for **each** of its offsets in the same batch as the group's. So were `menu-board`'s, records 367 and 368 above.
-#
-# That is the property: *of a log as a broker writes it, the new coordinator loads the same offsets before and after cleaning*. This project's tests try it on 2,000 random logs each
-# time, and on 20,000 in a night.
-#
-# The classic coordinator (up to 3.9) has a counterexample that real brokers can write. An offset is deleted while a transaction on it is open: `XTM`.
-
-# %%
-answers = {coordinator: course.load_small_log("XTM", coordinator) for coordinator in ("classic", "new")}
-for coordinator, given in answers.items():
-    print(f"{coordinator:<8} as written, after one pass, after two:", given)
-
-# %% [markdown]
-# Loading, the classic one keeps the pending `X` apart; `T` does not find it, and `M` makes it count. Resurrected. For the cleaner `X` and `T` have one key, and `T` is newer: after one
-# pass the offset is gone. So two replicas of one partition answer differently, as long as only one was cleaned. The new coordinator lets `T` take the pending commit too.
-#
-# ## A small incident: the cleaner lives, the disk fills
-#
-# *"Partition 38 grows. The cleaner is alive, no log tells of an error, and the other partitions are small. But this one it has not cleaned for days."* The shop's ten days once more, in eight
-# segments. Something is in there that was not before. And a pass takes whole segments: **up to which offset can the cleaner work?** (The first one that it leaves alone.)
+# Here is the log of the dashboard again, with one open transaction:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
 count = kg.stats(log).partitions[None]
 
-print("segments begin at", [int(Path(segment).stem) for segment in kg.open_log(log).segments], "and the log ends at", count.next_offset)
-print("stable up to", count.last_stable_offset)
-print(f"{count.bytes:,} bytes, live: {count.live_bytes:,}, not to be touched: {count.uncleanable_bytes:,}")
-
-# %%
-# exercise: cleaner_stops_at
-cleaner_stops_at = ...
-
-# %%
-course.check("cleaner_stops_at", cleaner_stops_at)
+print("segments begin at", *[int(Path(segment).stem) for segment in kg.open_log(log).segments])
+print("last stable offset:", count.last_stable_offset, "  log end:", count.next_offset)
+print(f"{count.bytes:,} bytes, of which {count.uncleanable_bytes:,} cannot be cleaned")
 
 # %% [markdown]
-# Who is it? An administrator ends such a transaction by hand: `kafka-transactions.sh find-hanging` names the producer, `abort` writes the marker.
+# *Predict*: at which offset does a pass over this log end? Everything before it is cleaned.
 
 # %%
-ended = course.abort_transaction(log, producer_id=count.open_transactions[0].producer_id)
-passes = {"before the abort": kg.compact(log, course.make_scratch_folder()), "after it": kg.compact(ended, course.make_scratch_folder())}
+# prediction
+pass_ends_at = ...
 
-print(count.open_transactions)
-for when, done in passes.items():
-    print(f"a pass {when}: next dirty offset {done.next_dirty_offset}, {done.after.bytes:,} bytes left")
+# %%
+with course.fold("pass_ends_at", pass_ends_at):
+    ended = course.abort_transaction(log, producer_id=count.open_transactions[0].producer_id)
+    stopped, whole = (kg.compact(each, course.make_scratch_folder()) for each in (log, ended))
+    course.reveal("pass_ends_at", pass_ends_at, stopped.next_dirty_offset)
+    print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# ## In Kafka
+# ## How large is the topic?
 #
-# | what | where (4.3.1; package `storage.internals.log`) |
+# A broker does not clean all the time. It takes a partition if more than half of its bytes are dirty (`min.cleanable.dirty.ratio`, 0.5). Here are two replicas of one partition with 50 groups. On one of them, the cleaner is dead:
+
+# %%
+replicas = course.make_scratch_folder()
+print("records   cleaned replica           never cleaned")
+for grown in list(course.grow_replicas(replicas))[1::2]:
+    sizes = round(grown.bytes_after_pass / 1000), round(grown.never_cleaned_bytes / 1000)
+    bars = ["█" * -(-size // 90) for size in sizes]
+    print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
+
+# %% [markdown]
+# The size of a cleaned log follows the number of **keys**. The size of the other log follows **time**. Do they give the same answers?
+
+# %%
+for name in ("cleaned", "never-cleaned"):
+    groups = kg.load(replicas / name)
+    offsets = [commit.offset for group in groups.values() for commit in group.offsets.values()]
+    records = kg.stats(replicas / name).partitions[None].records
+    print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
+
+# %% [markdown]
+# The answers are equal. The long log is only slower: when this broker dies, the next one must read all of it, at about 0.4 million records per second.
+#
+# ## Exercise: why does it grow?
+#
+# Three partitions of `__consumer_offsets` are larger than you expected:
+#
+# - **A**: 20 GB. All partitions of this broker grow. The replicas on other brokers are small. The last stable offset is the log end.
+# - **B**: 20 GB. Only this partition grows, on all its replicas. The last stable offset is three weeks old.
+# - **C**: 95 MB. All 50 partitions have about this size, nearly all of it in the active segment.
+#
+# One of them has a hanging transaction and needs `kafka-transactions.sh abort`. Which one? Write the letter as a text.
+
+# %%
+# exercise: needs_an_abort
+needs_an_abort = ...
+
+# %%
+course.check("needs_an_abort", needs_an_abort)
+# course.hint("needs_an_abort")
+
+# %% [markdown]
+# ## Can cleaning change an answer?
+#
+# It should not: the records that are removed are no longer needed. But the cleaner compares **keys**, and a coordinator knows **groups**. Here are two small logs. `C` is a plain commit. `X` is a commit in a transaction, and `M` is its commit marker. `T` is a tombstone of the offset, and `D` is a tombstone of the group alone:
+
+# %%
+for letters, coordinator in [("CD", "new"), ("XTM", "classic"), ("XTM", "new")]:
+    written, once, twice = course.load_small_log(letters, coordinator)
+    print(f"{letters:<4} {coordinator:<8} offset as written: {written}, after one pass: {once}, after two: {twice}")
+
+# %% [markdown]
+# - `CD`: the new coordinator forgets the group with its offsets. But `C` and `D` have different keys, so the cleaner keeps `C`. When `D` is removed, the offset is back. A broker never writes `CD`. It writes a tombstone for each offset, too.
+# - `XTM`: the classic coordinator lets `M` bring the offset back, as lesson 09 showed. The cleaner removes `X`, because `T` is newer. So two replicas can answer differently.
+#
+# For logs as brokers write them, the new coordinator loads the same offsets before and after cleaning. The tests of this project try that with 2,000 random logs.
+#
+# ## Where the classic coordinator differs
+#
+# The cleaner belongs to the broker, not to the coordinator:
+#
+# | | Kafka 4.x with the new coordinator | Kafka up to 3.9 with the classic coordinator |
+# |---|---|---|
+# | what a pass keeps | the same | the same since 3.0 |
+# | a tombstone during an open transaction | cleaning does not change the answer | cleaning can change the answer: `XTM` |
+# | the tombstone of a group without tombstones of its offsets | hides the offsets until it is removed | does not hide them |
+#
+# <details><summary>Other versions</summary>
+#
+# Delete horizons exist since 3.0. Before, the time of the segment's file counted. A tombstone in a segment that was merged again and again could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before, the whole thread died.
+#
+# </details>
+#
+# ## In five lines
+#
+# - The newest record of each key remains.
+# - A tombstone needs two passes and a day. A marker needs three passes.
+# - The offset map holds the keys of the dirty range.
+# - An open transaction stops the cleaner at the start of its segment.
+# - A long log gives the right answers, slowly.
+
+# %% [markdown]
+# ## For your consumer
+#
+# - A new group name for every run makes new keys. They stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
+# - Each commit is a record. Ten commits per second and partition are 864,000 records a day, until the next pass.
+#
+# ## At 3 am
+#
+# PATH is a copy of the partition's folder.
+#
+# | symptom | command | what it means | what is safe to do |
+# |---|---|---|---|
+# | One partition grows, on all replicas | `kafkagroups stats PATH` | It names an open transaction, and the first offset that cannot be cleaned | Lesson 08: abort it, if no coordinator knows it |
+# | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Its cleaner begins again |
+# | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | The cleaner gave this partition up after an error | Read the error in `log-cleaner.log`. Restart the broker |
+# | How small would it be? | `kafkagroups compact PATH --out CLEANED` | It writes what a pass leaves, and says the size | Reading a copy is safe. Never put CLEANED into a broker's folder |
+#
+# The settings of the topic: `kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name __consumer_offsets --all`.
+#
+# <details><summary>In Kafka</summary>
+#
+# | what | where (4.x, package `storage.internals.log`) |
 # |---|---|
-# | one pass | `Cleaner.clean`, `cleanInto`; what stays of a batch: `MemoryRecords.filterTo` (clients) |
-# | which log, from where to where | `LogCleanerManager.grabFilthiestCompactedLog`, `cleanableOffsets` |
-# | the offset map | `SkimpyOffsetMap`: 16 bytes of a key's hash and 8 of its offset |
-# | markers, aborted data | `CleanedTransactionMetadata` |
-# | settings of the topic | `cleanup.policy=compact`, `min.cleanable.dirty.ratio`, `delete.retention.ms`, `segment.bytes` (from `offsets.topic.segment.bytes`) |
-# | is it alive? (a cleaner that fails on one partition sets just that one aside, since 1.1: it grows alone, on one broker) | metrics `LogCleaner: DeadThreadCount`, `LogCleanerManager: uncleanable-partitions-count, max-dirty-percent` |
+# | one pass | `Cleaner.clean`, `cleanInto`; batches: `MemoryRecords.filterTo` |
+# | which partition, from where to where | `LogCleanerManager.grabFilthiestCompactedLog`, `cleanableOffsets` |
+# | the offset map | `SkimpyOffsetMap`: a hash of 16 bytes for each key |
+# | transactions | `CleanedTransactionMetadata` |
+#
+# </details>
 #
 # ## What we left out, and why
 #
-# When the map is full (5 million keys), a pass ends there and the next one goes on; this topic hardly ever has so many. How long a record must stay before it may be cleaned
-# (`min.compaction.lag.ms`) is 0 unless somebody sets it. `kg.compact` can do both: its docstring says how. Old brokers (2.3.1, for one) had no horizons: they looked at the
-# time of the segment's file, and a tombstone in a segment that was merged again and again could live for ever.
+# An offset map has room for about 5 million keys. If it is full, the pass ends there. This topic rarely has so many. `min.compaction.lag.ms` is 0 by default. `kg.compact` knows both.
 #
-# **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads what you have just seen cleaned.
+# **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads this log.

@@ -94,10 +94,10 @@ def test_an_unknown_letter_is_refused(tmp_path):
         course.write_small_log(tmp_path / "log", "CQ")
 
 
-def test_an_open_transaction_stops_the_cleaner_where_the_exercise_says(tmp_path):
-    """After the abort marker, the pass reaches the active segment."""
+def test_an_open_transaction_stops_the_cleaner_at_the_start_of_its_segment(tmp_path):
+    """The segment with offset 216 begins at 207. After the abort marker, the pass reaches the active segment."""
     log = course.write_log_with_hanging_transaction(tmp_path / "log")
-    assert kg.compact(log, tmp_path / "a").next_dirty_offset == EXERCISES["cleaner_stops_at"].correct
+    assert kg.compact(log, tmp_path / "a").next_dirty_offset == 207
     done = kg.compact(course.abort_transaction(log, 77), tmp_path / "b")
     assert done.next_dirty_offset == 500 and done.after.bytes < 2_000
     assert len(kg.load(log)["dashboard"].offsets) == 2, "the other groups answer as before"

@@ -1,4 +1,4 @@
-"""Exercises of lesson 10: which records remain after a pass, and where the cleaner stops.
+"""Exercises of lesson 10: which records remain after a pass, when a tombstone goes, and why a partition grows.
 
 The log cleaner compacts a log in passes. A pass first fills the offset map, which contains the newest offset of each
 key. Then the pass removes every record that has a newer record with the same key.
@@ -53,42 +53,17 @@ def _return_list_positions(records: Records, active_offset: int) -> list[int]:
     return [offsets.index(offset) for offset in _list_survivors(records, active_offset)]
 
 
-# Exercise `removed_by`: which pass removes a tombstone? The functions return the number of this pass (the first pass is
-# number 1), or None if no pass removes the tombstone.
-# `pass_times` (in the lesson: `passes`) contains the times of the passes after the tombstone was written.
-# `retention` is Kafka's setting delete.retention.ms.
-# The first pass sets the delete horizon: the time of the first pass plus `retention`. The first later pass at or after
-# the delete horizon removes the tombstone.
-# `_find_removing_pass` is correct. The functions after it contain mistakes of learners.
+# Exercise `removing_pass`: which pass removes a tombstone? Times are in hours.
 
 
 def _find_removing_pass(pass_times: list[int], retention: int) -> int | None:
+    """Return the number of the pass that removes a tombstone, from 1; None if no pass does.
+
+    The first pass sets the delete horizon: its time plus the retention. The first later pass at or after the horizon
+    removes the tombstone.
+    """
     horizon = pass_times[0] + retention
     return next((number for number, time in enumerate(pass_times[1:], 2) if time >= horizon), None)
-
-
-def _remove_in_first_pass(pass_times: list[int], retention: int) -> int | None:
-    horizon = pass_times[0] + retention
-    return next((number for number, time in enumerate(pass_times, 1) if time >= horizon), None)
-
-
-def _remove_after_horizon(pass_times: list[int], retention: int) -> int | None:
-    horizon = pass_times[0] + retention
-    return next((number for number, time in enumerate(pass_times[1:], 2) if time > horizon), None)
-
-
-def _set_horizon_in_each_pass(pass_times: list[int], retention: int) -> int | None:
-    horizon = pass_times[0] + retention
-    for number, time in enumerate(pass_times[1:], 2):
-        if time >= horizon:
-            return number
-        horizon = time + retention
-    return None
-
-
-def _count_from_0(pass_times: list[int], retention: int) -> int | None:
-    number = _find_removing_pass(pass_times, retention)
-    return None if number is None else number - 1
 
 
 _SURVIVORS_SOLUTION = """\
@@ -98,14 +73,6 @@ def survivors(records, active_offset):
         if offset < active_offset:
             newest[key] = offset
     return [offset for offset, key, value in records if offset >= active_offset or newest[key] == offset]"""
-
-_REMOVED_BY_SOLUTION = """\
-def removed_by(passes, retention):
-    horizon = passes[0] + retention                # the first pass sets the horizon, and no pass changes it
-    for number, time in enumerate(passes[1:], 2):
-        if time >= horizon:
-            return number
-    return None"""
 
 EXERCISES = (
     Exercise(
@@ -135,42 +102,30 @@ EXERCISES = (
         },
     ),
     Exercise(
-        name="removed_by",
-        correct=_find_removing_pass,
-        solution=_REMOVED_BY_SOLUTION,
+        name="removing_pass",
+        correct=_find_removing_pass([10, 20, 34, 50], 24),
+        solution="removing_pass = 3   # the horizon is 10 + 24 = 34, and pass 3 is at 34",
         hints=(
-            "The first pass sets the horizon, passes[0] + retention, and removes nothing.",
-            "The tombstone is removed by the first later pass whose time is at or after the horizon.",
-        ),
-        # Each case is the times of the passes, and the retention.
-        cases=(
-            ([0, 100, 200], 60),
-            ([0, 50, 60, 100], 60),
-            ([10, 20], 0),
-            ([0, 50, 100, 150], 60),
-            ([0, 10], 60),
+            "The first pass sets the horizon: its own time plus 24 hours. It removes nothing.",
+            "The first later pass at or after the horizon removes the tombstone. A pass exactly at the horizon counts.",
         ),
         known_mistakes={
-            "the pass that sets the horizon removes nothing, even if the retention is 0": _remove_in_first_pass,
-            "a pass at the time of the horizon removes the tombstone: use >=, not >": _remove_after_horizon,
-            "the first pass sets the horizon; later passes do not change it": _set_horizon_in_each_pass,
-            "the first pass has the number 1, not 0": _count_from_0,
+            "A pass exactly at the horizon removes the tombstone": 4,
+            "The horizon is 24 hours after the first pass, not after the tombstone was written": 2,
+            "The first pass only sets the horizon": 1,
         },
     ),
-    # Exercise `cleaner_stops_at`: what is the first offset that a pass leaves unchanged? The log comes from
-    # `course.write_log_with_hanging_transaction`.
     Exercise(
-        name="cleaner_stops_at",
-        correct=207,
-        solution="cleaner_stops_at = 207",
+        name="needs_an_abort",
+        correct="B",
+        solution='needs_an_abort = "B"   # the cleaner stops at the old last stable offset, on every replica',
         hints=(
-            "A pass cleans whole segments, so the answer is an offset at which a segment begins.",
-            "Which segment contains the last stable offset? The pass ends where that segment begins.",
+            "An open transaction is in the log, so all replicas have it.",
+            "Which of the three has a last stable offset that is not the log end?",
         ),
         known_mistakes={
-            "216 is the last stable offset. A pass cleans whole segments: which segment contains offset 216?": 216,
-            "the active segment begins at 474; an open transaction stops the cleaner earlier": 474,
-            "the log ends at 500; an open transaction stops the cleaner much earlier": 500,
+            "Only one broker is affected, and no transaction is open: the cleaner thread of this broker is dead": "A",
+            "An active segment of up to 100 MB is normal (segment.bytes)": "C",
         },
     ),
 )

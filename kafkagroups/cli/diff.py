@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_coordinator(parser)
     options.add_partitions(parser)
     options.add_max_batch_bytes(parser)
+    options.add_past_damage(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -69,6 +70,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_comparison(result, compares_moments=compares_moments)
         print_topic_partitions_of_sides(result.a, result.b)
+        # Of two moments of one log, the later one has all gaps.
+        for groups in {side.path: side for side in (result.a, result.b)}.values():
+            options.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
     for line in result.problems:
         options.print_error(line)
     return int(bool(result.problems))
@@ -93,7 +97,10 @@ def _check_paths(args: argparse.Namespace) -> None:
 
 
 def _compare_sides(args: argparse.Namespace) -> Comparison | Replicas:
-    """Load and compare the two sides, a and b, as the options say. Two paths are compared as replicas."""
+    """Load and compare the two sides, a and b, as the options say. Two paths are compared as replicas.
+
+    With --past-damage, no fork is looked for: the records in a gap are missing, and a fork would look the same.
+    """
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     limits = {
         "partitions": args.partitions,
@@ -101,11 +108,15 @@ def _compare_sides(args: argparse.Namespace) -> Comparison | Replicas:
         "until_time": args.until_time,
         "max_batch_bytes": args.max_batch_bytes,
     }
+    loading = {**limits, "past_damage": args.past_damage}
     path = args.paths[0]
     if args.coordinators:
-        return Comparison(load(path, "classic", **limits), load(path, "new", **limits))
+        return Comparison(load(path, "classic", **loading), load(path, "new", **loading))
     if _compares_moments(args):
-        earlier = {**limits, "until": args.since, "until_time": args.since_time}
+        earlier = {**loading, "until": args.since, "until_time": args.since_time}
         groups_a = load(path, dialect.coordinator, dialect.kafka, **earlier)
-        return Comparison(groups_a, load(path, dialect.coordinator, dialect.kafka, **limits))
+        return Comparison(groups_a, load(path, dialect.coordinator, dialect.kafka, **loading))
+    if args.past_damage:
+        sides = [load(side, dialect.coordinator, dialect.kafka, **loading) for side in args.paths]
+        return Comparison(*sides)
     return compare_replicas(path, args.paths[1], dialect.coordinator, dialect.kafka, **limits)

@@ -234,7 +234,8 @@ def print_cut(next_offsets: Mapping[int | None, int]) -> None:
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()
     )
-    print_line(f"The first offset after the cut is {', '.join(offsets)}.")
+    for line in wrap(f"The first offset after the cut is {', '.join(offsets)}."):
+        print_line(line)
 
 
 def parse_hex(text: object, name: str) -> bytes | None:

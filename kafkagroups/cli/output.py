@@ -30,12 +30,20 @@ def print_error_line(text: str) -> None:
 
 
 def wrap(line: str, width: int = TEXT_WIDTH, indent: str = INDENT) -> list[str]:
-    """Divide a line into lines of at most `width` characters. All lines except the first are indented."""
+    """Divide a line into lines of at most `width` characters. All lines except the first are indented.
+
+    A word is never broken, because a path or a name must stay one word when it is copied. A line with a longer word is
+    longer than `width`.
+    """
     lines = []
     while len(line) > width:
-        # The last space that fits. Without one, the word is broken.
-        end = line.rfind(" ", len(indent) + 1, width + 1)
-        end = width if end < 0 else end
+        # The line's indent may contain spaces. They are no place to break.
+        start = len(line) - len(line.lstrip(" ")) + 1
+        end = line.rfind(" ", start, width + 1)
+        if end < 0:
+            end = line.find(" ", width + 1)
+        if end < 0 or not line[end:].strip(" "):
+            break
         lines.append(line[:end])
         line = indent + line[end:].lstrip(" ")
     return [*lines, line]

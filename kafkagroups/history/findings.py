@@ -110,7 +110,7 @@ def find_unsubscribed(number: int | None, counts: PartitionStats, parts: Mapping
             )
             remedy = (
                 "If no consumer comes back to this topic, delete them: kafka-consumer-groups.sh --bootstrap-server "
-                f"HOST:PORT --delete-offsets --group {quote(group_id)} --topic {quote(topic)}"
+                f"HOST:PORT --delete-offsets --group={quote(group_id)} --topic={quote(topic)}"
             )
             findings.append(Finding(number, record_offset, group_id, name, "unsubscribed_offsets", what, remedy))
     return findings

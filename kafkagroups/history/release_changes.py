@@ -2,16 +2,27 @@
 
 - `skipped`: the old release reads a record of a group, and the new release skips it, because it does not know its type.
 - `group_differs`, `offset_differs`, `pending_differs`: both releases load the partition, but answer differently. The
-  answers are compared as `diff` compares them.
+  answers are compared as `diff` compares them. The epochs of a group are compared, too: a group without a record of its
+  epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on.
 - `load_failure`: the old release cannot load a partition.
 
 If one of the releases fails to load a partition (`refused`, check.py, or `load_failure`), it has no answers for the
 groups of this partition. So their differences are no findings.
+
+A difference is what a client sees if it sends the same request to both releases:
+
+- The partitions that a member of a consumer group has not revoked yet are a difference between 4.2 and 4.3. From 4.3
+  on, ConsumerGroupDescribe counts them as assigned. It leaves out topics that the broker does not know. A log does not
+  say which topics exist, so this difference is also a finding if the topic was deleted.
+- The name of a streams group's assignor is no difference between 4.3 and 4.4. Only StreamsGroupDescribe v1, which is
+  new in 4.4, has a field for it.
+
+Source: ConsumerGroupMember.asConsumerGroupDescribeMember (4.2.1, 4.3.1); StreamsGroupDescribeResponse.json (4.4.0).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +36,12 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
 from kafkagroups.records.versions import parse_newest_patch
+from kafkagroups.tables.group_json import description_json
 
 _KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
 _GROUP_FIELDS = ("type", "state", "protocol_type", "protocol")
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
+_EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
 _RECORD_TYPE_BYTES = 2
 _KEEP_OFFSETS = (
     "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
@@ -135,7 +148,8 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
     """Yield a finding for each answer that differs. Groups of partitions that one release cannot load are left out."""
     failed = {*before.failed, *after.failed}
     differences = compare(before, after)
-    for group_id, (old, new) in differences["groups"].items():
+    group_pairs = differences["groups"] | _find_other_epochs(before, after, differences["groups"])
+    for group_id, (old, new) in sorted(group_pairs.items()):
         if not _is_lost(group_id, before, after, failed) and not _is_new_assignor_name(old, new):
             yield _describe_difference("groups", group_id, None, old, new, before, after)
     for table in ("offsets", "pending"):
@@ -144,6 +158,22 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
                 continue
             for name, (old, new) in pairs.items():
                 yield _describe_difference(table, group_id, name, old, new, before, after)
+
+
+def _find_other_epochs(before: Groups, after: Groups, known: Collection[str]) -> dict[str, list[Any]]:
+    """Return the two answers about each group whose epochs differ, by group id. The groups in `known` are left out.
+
+    A broker answers UNKNOWN_SERVER_ERROR about a streams group without a topology, so nobody sees its epochs.
+    """
+    pairs = {}
+    for group_id in before:
+        if group_id in after and group_id not in known:
+            old = description_json(before[group_id])
+            new = description_json(after[group_id])
+            is_described = old["type"] != "streams" or old["topology"] is not None
+            if is_described and any(old.get(field) != new.get(field) for field in _EPOCH_FIELDS):
+                pairs[group_id] = [old, new]
+    return pairs
 
 
 def _is_new_assignor_name(old: Any, new: Any) -> bool:
@@ -222,6 +252,7 @@ def _describe_answer(table: str, answer: Any, other: Any) -> str:
     if other is None:
         return f"has a {answer['type']} group in state {answer['state']}"
     fields = [field for field in _GROUP_FIELDS if answer[field] != other[field]]
+    fields += [field for field in _EPOCH_FIELDS if field in answer and field in other and answer[field] != other[field]]
     texts = [f"{field.replace('_', ' ')} {answer[field]!r}" for field in fields]
     if len(answer["members"]) != len(other["members"]):
         texts.append(count_of(len(answer["members"]), "member"))

@@ -101,11 +101,31 @@ def test_the_text_marks_the_gap(damaged, capsys, command):
     path, _, _, broken = damaged
     _, out, err = run(capsys, *command, path, "--past-damage", *BROKER)
     place = f"{path}, byte {broken.position}: {broken.size} damaged bytes are skipped"
-    # The text is wrapped, and a path can be longer than a line.
-    out = "".join(out.split())
-    assert place.replace(" ", "") in out
+    assert str(path) in out, "a path is not broken, so that it can be copied"
+    out = " ".join(out.split())
+    assert place in out
     assert place in err
-    assert "offset3ismissing" in out
+    assert "offset 3 is missing" in out
+
+
+@pytest.mark.parametrize("others", [["--since", "3"], ["whole"]], ids=["moments", "replicas"])
+def test_diff_goes_on_behind_the_damage(damaged, capsys, tmp_path, others):
+    """Behind the damage, group jt-committed commits clicks-0: only the later moment, and both replicas, have it."""
+    path, original, *_ = damaged
+    whole = tmp_path / "whole" / "__consumer_offsets-1" / path.name
+    whole.parent.mkdir(parents=True)
+    whole.write_bytes(original)
+    others = [whole if other == "whole" else other for other in others]
+    status, out, err = run(capsys, "diff", path, *others, "--json", "--past-damage", *BROKER)
+    found = json.loads(out)["offsets"]
+    assert status == 1 and "damaged bytes are skipped" in err
+    if others == [whole]:
+        assert "jt-committed" not in found
+    else:
+        before, after = found["jt-committed"]["clicks-0"]
+        assert before is None and after["offset"] == 500
+    _, out, _ = run(capsys, "diff", path, *others, "--past-damage", *BROKER)
+    assert f"{path}, byte" in " ".join(out.split())
 
 
 def test_dump_marks_the_gap_between_the_batches(damaged, capsys):

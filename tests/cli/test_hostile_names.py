@@ -1,0 +1,145 @@
+"""Every command on a log whose names try to be more than text: terminal commands, marks of direction, markup, options.
+
+`CASES` has a case for each command of the parser. A new command without a case fails a test.
+"""
+
+import base64
+import json
+import shlex
+import unicodedata
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli import COMMANDS
+from kafkagroups.cli.output import escape
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.offset_commit import OffsetCommitKey
+from tests.report.hostile_names import NAMES, write_hostile_log
+
+UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+TERMINAL = NAMES[6]
+REVERSED = NAMES[7]
+OPTION = "--all"
+LONG = NAMES[-1]
+CASES = {
+    "decode": [["decode", "KEY"], ["decode", TERMINAL]],
+    "encode": [["encode", "--kafka", REVERSED]],
+    "partition": [["partition", "--", *NAMES], ["partition", "--json", "--", *NAMES]],
+    "dump": [["dump", "LOG"], ["dump", "LOG", "--json"], ["dump", "LOG", "--group=NAME"]],
+    "load": [
+        ["load", "LOG"],
+        ["load", "LOG", "--json"],
+        ["load", "LOG", "--coordinator", "classic"],
+        ["load", "LOG", "--group=NAME"],
+    ],
+    "explain": [
+        ["explain", "LOG", "--group=NAME"],
+        ["explain", "LOG", "--group=NAME", "--topic=NAME", "--partition", "0"],
+        ["explain", "LOG", "--group=nobodyNAME"],
+    ],
+    "timeline": [["timeline", "LOG", "--all", "--group=NAME"], ["timeline", "LOG", "--group=nobodyNAME"]],
+    "diff": [["diff", "LOG", "--since", "20"], ["diff", "LOG", "--coordinators"], ["diff", "LOG", "LOG"]],
+    "stats": [["stats", "LOG"], ["stats", "LOG", "--by", "topic"], ["stats", "LOG", "--top", "100"]],
+    "check": [["check", "LOG"], ["check", "LOG", "--kafka", "3.9.2", "--coordinator", "classic"]],
+    "report": [["report", "LOG", "--out", "OUT"]],
+    "compact": [["compact", "LOG", "--out", "OUT"]],
+    "edit": [["edit", "LOG", "--out", "OUT", "--delete-group=NAME"]],
+    "pull": [["pull", "--out", "OUT", "--bootstrap", TERMINAL]],
+    "rescue": [
+        ["rescue", "plan", "LOG"],
+        ["rescue", "plan", "LOG", "--all"],
+        ["rescue", "plan", "LOG", "--group=NAME"],
+        ["rescue", "apply", TERMINAL, "--bootstrap", REVERSED],
+    ],
+    "synth": [["synth", "--out", "OUT", "--records", "10", "--prefix=NAME"]],
+    "replay": [["replay", TERMINAL, "--out", "OUT"]],
+    "doctor": [["doctor"]],
+}
+SUBSCRIPTION = base64.b64encode(b"\0\0" + b"\0\0\0\1" + b"\0\5other" + b"\xff\xff\xff\xff").decode()
+"""A subscription of version 0 to the topic `other`, as the JSON of a record has it."""
+LISTS_ALL = (["dump", "LOG"], ["load", "LOG"], ["stats", "LOG", "--top", "100"], ["rescue", "plan", "LOG"])
+"""Commands whose text names every group of the log."""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    return write_hostile_log(tmp_path_factory.mktemp("hostile"))
+
+
+def fill(case, log, out, name=""):
+    """Return the arguments of a case with the log, an output path and a name."""
+    key = kg.encode(kg.Record(1, OffsetCommitKey(TERMINAL, REVERSED, 0), None, None))[0].hex()
+    words = {"LOG": str(log), "OUT": str(out), "KEY": key}
+    return [words.get(word, word.replace("NAME", name)) for word in case]
+
+
+def check_harmless(text):
+    unsafe = {character for character in text if unicodedata.category(character) in UNSAFE} - {"\n"}
+    assert not unsafe
+
+
+def test_every_command_has_a_case():
+    """`COMMANDS` is the list from which the parser is made."""
+    assert set(CASES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", CASES)
+def test_names_are_harmless_in_every_command(run, log, tmp_path, command):
+    """stdout and stderr contain no control character except the end of a line, and no mark of direction."""
+    number = 0
+    for case in CASES[command]:
+        names = NAMES if any("NAME" in word for word in case) else ("",)
+        for name in names:
+            number += 1
+            _, out, err = run(*fill(case, log, tmp_path / f"out-{number}", name))
+            assert out or err
+            check_harmless(out + err)
+
+
+@pytest.mark.parametrize("case", LISTS_ALL, ids=lambda case: " ".join(case))
+def test_each_name_can_be_recognised(run, log, tmp_path, case):
+    """The start of each word of each name is in the text, escaped. A cell of a table wraps and may divide a word."""
+    _, out, _ = run(*fill(case, log, tmp_path))
+    for name in NAMES:
+        for word in escape(name).split():
+            assert word[:10] in out
+
+
+def test_the_columns_of_a_table_start_at_the_same_place(run, log):
+    """No name moves the next column: the state of every group is in one column. `write_hostile_log` has no members."""
+    _, out, _ = run("load", log)
+    starts = [line.index(" classic Empty ") for line in out.splitlines() if " classic Empty " in line]
+    assert len(starts) == len(NAMES)
+    assert len(set(starts)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_in_a_remedy_has_the_name_as_one_argument(tmp_path, name):
+    """A shell passes exactly the name. `--group=` in front keeps a name with -- from being an option."""
+    day_ms = 86_400_000
+    member = {"memberId": "m", "clientId": "c", "clientHost": "h", "rebalanceTimeout": 1, "sessionTimeout": 1}
+    member |= {"groupInstanceId": None, "subscription": SUBSCRIPTION, "assignment": ""}
+    group = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m"}
+    group |= {"currentStateTimestamp": 90 * day_ms, "members": [member]}
+    commit = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": day_ms}
+    rows = [
+        {"key": {"type": "1", "data": {"group": name, "topic": name, "partition": 0}}, "value": commit},
+        {"key": {"type": "2", "data": {"group": name}}, "value": group},
+    ]
+    with LogWriter(tmp_path / "__consumer_offsets-0", segment_bytes=1 << 30) as writer:
+        for offset, row in enumerate(rows):
+            record = kg.from_json({**row, "value": {"version": "3", "data": row["value"]}})
+            writer.append(encode_batch([LogRecord(offset, (1 + 89 * offset) * day_ms, *kg.encode(record))]))
+    findings = kg.stats(tmp_path / "__consumer_offsets-0").findings
+    (remedy,) = [finding.remedy for finding in findings if finding.kind == "unsubscribed_offsets"]
+    words = shlex.split(remedy.partition("them: ")[2])
+    assert words[-2:] == [f"--group={name}", f"--topic={name}"]
+
+
+def test_json_of_hostile_names_is_ascii(run, log):
+    """JSON has the exact names. Its text is ASCII, so that a terminal shows no command."""
+    _, out, _ = run("load", log, "--json")
+    assert out.isascii() and set(NAMES) <= {*json.loads(out)["groups"]} | {*json.loads(out)["orphans"]}

@@ -117,4 +117,14 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         500: "The log ends at 500, but the open transaction stops the pass before.",
         276: "The segment that begins at 207 contains offset 216, so the pass does not touch it.",
     },
+    # Lesson 11
+    "members_after": {
+        3: "The third member had joined, but its rebalance had no end. So no record names it.",
+        0: "The record of the last finished rebalance names its members.",
+        1: "The last finished rebalance was that of generation 6, with two members.",
+    },
+    "classic_answer": {
+        "the offset": "The load failed while it was reading. The classic coordinator keeps nothing of the partition.",
+        "an error": "That is what the new coordinator does. The classic one gives no error.",
+    },
 }

@@ -115,13 +115,15 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
     return answers
 
 
-def read_answers(log: str) -> dict[str, Any]:
+def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
     """Return what a real broker answered after it had loaded a log of the course.
 
     Parameters
     ----------
     log
         The log's name below `data`, for example "harbour/4.3.1".
+    file
+        The file with the answers: "before.json" has those that clients got before the crash.
 
     Returns
     -------
@@ -130,7 +132,7 @@ def read_answers(log: str) -> dict[str, Any]:
         `stable`: the same, asked with requireStable. `groups`: the descriptions of the groups. `listed`: the answer to
         ListGroups.
     """
-    answers: dict[str, Any] = json.loads(Path(find_data(f"{log}/answers.json")).read_text(encoding="utf-8"))
+    answers: dict[str, Any] = json.loads(Path(find_data(f"{log}/{file}")).read_text(encoding="utf-8"))
     return answers
 
 

@@ -1,4 +1,4 @@
-"""Exercises of lesson 11: replay a log, and find a lost record.
+"""Exercises of lesson 11: replay a log, find the log that loads, and estimate the time of a load.
 
 To replay a log means to compute the committed offsets from the lines of the log. A line is a record without its bytes
 (`Line` in log_lines.py).
@@ -127,21 +127,32 @@ EXERCISES = (
             "use only the lines whose record_type is offset": _use_lines_of_every_type,
         },
     ),
-    # Exercise `taken_away`: the lesson's board (a program that replays the log wrongly) shows another offset after the
-    # cleaner has run. Which record did the cleaner remove? The answer is a record offset in partition 9.
     Exercise(
-        name="taken_away",
-        correct=29,
-        solution="taken_away = 29",
+        name="which_log_loads",
+        correct="A",
+        solution='which_log_loads = "A"   # recovery removes the half batch before the load',
         hints=(
-            "The cleaner keeps the newest record of each key, also if the record is in a committed transaction.",
-            "Marker 31 commits record 29. So the board shows the offset in record 29, not in record 30.",
+            "What does a broker do with the end of a log before it loads the log?",
+            "A broker skips unknown record types. It does not skip a record of a known type that it cannot read.",
         ),
         known_mistakes={
-            "record 30 is the newest record of its key, so it stays": 30,
-            "record 31 is the marker; it stays, but it does not contain the offset": 31,
-            "record 28 is the newest record of payments-1, so it stays": 28,
-            "the cleaner removes record 23 too, but record 29 had already replaced record 23": 23,
+            "A value of zero bytes is not a tombstone. It has no version, so the load fails": "B",
+            "Group records have versions 0 to 4. A broker refuses the value of another version": "C",
+        },
+    ),
+    # Exercise `seconds_to_load`: 12 million records, and 0.4 million records in a second.
+    Exercise(
+        name="seconds_to_load",
+        correct=30,
+        solution="seconds_to_load = 30   # 12 million / 0.4 million",
+        hints=(
+            "The number of records counts, not the number of bytes.",
+            "The broker dies now, before any cleaning.",
+        ),
+        known_mistakes={
+            "Divide by the records in a second: 12 / 0.4": 5,
+            "The cleaner has not run, so all 12 million records are read": 0,
+            "The next broker reads records. The number of bytes does not decide": 2250,
         },
     ),
 )

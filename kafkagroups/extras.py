@@ -11,6 +11,7 @@ EXTRA_OF_MODULE = {
     "pyspark": "spark",
     "kafka": "live",
     "IPython": "course",
+    "anywidget": "course",
     "ipywidgets": "course",
     "jupyterlab": "course",
 }

@@ -1,0 +1,106 @@
+"""Lesson 04: a commit on its way from the client to the replicas, and a power cut at each step.
+
+The figure shows where an offset is after each step. If the reader cuts the power, it also shows what the next broker
+answers: with all records of the log, and with the records that the replicas have confirmed.
+"""
+
+from __future__ import annotations
+
+from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.pending_commit_stepper import CommitStep, PendingCommitStepper
+
+_HEIGHT = 268
+_POWER = ("on", "cut after this step")
+
+
+class CommitAndPowerCut(Figure):
+    """A figure that steps through commits of the group `dashboard` for orders-0.
+
+    Parameters
+    ----------
+    *script
+        The actions in their order, as `PendingCommitStepper` explains them.
+    """
+
+    def __init__(self, *script: str) -> None:
+        self.steps = PendingCommitStepper(*script).steps
+        controls = (
+            Control("step", "step", tuple(step.description for step in self.steps)),
+            Control("power", "power", _POWER, is_sequence=False),
+        )
+        scenes: dict[tuple[int, ...], Scene] = {}
+        for number, step in enumerate(self.steps):
+            previous = self.steps[number - 1] if number else None
+            for power, _ in enumerate(_POWER):
+                scenes[number, power] = _draw(step, previous, is_cut=power == 1)
+        super().__init__(Content("A commit, and a power cut at any step", _HEIGHT, controls, scenes))
+
+
+def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Scene:
+    places = step.places
+    before = previous.places if previous else None
+    dead = Tone.ERROR if is_cut else Tone.MUTED
+    marks: list[Mark] = [
+        Label("client title", 60, 22, "client", "middle", is_bold=True),
+        Box("broker", 150, 30, 250, 132, tone=dead, is_dashed=is_cut, is_crossed=is_cut),
+        Label(
+            "broker title", 275, 22, "coordinator" if not is_cut else "coordinator: no power", "middle", is_bold=True
+        ),
+        Label("replica title", 490, 22, "replica", "middle", is_bold=True),
+        _draw_slot("pending", 162, 44, 108, places.pending, before and before.pending, Tone.WAIT, is_lost=is_cut),
+        _draw_slot("cache", 280, 44, 108, places.cache, before and before.cache, Tone.LIVE, is_lost=is_cut),
+        _draw_slot("log", 162, 108, 226, places.log, before and before.log, Tone.PLAIN),
+        _draw_slot("confirmed", 430, 108, 120, step.answer_from_confirmed_log, None, Tone.PLAIN),
+        _draw_responses(places.responses.split(", "), before and before.responses.split(", ")),
+        Arrow("request", 120, 70, 148, 70, Tone.MUTED),
+        Arrow("replicate", 402, 130, 428, 130, Tone.MUTED),
+    ]
+    if is_cut:
+        marks += [
+            Label("next title", 10, 196, "The next broker loads its log and answers:", is_bold=True),
+            _draw_answer("whole", 10, "the log reached it", step.answer_from_whole_log),
+            _draw_answer("confirmed answer", 290, "only confirmed records", step.answer_from_confirmed_log),
+        ]
+        caption = (
+            f"The power fails after “{step.description}”. Memory is lost: pending commits and the cache. "
+            f"The next broker answers {step.next_answers}."
+        )
+    else:
+        marks.append(Label("fetch", 10, 196, f"An OffsetFetch now returns {places.cache}."))
+        caption = f"{step.description}. The clients have: {places.responses}."
+    text = [
+        f"step: {step.description}",
+        f"pending: {places.pending}",
+        f"log: {places.log}",
+        f"cache: {places.cache}",
+        *(f"response to {response}" for response in places.responses.split(", ")),
+    ]
+    if is_cut:
+        text.append(f"after a power cut, with the whole log: {step.answer_from_whole_log}")
+        text.append(f"after a power cut, with the confirmed log: {step.answer_from_confirmed_log}")
+    return Scene(tuple(marks), caption, tuple(text))
+
+
+def _draw_slot(
+    key: str, x: float, y: float, width: float, value: str, before: str | None, tone: Tone, *, is_lost: bool = False
+) -> Box:
+    """Return the box of one place. It is marked as new if its value changed."""
+    is_new = before is not None and before != value
+    if is_lost:
+        tone = Tone.DEAD
+    elif is_new:
+        tone = Tone.NEW
+    return Box(key, x, y, width, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
+
+
+def _draw_responses(responses: list[str], before: list[str] | None) -> Box:
+    """Return the box of the client, with a line for each commit."""
+    is_new = before is not None and before != responses
+    return Box(
+        "responses", 10, 44, 108, 52, ("responses", *responses), Tone.NEW if is_new else Tone.PLAIN, is_bold=is_new
+    )
+
+
+def _draw_answer(key: str, x: float, name: str, answer: str) -> Box:
+    return Box(key, x, 208, 260, 46, (name, answer), Tone.NEW)

@@ -1,0 +1,252 @@
+// Draws the scenes of a figure and switches between them. It computes no scene and decodes nothing: figure.py does.
+// The same module runs in JupyterLab (as an anywidget, `render`) and on a page without a kernel (`mountAll`).
+
+const SVG = "http://www.w3.org/2000/svg";
+const LINE_HEIGHT = 1.3; // As in picture.py.
+const OPTIONS_AS_BUTTONS = 6; // More alternatives than these become a drop-down list.
+
+let lastId = 0;
+
+function makeElement(parent, name, attributes = {}, text = null) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== null) element.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+function makeShape(parent, name, attributes = {}, text = null) {
+  const shape = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
+  if (text !== null) shape.textContent = text;
+  parent.append(shape);
+  return shape;
+}
+
+// Theme ------------------------------------------------------------------------------------------------------------
+
+function pageIsDark() {
+  const jupyter = document.body.dataset.jpThemeLight;
+  if (jupyter) return jupyter === "false";
+  const site = document.documentElement.dataset.theme;
+  if (site === "dark" || site === "light") return site === "dark";
+  return window.matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function followTheme(root) {
+  const update = () => root.classList.toggle("kg-dark", pageIsDark());
+  const observer = new MutationObserver(update);
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  const media = window.matchMedia("(prefers-color-scheme: dark)");
+  media.addEventListener("change", update);
+  update();
+  return () => {
+    observer.disconnect();
+    media.removeEventListener("change", update);
+  };
+}
+
+// Marks ------------------------------------------------------------------------------------------------------------
+
+function drawText(parent, x, y, text, mark) {
+  const attributes = { x, y, "font-size": mark.size, "text-anchor": mark.anchor ?? "middle", "xml:space": "preserve" };
+  if (mark.is_bold) attributes["font-weight"] = "bold";
+  makeShape(parent, "text", attributes, text);
+}
+
+function drawBox(group, box) {
+  const rectangle = makeShape(group, "rect", { width: box.width, height: box.height, rx: 3 });
+  if (box.is_dashed) rectangle.setAttribute("stroke-dasharray", "4 3");
+  if (box.is_crossed) {
+    const line = `M0 0L${box.width} ${box.height}M${box.width} 0L0 ${box.height}`;
+    makeShape(group, "path", { d: line, class: "kg-cross" });
+  }
+  const first = box.height / 2 - ((box.lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
+  box.lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
+}
+
+function drawArrow(group, arrow) {
+  const across = arrow.x2 - arrow.x1;
+  const down = arrow.y2 - arrow.y1;
+  const line = makeShape(group, "line", { x1: 0, y1: 0, x2: across, y2: down });
+  if (arrow.is_dashed) line.setAttribute("stroke-dasharray", "5 4");
+  if (!arrow.has_head) return;
+  const length = Math.hypot(across, down) || 1;
+  const [x, y] = [across / length, down / length];
+  const [baseX, baseY] = [across - 8 * x, down - 8 * y];
+  const corners = [[across, down], [baseX - 4 * y, baseY + 4 * x], [baseX + 4 * y, baseY - 4 * x]];
+  makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
+}
+
+function drawCurve(group, curve) {
+  const line = makeShape(group, "polyline", { points: curve.points.map((point) => point.join(",")).join(" ") });
+  if (curve.is_dashed) line.setAttribute("stroke-dasharray", "5 4");
+}
+
+function drawMark(group, mark) {
+  group.replaceChildren();
+  group.setAttribute("class", `kg-mark kg-${mark.kind} kg-tone-${mark.tone}`);
+  const [x, y] = mark.kind === "curve" ? [0, 0] : [mark.x ?? mark.x1, mark.y ?? mark.y1];
+  group.style.transform = `translate(${x}px, ${y}px)`;
+  if (mark.kind === "box") drawBox(group, mark);
+  else if (mark.kind === "arrow") drawArrow(group, mark);
+  else if (mark.kind === "curve") drawCurve(group, mark);
+  else drawText(group, 0, 0, mark.text, mark);
+}
+
+// Draws a scene. A mark whose key was there before keeps its element, so the style sheet moves it to its new place.
+function drawScene(svg, scene, choose) {
+  const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
+  for (const mark of scene.marks) {
+    let group = old.get(mark.key);
+    old.delete(mark.key);
+    if (!group) {
+      group = makeShape(svg, "g", { "data-key": mark.key });
+    }
+    drawMark(group, mark);
+    group.onclick = mark.choice ? () => choose(...mark.choice) : null;
+    group.classList.toggle("kg-clickable", Boolean(mark.choice));
+    svg.append(group);
+  }
+  for (const group of old.values()) group.remove();
+}
+
+// Controls ---------------------------------------------------------------------------------------------------------
+
+function makeSequence(parent, control, choose) {
+  const row = makeElement(parent, "div", { class: "kg-row", role: "group", "aria-label": control.label });
+  const last = control.options.length - 1;
+  const previous = makeElement(row, "button", { type: "button" }, "previous");
+  const slider = makeElement(row, "input", { type: "range", min: 0, max: last, step: 1, "aria-label": control.label });
+  const next = makeElement(row, "button", { type: "button" }, "next");
+  const place = makeElement(row, "span", { class: "kg-place" });
+  let shown = 0;
+  previous.onclick = () => shown > 0 && choose(control.name, shown - 1);
+  next.onclick = () => shown < last && choose(control.name, shown + 1);
+  slider.oninput = () => choose(control.name, Number(slider.value));
+  return (option) => {
+    shown = option;
+    slider.value = option;
+    slider.setAttribute("aria-valuetext", control.options[option]);
+    previous.setAttribute("aria-disabled", option === 0);
+    next.setAttribute("aria-disabled", option === last);
+    place.textContent = `${control.label} ${option + 1} of ${last + 1}: ${control.options[option]}`;
+  };
+}
+
+function makeAlternatives(parent, control, choose) {
+  lastId += 1;
+  if (control.options.length > OPTIONS_AS_BUTTONS) {
+    const row = makeElement(parent, "div", { class: "kg-row" });
+    makeElement(row, "label", { for: `kg-${lastId}` }, control.label);
+    const list = makeElement(row, "select", { id: `kg-${lastId}` });
+    control.options.forEach((option, number) => makeElement(list, "option", { value: number }, option));
+    list.onchange = () => choose(control.name, Number(list.value));
+    return (option) => (list.value = option);
+  }
+  const row = makeElement(parent, "fieldset", { class: "kg-row" });
+  makeElement(row, "legend", {}, control.label);
+  const name = `kg-${lastId}`;
+  const buttons = control.options.map((option, number) => {
+    const label = makeElement(row, "label");
+    const button = makeElement(label, "input", { type: "radio", name, value: number });
+    label.append(option);
+    button.onchange = () => choose(control.name, number);
+    return button;
+  });
+  return (option) => (buttons[option].checked = true);
+}
+
+function makeFreeInput(parent, freeInput, send) {
+  lastId += 1;
+  const row = makeElement(parent, "form", { class: "kg-row" });
+  makeElement(row, "label", { for: `kg-${lastId}` }, freeInput.label);
+  const attributes = { id: `kg-${lastId}`, type: "text", placeholder: freeInput.example, autocomplete: "off" };
+  const field = makeElement(row, "input", attributes);
+  makeElement(row, "button", { type: "submit" }, "show");
+  row.onsubmit = (event) => {
+    event.preventDefault();
+    send(field.value);
+  };
+}
+
+// A figure -----------------------------------------------------------------------------------------------------------
+
+// Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null.
+function mount(root, content, send, messageText = "") {
+  root.replaceChildren();
+  root.classList.add("kg-figure");
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", content.title);
+  root.dataset.lmSuppressShortcuts = "true"; // JupyterLab's own shortcuts do not take the keys of the controls.
+  makeElement(root, "div", { class: "kg-title" }, content.title);
+
+  const options = content.controls.map(() => 0);
+  const names = content.controls.map((control) => control.name);
+  const choose = (name, option) => {
+    options[names.indexOf(name)] = option;
+    show();
+  };
+
+  const controls = makeElement(root, "div", { class: "kg-controls" });
+  const updates = content.controls.map((control) =>
+    control.options.length < 2
+      ? () => {}
+      : control.is_sequence
+        ? makeSequence(controls, control, choose)
+        : makeAlternatives(controls, control, choose),
+  );
+  if (content.free_input && send) makeFreeInput(controls, content.free_input, send);
+  const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
+
+  const svg = makeShape(root, "svg", { viewBox: `0 0 ${content.width} ${content.height}`, role: "img", "aria-label": content.title });
+
+  // The longest captions stand invisibly in the same place, so the height stays constant.
+  const captions = makeElement(root, "div", { class: "kg-captions" });
+  const longest = [...new Set(content.scenes.map((scene) => scene.caption))].sort((a, b) => b.length - a.length);
+  for (const caption of longest.slice(0, 3)) makeElement(captions, "p", { class: "kg-ghost", "aria-hidden": "true" }, caption);
+  const shownCaption = makeElement(captions, "p", { class: "kg-caption", "aria-live": "polite" });
+
+  const details = makeElement(root, "details");
+  makeElement(details, "summary", {}, "this picture as text");
+  const text = makeElement(details, "pre", { class: "kg-text", tabindex: "0", "aria-label": "this picture as text" });
+
+  function show() {
+    let index = 0;
+    content.controls.forEach((control, number) => (index = index * control.options.length + options[number]));
+    const scene = content.scenes[index];
+    drawScene(svg, scene, choose);
+    shownCaption.textContent = scene.caption;
+    text.textContent = scene.text.join("\n");
+    updates.forEach((update, number) => update(options[number]));
+  }
+  show();
+  return { message };
+}
+
+function render({ model, el }) {
+  const root = makeElement(el, "div");
+  const stopFollowing = followTheme(root);
+  const send = (value) => model.send({ value });
+  let figure = null;
+  const build = () => {
+    const hadFocus = root.contains(document.activeElement) && document.activeElement.form;
+    figure = mount(root, model.get("shown"), send, model.get("message"));
+    if (hadFocus) root.querySelector("form input")?.focus();
+  };
+  model.on("change:shown", build);
+  model.on("change:message", () => (figure.message.textContent = model.get("message")));
+  build();
+  return stopFollowing;
+}
+
+function mountAll(page) {
+  for (const root of page.querySelectorAll(".kg-figure-page")) {
+    const content = JSON.parse(root.querySelector("script").textContent);
+    followTheme(root);
+    mount(root, content, null);
+  }
+}
+
+export default { render };

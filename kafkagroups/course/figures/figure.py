@@ -1,0 +1,207 @@
+"""The base class of the course's figures: pictures that move, with and without a kernel.
+
+Python computes every scene of a figure from the package's own code. `figure.js` only draws the scenes and switches
+between them. A figure has four forms:
+
+- live in JupyterLab, as an anywidget. The kernel can compute new scenes if the reader types a value.
+- on a page without a kernel: `page_html`, with the same JavaScript module and all scenes.
+- in a saved notebook that JupyterLab does not trust: an image of the first scene.
+- as text: `text`, for tests and screen readers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from importlib.resources import files
+from itertools import product
+from typing import Any
+
+import anywidget
+import traitlets
+
+from kafkagroups.course.figures.marks import WIDTH, Mark, Scene
+from kafkagroups.course.figures.picture import draw_svg, encode_data_address
+from kafkagroups.errors import UsageError
+
+_FOLDER = files("kafkagroups.course.figures")
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control of a figure.
+
+    Attributes
+    ----------
+    name
+        The control's name in `Box.choice`.
+    label
+        The words next to the control.
+    options
+        The words for each option. The first option is the one that the figure shows first.
+    is_sequence
+        True: the options are steps in their order, with the buttons "previous" and "next" and a slider. False: the
+        options are alternatives.
+    """
+
+    name: str
+    label: str
+    options: tuple[str, ...]
+    is_sequence: bool = True
+
+
+@dataclass(frozen=True)
+class FreeInput:
+    """A text field whose value goes to the kernel. A page without a kernel does not show it.
+
+    Attributes
+    ----------
+    label
+        The words next to the field.
+    example
+        The value that the field shows in grey while it is empty.
+    """
+
+    label: str
+    example: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything that a figure shows.
+
+    Attributes
+    ----------
+    title
+        One line that says what the picture shows.
+    height
+        The height of every scene, so that the page below the figure does not move.
+    controls
+        The controls, at least one.
+    scenes
+        A scene for each combination of options: the keys are the numbers of the options, in the order of `controls`.
+    free_input
+        A field whose value the kernel answers with new scenes, or None.
+    """
+
+    title: str
+    height: float
+    controls: tuple[Control, ...]
+    scenes: Mapping[tuple[int, ...], Scene]
+    free_input: FreeInput | None = None
+
+    def __post_init__(self) -> None:
+        expected = set(product(*(range(len(control.options)) for control in self.controls)))
+        if set(self.scenes) != expected:
+            missing = sorted(expected.symmetric_difference(self.scenes))
+            raise UsageError(
+                f"figure {self.title!r}: expected one scene for each combination of options; see {missing}"
+            )
+
+
+class Figure(anywidget.AnyWidget):
+    """A figure with its four forms. A subclass computes the content.
+
+    Parameters
+    ----------
+    content
+        What the figure shows.
+    """
+
+    _esm = (_FOLDER / "figure.js").read_text(encoding="utf-8")
+    _css = (_FOLDER / "figure.css").read_text(encoding="utf-8")
+    shown = traitlets.Dict().tag(sync=True)
+    """The content as JSON, for `figure.js`."""
+    message = traitlets.Unicode("").tag(sync=True)
+    """What is wrong with the value in the free input, or nothing."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        super().__init__(shown=_to_json(content))
+        self.on_msg(self._answer)
+
+    def compute_content(self, value: str) -> Content:
+        """Return new content for a value that the reader typed. A figure with a free input implements it.
+
+        Raises
+        ------
+        UsageError
+            If the value makes no sense. The figure shows the error's text.
+        """
+        raise UsageError(f"{self.content.title}: no free input")
+
+    def _answer(self, _widget: Any, message: Any, _buffers: Any) -> None:
+        """Compute new content for the value that `figure.js` sent."""
+        try:
+            content = self.compute_content(str(message["value"]))
+        except UsageError as error:
+            self.message = str(error)
+            return
+        self.message = ""
+        self.content = content
+        self.shown = _to_json(content)
+
+    @property
+    def first_scene(self) -> Scene:
+        """The scene that the figure shows first."""
+        return self.content.scenes[(0,) * len(self.content.controls)]
+
+    def text(self, *options: int) -> list[str]:
+        """Return the text form of the scene with these options. Without options: of the first scene."""
+        return list(self.content.scenes[options].text if options else self.first_scene.text)
+
+    def image_html(self) -> str:
+        """Return the first scene as an HTML image with a text alternative. It needs no script."""
+        scene = self.first_scene
+        address = encode_data_address(draw_svg(scene, self.content.height, self.content.title))
+        alternative = escape("\n".join([self.content.title, *scene.text]), quote=True)
+        style = f"width:{WIDTH}px;max-width:100%"
+        return f'<img src="{address}" alt="{alternative}" style="{style}"><p>{escape(scene.caption)}</p>'
+
+    def page_html(self) -> str:
+        """Return the figure for a page without a kernel. The page needs `page_script` once."""
+        # "</" would end the script element.
+        data = json.dumps(_to_json(self.content), ensure_ascii=False).replace("</", "<\\/")
+        return f'<div class="kg-figure-page"><script type="application/json">{data}</script></div>'
+
+    def _repr_mimebundle_(self, **arguments: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """Return the live figure, and its image and text for pages without a kernel. Jupyter calls this method."""
+        bundle, metadata = super()._repr_mimebundle_(**arguments) or ({}, {})
+        image_and_text = {
+            "text/html": self.image_html(),
+            "text/plain": "\n".join([self.content.title, *self.first_scene.text, self.first_scene.caption]),
+        }
+        return {**bundle, **image_and_text}, metadata
+
+
+def page_script() -> str:
+    """Return the script and style elements that draw every figure of a page without a kernel."""
+    script = f"{Figure._esm}\nmountAll(document);\n"
+    return f'<style>{Figure._css}</style>\n<script type="module">\n{script}</script>'
+
+
+def _to_json(content: Content) -> dict[str, Any]:
+    """Return the content for `figure.js`. The scenes stand in the order of `itertools.product` over the options."""
+    combinations = product(*(range(len(control.options)) for control in content.controls))
+    return {
+        "title": content.title,
+        "width": WIDTH,
+        "height": content.height,
+        "controls": [asdict(control) for control in content.controls],
+        "free_input": asdict(content.free_input) if content.free_input else None,
+        "scenes": [_scene_to_json(content.scenes[combination]) for combination in combinations],
+    }
+
+
+def _scene_to_json(scene: Scene) -> dict[str, Any]:
+    return {
+        "marks": [_mark_to_json(mark) for mark in scene.marks],
+        "caption": scene.caption,
+        "text": list(scene.text),
+    }
+
+
+def _mark_to_json(mark: Mark) -> dict[str, Any]:
+    return {"kind": type(mark).__name__.lower(), **asdict(mark)}

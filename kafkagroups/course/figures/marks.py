@@ -1,0 +1,145 @@
+"""The marks of a picture: boxes, labels, arrows and curves, with a tone for each.
+
+A mark has a key. If two scenes of a figure contain a mark with the same key, a browser moves the mark from its old
+place to its new place. Lengths are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left
+corner.
+
+Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+WIDTH = 560
+"""The width of every picture. On a screen of this width, a text has its full size."""
+
+CHARACTER_WIDTH = 0.61
+"""The width of a character of the picture's font, as a part of the font size."""
+
+
+class Tone(StrEnum):
+    """What a mark means. The style sheet and `draw_svg` give each tone its colours."""
+
+    PLAIN = "plain"
+    """Something that is there, without a judgement."""
+    LIVE = "live"
+    """A value that counts."""
+    NEW = "new"
+    """What this step changed, or what the reader chose."""
+    WAIT = "wait"
+    """Something that waits: pending, not replicated, not loaded."""
+    DEAD = "dead"
+    """Something that no longer counts."""
+    ERROR = "error"
+    """Damage, an error, a power cut."""
+    MUTED = "muted"
+    """Background: frames, axes, small notes."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle with centered lines of text.
+
+    Attributes
+    ----------
+    lines
+        The texts in the box, from top to bottom.
+    is_dashed
+        Whether the border is dashed.
+    is_crossed
+        Whether a diagonal cross covers the box: the thing is gone.
+    choice
+        The control and the option that a click on the box chooses, or None.
+    """
+
+    key: str
+    x: float
+    y: float
+    width: float
+    height: float
+    lines: tuple[str, ...] = ()
+    tone: Tone = Tone.PLAIN
+    size: float = 12
+    is_bold: bool = False
+    is_dashed: bool = False
+    is_crossed: bool = False
+    choice: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line of the text."""
+
+    key: str
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    tone: Tone = Tone.PLAIN
+    size: float = 12
+    is_bold: bool = False
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A straight line from the first point to the second, with a head at its end unless `has_head` is False."""
+
+    key: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    tone: Tone = Tone.PLAIN
+    is_dashed: bool = False
+    has_head: bool = True
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line through points, for example a curve of a chart."""
+
+    key: str
+    points: tuple[tuple[float, float], ...]
+    tone: Tone = Tone.PLAIN
+    is_dashed: bool = False
+
+
+Mark = Box | Label | Arrow | Curve
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a figure shows at one position of its controls.
+
+    Attributes
+    ----------
+    marks
+        The drawn marks, from back to front.
+    caption
+        One to three sentences about this scene. They are shown next to the picture.
+    text
+        The lines of the scene's text form, for tests and screen readers.
+    """
+
+    marks: tuple[Mark, ...]
+    caption: str
+    text: tuple[str, ...]
+
+
+def list_labels(marks: Sequence[Mark]) -> list[str]:
+    """Return the texts that the marks draw, in drawing order."""
+    labels: list[str] = []
+    for mark in marks:
+        if isinstance(mark, Box):
+            labels += mark.lines
+        elif isinstance(mark, Label):
+            labels.append(mark.text)
+    return labels
+
+
+def measure_text(text: str, size: float) -> float:
+    """Return the estimated width of a text."""
+    return len(text) * size * CHARACTER_WIDTH

@@ -1,0 +1,140 @@
+"""Every figure on a page without a kernel, in a real browser, in both themes and at two widths.
+
+Screenshots are kept in `build/screens/figures/`.
+"""
+
+import itertools
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from kafkagroups.course.figures.catalog import FIGURES
+from kafkagroups.course.figures.figure import page_script
+from kafkagroups.course.figures.marks import list_labels
+
+ROOT = Path(__file__).parents[2]
+SCREENS = ROOT / "build" / "screens" / "figures"
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+QUIET += ["--disable-component-update", "--disable-sync"]
+# Every scene of a figure with more scenes than this is a matter of minutes, so its first ones are drawn.
+MOST_SCENES = 40
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), headless=True, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module", params=sorted(FIGURES))
+def named_figure(request):
+    return request.param, FIGURES[request.param]()
+
+
+def open_figure(browser, figure, scheme, width):
+    """Open a page with only this figure. The page has no network."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("request", lambda request: page.problems.append(request.url))
+    page.set_content(
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>figure</title></head>'
+        f"<body><main><h1>figure</h1>{figure.page_html()}</main>{page_script()}</body></html>"
+    )
+    page.locator(".kg-figure svg").wait_for()
+    return page
+
+
+def read_labels(page):
+    return page.evaluate("() => [...document.querySelectorAll('.kg-figure svg text')].map(text => text.textContent)")
+
+
+def choose(page, control, option):
+    """Choose an option as a user with a keyboard does."""
+    if len(control.options) < 2:
+        return
+    if control.is_sequence:
+        slider = page.get_by_role("slider", name=control.label, exact=True)
+        slider.focus()
+        page.keyboard.press("Home")
+        for _ in range(option):
+            page.keyboard.press("ArrowRight")
+        return
+    box = page.get_by_role("combobox", name=control.label, exact=True)
+    if box.count():
+        box.select_option(index=option)
+    else:
+        group = page.get_by_role("group", name=control.label, exact=True)
+        group.get_by_role("radio").nth(0).focus()
+        page.keyboard.press("Space")
+        for _ in range(option):
+            page.keyboard.press("ArrowRight")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 700)])
+def test_a_figure_works_by_keyboard_and_has_no_barrier(browser, named_figure, scheme, width):
+    """Each control reaches each scene, the drawn labels are the scene's, the height stays, and axe finds nothing."""
+    name, figure = named_figure
+    page = open_figure(browser, figure, scheme, width)
+    heights = set()
+    controls = figure.content.controls
+    combinations = itertools.product(*(range(len(control.options)) for control in controls))
+    for options in itertools.islice(combinations, MOST_SCENES):
+        for control, option in zip(controls, options, strict=True):
+            choose(page, control, option)
+        scene = figure.content.scenes[options]
+        assert read_labels(page) == list_labels(scene.marks), options
+        assert page.locator(".kg-caption").inner_text() == scene.caption
+        assert page.locator(".kg-text").text_content() == "\n".join(scene.text)
+        heights.add(round(page.locator(".kg-figure svg").bounding_box()["height"]))
+        heights.add(-round(page.locator(".kg-captions").bounding_box()["height"]))
+    assert len(heights) == 2, "the picture or its caption changes its height"
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENS / f"{name}-{scheme}-{width}.png", full_page=True)
+    result = Axe().run(page)
+    assert result.violations_count == 0, result.generate_report()
+    assert page.problems == []
+    page.context.close()
+
+
+def test_a_sequence_does_not_wrap(browser, named_figure):
+    """The first scene stands first. "previous" at the first step and "next" at the last step change nothing."""
+    _, figure = named_figure
+    sequences = [control for control in figure.content.controls if control.is_sequence and len(control.options) > 1]
+    page = open_figure(browser, figure, "light", 1280)
+    assert read_labels(page) == list_labels(figure.first_scene.marks)
+    for control in sequences:
+        group = page.get_by_role("group", name=control.label, exact=True)
+        group.get_by_role("button", name="previous").click(force=True)
+        assert group.locator(".kg-place").inner_text().startswith(f"{control.label} 1 of ")
+        for _ in range(len(control.options) + 1):
+            group.get_by_role("button", name="next").click(force=True)
+        assert re.search(rf"^{re.escape(control.label)} (\d+) of \1:", group.locator(".kg-place").inner_text())
+    page.context.close()
+
+
+def test_no_text_leaves_its_box_in_the_browser(browser, named_figure):
+    """The browser's font is not wider than the package estimates."""
+    _, figure = named_figure
+    page = open_figure(browser, figure, "light", 560)
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('.kg-figure .kg-box')].flatMap(box => {
+            const frame = box.querySelector('rect').getBoundingClientRect();
+            return [...box.querySelectorAll('text')]
+                .filter(text => text.getBoundingClientRect().width > frame.width + 1)
+                .map(text => text.textContent);
+        })"""
+    )
+    assert wide == []
+    page.context.close()

@@ -1,0 +1,101 @@
+"""Every figure of the course, in the forms that need no browser. tests/browser/test_figures.py operates each one."""
+
+import base64
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from kafkagroups.course.figures.catalog import FIGURES
+from kafkagroups.course.figures.figure import Content, Control, Figure, page_script
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
+from kafkagroups.errors import UsageError
+
+
+@pytest.fixture(scope="module", params=sorted(FIGURES))
+def figure(request):
+    return FIGURES[request.param]()
+
+
+def test_every_text_fits_its_box_and_the_picture(figure):
+    """No scene draws a text outside its box, or a mark outside the picture."""
+    for options, scene in figure.content.scenes.items():
+        for mark in scene.marks:
+            if isinstance(mark, Box):
+                widest = max((measure_text(line, mark.size) for line in mark.lines), default=0)
+                assert widest <= mark.width + 1, (options, mark)
+                assert len(mark.lines) * mark.size * 1.3 <= mark.height + 2, (options, mark)
+                assert mark.x >= 0 and mark.x + mark.width <= WIDTH, (options, mark)
+                assert mark.y >= 0 and mark.y + mark.height <= figure.content.height, (options, mark)
+            elif isinstance(mark, Label):
+                share_left = {"start": 0, "middle": 0.5, "end": 1}[mark.anchor]
+                width = measure_text(mark.text, mark.size)
+                assert mark.x - share_left * width >= -1, (options, mark)
+                assert mark.x + (1 - share_left) * width <= WIDTH + 1, (options, mark)
+                assert 0 <= mark.y <= figure.content.height, (options, mark)
+
+
+def test_the_keys_of_a_scene_are_different(figure):
+    """A browser finds the mark to move by its key."""
+    for options, scene in figure.content.scenes.items():
+        keys = [mark.key for mark in scene.marks]
+        assert len(keys) == len(set(keys)), options
+
+
+def test_every_scene_has_a_caption_of_few_words_and_a_text_form(figure):
+    """A caption is at most 45 words. The text form is not empty."""
+    for options, scene in figure.content.scenes.items():
+        assert 2 <= len(scene.caption.split()) <= 45, (options, scene.caption)
+        assert scene.text, options
+
+
+def test_every_value_of_the_text_form_is_drawn(figure):
+    """A line of the text form is "name: value". The picture or its caption contains each value."""
+    for options, scene in figure.content.scenes.items():
+        shown = " ".join([*list_labels(scene.marks), scene.caption])
+        for line in scene.text:
+            _, separator, value = line.partition(": ")
+            if separator:
+                assert value in shown, (options, line)
+
+
+def test_the_image_shows_only_the_first_scene(figure):
+    """A saved notebook has an image of the first scene, with its text as the alternative."""
+    html = figure.image_html()
+    svg = base64.b64decode(re.search(r"base64,([^\"]+)", html)[1]).decode()
+    root = ElementTree.fromstring(svg)
+    drawn = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert [text or "" for text in drawn] == list_labels(figure.first_scene.marks)
+    assert "<script" not in html
+
+
+def test_the_page_form_contains_all_scenes(figure):
+    """A page without a kernel has every scene as JSON, in the order in which the controls count."""
+    html = figure.page_html()
+    data = json.loads(re.search(r"<script[^>]*>(.*)</script>", html, re.DOTALL)[1].replace("<\\/", "</"))
+    assert [scene["caption"] for scene in data["scenes"]] == [
+        figure.content.scenes[options].caption for options in sorted(figure.content.scenes)
+    ]
+
+
+def test_the_page_script_asks_no_other_host():
+    """The script and the style name no address, except the name space of SVG."""
+    addresses = set(re.findall(r"https?://[^\s\"')]+", page_script()))
+    assert addresses == {"http://www.w3.org/2000/svg"}
+
+
+def test_a_figure_without_a_scene_for_each_combination_is_refused():
+    scene = Scene((), "nothing yet", ("nothing",))
+    controls = (Control("step", "step", ("one", "two")),)
+    with pytest.raises(UsageError, match="one scene for each combination"):
+        Content("a figure", 100, controls, {(0,): scene})
+
+
+def test_names_in_a_picture_are_data():
+    """A group name with markup does not become markup in any form."""
+    name = "</script><script>alert(1)</script>"
+    scene = Scene((Label("name", 0, 20, name),), f"The group is {name}.", (f"group: {name}",))
+    figure = Figure(Content("a figure", 100, (Control("step", "step", ("one",)),), {(0,): scene}))
+    assert "<script>alert" not in figure.image_html()
+    assert "</script><script>alert" not in figure.page_html()

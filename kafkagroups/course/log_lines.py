@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from kafkagroups.api import compact
+from kafkagroups.course.protocol_lines import PROTOCOL_TYPES, Names, name_record
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.groups.offsets import TopicPartition
@@ -30,7 +31,8 @@ class Line(NamedTuple):
         "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a transaction marker.
         For any other record, `record_type` is a short description of the record.
     group
-        The group id in an "offset" or "group" record. None for other records.
+        The group id in an "offset" or "group" record, and in a described record of the new protocols. None for other
+        records.
     partition
         The partition in an "offset" record, for example "orders-0". None for other records.
     value
@@ -86,11 +88,14 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(line for log in open_logs(path) for batch in log for line in read_batch_lines(batch))
 
 
-def read_batch_lines(batch: Batch) -> Iterator[Line]:
-    """Yield one line for each record of a batch."""
-    make_line = _make_control_line if batch.is_control else _make_record_line
+def read_batch_lines(batch: Batch, names: Names | None = None) -> Iterator[Line]:
+    """Yield one line for each record of a batch.
+
+    With `names` (`collect_names` in protocol_lines.py), a record of the new protocols gets a line that says what it
+    contains.
+    """
     for record in batch.records:
-        yield make_line(batch, record)
+        yield _make_control_line(batch, record) if batch.is_control else _make_record_line(batch, record, names)
 
 
 def parse_partition(name: str) -> TopicPartition:
@@ -107,7 +112,7 @@ def _make_control_line(batch: Batch, record: LogRecord) -> Line:
     return Line(record.offset, "a control record that is not a transaction marker")
 
 
-def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
+def _make_record_line(batch: Batch, log_record: LogRecord, names: Names | None) -> Line:
     try:
         record = decode(log_record.key, log_record.value)
     except BadBytes:
@@ -121,7 +126,10 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     if isinstance(record.key, GroupMetadataKey):
         generation = getattr(record.value, "generation", None)
         return Line(log_record.offset, "group", record.key.group, value=generation)
-    return Line(log_record.offset, f"a record of type {record.type} of {find_group_id(record)}")
+    group = find_group_id(record)
+    if names is not None and record.type in PROTOCOL_TYPES:
+        return Line(log_record.offset, name_record(record, names), group)
+    return Line(log_record.offset, f"a record of type {record.type}" + (f" of {group}" if group is not None else ""))
 
 
 def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:

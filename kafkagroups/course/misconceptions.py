@@ -92,8 +92,10 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         10: "The first transaction counts, but later records of this partition count, too.",
         41: "The fourth transaction has no marker, and it does not touch payments-0.",
     },
-    "epoch_of_the_marker": {
-        0: "That was so up to Kafka 3.9. Since 4.0, the end of a transaction raises the epoch.",
+    "epoch_of_the_fourth": {
+        0: "That was so up to Kafka 3.9. Since 4.0, each end of a transaction raises the epoch.",
+        1: "The end of the first transaction raised the epoch to 1. Two more transactions have ended since then.",
+        4: "The fourth transaction has not ended. Only three ends have raised the epoch.",
     },
     # Lesson 09
     "mailer_is_deleted_on": {
@@ -126,5 +128,19 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     "classic_answer": {
         "the offset": "The load failed while it was reading. The classic coordinator keeps nothing of the partition.",
         "an error": "That is what the new coordinator does. The classic one gives no error.",
+    },
+    # Lesson 13
+    "partitions_of_loyalty_2": {
+        1: "That is its target. But loyalty-1 still has this partition, and must revoke it first.",
+        3: "The target divides the three partitions between both members.",
+    },
+    "tombstones_of_the_leave": {
+        1: "Each record of the member has its own key, so each one needs its own tombstone.",
+        4: "The group itself is not deleted: its epoch gets a new value.",
+        5: "Neither the group epoch nor the assignment epoch is deleted. Only the member's records are.",
+    },
+    "answer_for_g6": {
+        "the offset": "g6 is in the same partition as s2. One refused record stops the load of the whole partition.",
+        "nothing committed": "That is what a classic coordinator answers. The new one answers with an error.",
     },
 }

@@ -84,7 +84,7 @@ def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPa
         The partition whose offsets are printed.
     """
     places = read_offset_places(broker, group, partition)
-    print(f"pending {places.pending}   log {places.log}   cache {places.cache}   stable fetch {places.stable_fetch}")
+    print(f"pending {places.pending}   log {places.log}   cache {places.cache}")
 
 
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:

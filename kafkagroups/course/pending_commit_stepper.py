@@ -303,8 +303,8 @@ def print_crash_outcomes() -> None:
         "on the replicas": (PendingCommitStepper(*start, "commit 6", "cache 6"), -1),
         "answered": (PendingCommitStepper(*start, "commit 6", "confirm 6"), -1),
     }
-    print(f"{'when the broker dies, 6 is':<28}{'it answered':<13}{'the client was told':<28}the next broker answers")
+    print(f"{'at the crash, 6 is':<25}{'fetch before':<15}{'answer to the commit':<28}fetch after the crash")
     for moment, (stepper, index) in runs.items():
         step = stepper.steps[index]
-        told = step.places.responses.rpartition("6: ")[2].replace("waits", "nothing")
-        print(f"{moment:<28}{step.places.cache:<13}{told:<28}{step.next_answers}")
+        answer = step.places.responses.rpartition("6: ")[2].replace("waits", "none yet")
+        print(f"{moment:<25}{step.places.cache:<15}{answer:<28}{step.next_answers}")

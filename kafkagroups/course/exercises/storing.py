@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
@@ -31,14 +30,22 @@ _PARTITION = TopicPartition("orders", 0)
 # error of the append.
 # `_convert_error` is correct. The functions after it contain mistakes of learners.
 
+# Source: CoordinatorOperationExceptionHelper.handleOperationException (4.3). The package's coordinator has the rules of
+# the classic coordinator, which differ for a time-out and for a batch that is too large.
+_CLIENT_ERROR_BY_APPEND_ERROR = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS": "COORDINATOR_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT": "COORDINATOR_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER": "NOT_COORDINATOR",
+    "KAFKA_STORAGE_ERROR": "NOT_COORDINATOR",
+    "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
+    "INVALID_FETCH_SIZE": "UNKNOWN_SERVER_ERROR",
+}
+
 
 def _convert_error(append_error: str) -> str:
-    # Since Kafka 3.6, a broker verifies transactions. Network errors are converted only since then.
-    return convert_commit_append_error(Errors[append_error], verifies_transactions=True).name
-
-
-def _convert_as_group_append(append_error: str) -> str:
-    return convert_group_append_error(Errors[append_error]).name
+    return _CLIENT_ERROR_BY_APPEND_ERROR.get(append_error, append_error)
 
 
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
@@ -92,14 +99,12 @@ _EVENTS: Events = [
 
 _COMMIT_ERROR_SOLUTION = """\
 def commit_error(append_error):
-    if append_error in ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"):
+    if append_error in ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT"):
         return "COORDINATOR_NOT_AVAILABLE"
     if append_error in ("NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR"):
         return "NOT_COORDINATOR"
     if append_error in ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_FETCH_SIZE"):
-        return "INVALID_COMMIT_OFFSET_SIZE"
-    if append_error == "NETWORK_EXCEPTION":
-        return "COORDINATOR_LOAD_IN_PROGRESS"
+        return "UNKNOWN_SERVER_ERROR"
     return append_error"""
 
 EXERCISES = (
@@ -108,36 +113,23 @@ EXERCISES = (
         correct=_convert_error,
         solution=_COMMIT_ERROR_SOLUTION,
         hints=(
-            "Sort the errors by what the client should do: try again later, look for another coordinator, or give up.",
+            "Ask for each error: may this broker store the commit later? If not, can another broker store it?",
+            "Two of the errors say that another broker must take over. Three of them never go away.",
             "If the table does not contain an error, return the same error. The table does not contain NONE.",
         ),
-        cases=tuple(
-            (name,)
-            for name in (
-                "NONE",
-                "NOT_ENOUGH_REPLICAS",
-                "NOT_LEADER_OR_FOLLOWER",
-                "MESSAGE_TOO_LARGE",
-                "REQUEST_TIMED_OUT",
-                "UNKNOWN_TOPIC_OR_PARTITION",
-                "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-                "KAFKA_STORAGE_ERROR",
-                "RECORD_LIST_TOO_LARGE",
-                "INVALID_FETCH_SIZE",
-                "NETWORK_EXCEPTION",
-                "INVALID_PRODUCER_EPOCH",
-            )
-        ),
+        cases=tuple((name,) for name in ("NONE", *_CLIENT_ERROR_BY_APPEND_ERROR, "INVALID_PRODUCER_EPOCH")),
         known_mistakes={
             "convert the append error: the client would relate the append error to its own topic": lambda error: error,
-            "your function returns the error for the append of a group record": _convert_as_group_append,
-            "this broker is no longer the leader: the client must find another broker": _make_wrong_commit_error(
+            "this broker gives up the partition, so the client must find another broker": _make_wrong_commit_error(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
             ),
-            "REQUEST_TIMED_OUT does not change: the client may commit again": _make_wrong_commit_error(
-                REQUEST_TIMED_OUT="COORDINATOR_NOT_AVAILABLE"
+            "only the storage error is left: a broker whose disk has failed gives up the partition": (
+                _make_wrong_commit_error(KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE")
             ),
-            "all three errors of too large appends become INVALID_COMMIT_OFFSET_SIZE": _make_wrong_commit_error(
+            "after a time-out, the client waits and commits again: COORDINATOR_NOT_AVAILABLE": _make_wrong_commit_error(
+                REQUEST_TIMED_OUT="REQUEST_TIMED_OUT"
+            ),
+            "all three errors of batches that are too large become UNKNOWN_SERVER_ERROR": _make_wrong_commit_error(
                 RECORD_LIST_TOO_LARGE="RECORD_LIST_TOO_LARGE", INVALID_FETCH_SIZE="INVALID_FETCH_SIZE"
             ),
         },

@@ -52,6 +52,8 @@ from kafkagroups.course.pending_commit_stepper import PendingCommitStepper, prin
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
+from kafkagroups.course.protocol_lines import read_protocol_lines
+from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
 from kafkagroups.course.small_logs import load_small_log, write_small_log
@@ -108,7 +110,9 @@ __all__ = [
     "read_group_value",
     "read_lines",
     "read_partition_lines",
+    "read_protocol_lines",
     "read_record",
+    "read_recording",
     "read_string",
     "repeat_cleaner_passes",
     "reset",

@@ -1,4 +1,4 @@
-"""Lesson 11: a widget that loads a log record by record, and shows the loaded state."""
+"""Lessons 11 and 13: a widget that loads a log record by record, and shows the loaded state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkagroups.course.widgets import Stepper, format_html
 
 _VISIBLE_LINE_COUNT = 14
 # In characters.
-_LOG_COLUMN_WIDTH = 46
+_MIN_LOG_COLUMN_WIDTH = 46
 
 
 class LoadStepper(Stepper):
@@ -54,6 +54,8 @@ class LoadStepper(Stepper):
 
         all_steps = list_load_steps(path, coordinator, kafka)
         self.steps = [step for step in all_steps if is_in_range(step.line.record_offset)]
+        # Two more characters for the mark of the line.
+        self._log_column_width = max(_MIN_LOG_COLUMN_WIDTH, *(len(str(step.line)) + 2 for step in self.steps))
         offsets = [step.line.record_offset for step in self.steps]
         last_index = len(offsets) - 1
         self.record_slider = widgets.SelectionSlider(
@@ -72,7 +74,7 @@ class LoadStepper(Stepper):
         step = self.steps[self.record_slider.value]
         rows = zip_longest(["the log", *self._format_log()], ["the coordinator's state", *step.state], fillvalue="")
         title = [f"record {step.line.record_offset}: {step.effect}", ""]
-        return title + [f"{left:<{_LOG_COLUMN_WIDTH}} │ {right}" for left, right in rows]
+        return title + [f"{left:<{self._log_column_width}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
         """Yield the lines of the current record and of the records around it, at most `_VISIBLE_LINE_COUNT` lines.
@@ -93,7 +95,7 @@ class LoadStepper(Stepper):
 
     def _format_static_lines(self) -> Iterator[str]:
         for step in self.steps:
-            yield f"{step.line!s:<{_LOG_COLUMN_WIDTH - 2}} → {step.effect}"
+            yield f"{step.line!s:<{self._log_column_width - 2}} → {step.effect}"
         step = self.steps[self.record_slider.value]
         yield ""
         yield f"the coordinator's state after record {step.line.record_offset}"

@@ -1,4 +1,4 @@
-"""Lesson 11: what each record of a log changes while a coordinator loads the log.
+"""Lessons 11 and 13: what each record of a log changes while a coordinator loads the log.
 
 The fate of a record is what happened to it, for example that a newer record superseded it (`Fate` in
 groups/observer.py).
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkagroups.course.log_lines import Line, read_batch_lines
+from kafkagroups.course.protocol_lines import Names, collect_names, describe_current
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
@@ -68,11 +69,12 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
     """
     reading_rules = dialect(coordinator, kafka)
     log = open_logs(path)[0]
+    names = collect_names(path)
     earlier_batches: list[Batch] = []
     # Each load first repeats the fates of the load before it. This is the number of these fates.
     repeated_event_count = 0
     for batch in log:
-        for record_count, line in enumerate(read_batch_lines(batch), 1):
+        for record_count, line in enumerate(read_batch_lines(batch, names), 1):
             recorder = _FateRecorder()
             cache = create_cache(reading_rules)
             batches = [*earlier_batches, _keep_first_records(batch, record_count)]
@@ -85,7 +87,7 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
             groups = collect_groups(cache, {})
             new_events = recorder.events[repeated_event_count:]
             effect = _describe_effect(line, new_events, groups) if error is None else "the load fails"
-            yield Step(line, effect, tuple(_format_state(groups.values(), error)))
+            yield Step(line, effect, tuple(_format_state(groups.values(), error, names)))
             repeated_event_count = len(recorder.events)
         earlier_batches.append(batch)
 
@@ -104,12 +106,19 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
         group = groups.get(line.group)
         return "the group is deleted" if line.value is None or group is None else _count_members(group)
     if line.record_type != "offset":
-        return "nothing"
+        return _describe_group_state(line.group, groups)
     replaced_records = _find_replaced_records(events)
     if line.value is None:
         return f"deletes {_join_offsets(replaced_records)}" if replaced_records else "deletes nothing"
     verb = "waits for its marker" if _is_pending(line, groups) else "counts"
     return verb + _describe_replaced(replaced_records)
+
+
+def _describe_group_state(group_id: str | None, groups: Groups) -> str:
+    """Return what a record of the new protocols, or of an unknown type, leads to."""
+    if group_id is None:
+        return "nothing"
+    return f"the group is {groups[group_id].state.value}" if group_id in groups else "the group is deleted"
 
 
 def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
@@ -158,13 +167,25 @@ def _count_members(group: AnyGroup) -> str:
     return "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
 
 
-def _format_state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
+def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
+    """Yield the epochs of a group of the new protocols, and a line for each member. Nothing for a classic group."""
+    if isinstance(group, Group):
+        return
+    yield f"  group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+    for member in group.members.values():
+        name = names.clients.get(member.member_id, member.member_id)
+        assignment = "" if member.assignment is None else f": {describe_current(member.assignment, names)}"
+        yield f"  {name}{assignment}"
+
+
+def _format_state(groups: Iterable[AnyGroup], error: str | None, names: Names) -> Iterator[str]:
     """Yield the lines of `Step.state`. `error` is the error that ended the load, or None if the load succeeded."""
     if error is not None:
         yield f"the load fails: {error}"
     for group in sorted(groups, key=lambda listed_group: listed_group.group_id):
         generation = f", generation {group.generation}" if isinstance(group, Group) and group.generation else ""
         yield f"{group.group_id}: {group.state.value}{generation}, {_count_members(group)}"
+        yield from _format_members(group, names)
         for partition in sorted(group.offsets):
             offset = group.offsets[partition]
             yield f"  {partition!s:<12}{offset.offset:>3}  by {offset.record_offset}"

@@ -9,32 +9,26 @@ Lists in responses are sorted before the comparison, because a broker takes the 
 from __future__ import annotations
 
 import json
-import lzma
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.coordinator import Errors
-from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.folders import make_scratch_folder
 from kafkagroups.course.log_lines import read_lines
-from kafkagroups.replay.conversation import read_conversation
+from kafkagroups.course.recordings import Recording, read_compressed
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.player import Player
 
 
 @dataclass(frozen=True)
-class PlayedConversation:
+class PlayedConversation(Recording):
     """A recorded conversation with the responses of the real broker and of our coordinator.
 
     Attributes
     ----------
-    broker_version
-        The Kafka version of the real broker.
-    lines
-        The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
-        end of a timer. Only requests have a number, in the field "n". The field "ms" is the time in milliseconds.
+    broker_version, lines
+        The Kafka version of the real broker, and the lines of the recording: see `Recording`.
     our_responses, broker_responses
         The keys are the numbers of requests. Each value is a pair: the response (with sorted lists), and the batches
         that the request appended.
@@ -44,8 +38,6 @@ class PlayedConversation:
         The folder of the log that our coordinator wrote.
     """
 
-    broker_version: str
-    lines: list[Json]
     our_responses: dict[int, Any]
     broker_responses: dict[int, Any]
     our_appends: list[str]
@@ -80,22 +72,6 @@ class PlayedConversation:
                 deletion = self._describe_deletion(append)
                 print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
 
-    def print_requests(self, first_number: int, last_number: int) -> None:
-        """Print requests of the recording with the responses and the appended batches of the real broker.
-
-        `first_number` and `last_number` are the numbers of the first and the last request to print.
-        """
-        # A line without a number is printed if the request before this line is printed.
-        is_in_range = False
-        for line in self.lines:
-            if "n" in line:
-                is_in_range = first_number <= line["n"] <= last_number
-            if is_in_range and "n" in line:
-                print(_format_request(line))
-            elif is_in_range and line.get("event") == "append":
-                cause = f"{line['why']} of {line.get('group', 'a producer')}"
-                print(f"{line['ms']:>7} ms  {'':>4}{cause}{_format_appends(line)}")
-
     def _describe_deletion(self, append: Json) -> str:
         """Return what an appended batch deleted, for example "2 offsets + the group".
 
@@ -128,9 +104,7 @@ def play_conversation(name: str) -> PlayedConversation:
         If the file does not exist.
     """
     folder = make_scratch_folder()
-    recording = folder / "conversation.jsonl"
-    recording.write_bytes(lzma.decompress(Path(find_data(f"conversations/{name}.jsonl.xz")).read_bytes()))
-    header, lines = read_conversation(recording)
+    header, lines = read_compressed(f"conversations/{name}.jsonl.xz")
     our_responses = {}
     our_appends = []
     for line in Player(header, lines, folder / "log").play():
@@ -160,35 +134,3 @@ def _sort_lists(value: Any) -> Any:
     if isinstance(value, list):
         return sorted((_sort_lists(element) for element in value), key=json.dumps)
     return value
-
-
-def _format_request(line: Json) -> str:
-    waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
-    different_codes = dict.fromkeys(_find_error_codes(line["response"]))
-    errors = [Errors(code).name for code in different_codes]
-    # After more than 200 ms, the broker delayed the response on purpose, for example until all members had joined.
-    delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
-    request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
-    return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"
-
-
-def _find_error_codes(value: Any) -> Iterator[int]:
-    """Yield every error code in a JSON value."""
-    elements: list[Any] = []
-    if isinstance(value, dict):
-        if "errorCode" in value:
-            yield value["errorCode"]
-        elements = list(value.values())
-    elif isinstance(value, list):
-        elements = value
-    for element in elements:
-        yield from _find_error_codes(element)
-
-
-def _format_appends(line: Json) -> str:
-    """Return the appended batches of a line as partition/offsets, for example "0/9" or "0/9–11"."""
-    appends = []
-    for append in line["appended"]:
-        last_offset = f"–{append['last']}" if append["last"] > append["first"] else ""
-        appends.append(f"{append['partition']}/{append['first']}{last_offset}")
-    return f"   written: {', '.join(appends)}" if appends else ""

@@ -15,6 +15,7 @@ from kafkagroups.course.exercises import (
     group_life,
     loading,
     log,
+    new_protocols,
     partitions,
     records,
     scaling,
@@ -39,6 +40,7 @@ EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     "10": compaction.EXERCISES,
     "11": loading.EXERCISES,
     "12": scaling.EXERCISES,
+    "13": new_protocols.EXERCISES,
 }
 """The exercises of each lesson, by the lesson's number."""
 

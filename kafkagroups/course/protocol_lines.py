@@ -1,0 +1,212 @@
+"""Lesson 13: the records of consumer, share and streams groups as short lines.
+
+In the lines, a member has the name of its client, and a topic has its name. The records contain ids instead, so the
+names are collected from the log first: a member's record contains the name of its client, and the record of a commit
+contains the id and the name of the topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.folders import open_logs
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.serde import Record, decode
+
+_MEMBER_TYPES = (5, 10, 19)
+_GROUP_EPOCH_TYPES = (3, 11, 17)
+_TARGET_TYPES = (7, 13, 21)
+_ASSIGNMENT_EPOCH_TYPES = (6, 12, 20)
+_CURRENT_TYPES = (8, 14, 22)
+_TEXT_BY_TYPE = {
+    4: "topics and partitions",
+    15: "share partitions",
+    16: "regular expression",
+    23: "topology",
+}
+"""The texts about the types that belong to the whole group and to one kind of group only."""
+PROTOCOL_TYPES = (
+    *_MEMBER_TYPES,
+    *_GROUP_EPOCH_TYPES,
+    *_TARGET_TYPES,
+    *_ASSIGNMENT_EPOCH_TYPES,
+    *_CURRENT_TYPES,
+    *_TEXT_BY_TYPE,
+)
+"""The types of records that only the new protocols have."""
+
+
+class Names(NamedTuple):
+    """The names of clients by member id, and the names of topics by topic id."""
+
+    clients: dict[str, str]
+    topics: dict[str, str]
+
+
+class ProtocolLine(NamedTuple):
+    """One record of a group, without its bytes.
+
+    Attributes
+    ----------
+    record_offset, record_type
+        The record's offset in the log, and the number of its type.
+    text
+        What the record says.
+    batch_offset
+        The offset of the first record in the same batch. A broker writes a batch completely or not at all.
+    """
+
+    record_offset: int
+    record_type: int
+    text: str
+    batch_offset: int
+
+    def __str__(self) -> str:
+        return f"{self.record_offset:>2}: type {self.record_type:>2}, {self.text}"
+
+
+def read_protocol_lines(
+    path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None
+) -> list[ProtocolLine]:
+    """Return one line for each record of a group.
+
+    Parameters
+    ----------
+    path
+        A partition folder.
+    group
+        The group id.
+    first_offset, last_offset
+        The offsets of the first and the last record. If `last_offset` is None, the last record of the log.
+    """
+    names = collect_names(path)
+    lines = []
+    for batch in _read_record_batches(path):
+        for log_record in batch.records:
+            record = decode(log_record.key, log_record.value)
+            is_in_range = log_record.offset >= first_offset and (
+                last_offset is None or log_record.offset <= last_offset
+            )
+            if is_in_range and find_group_id(record) == group:
+                text = describe_record(record, names)
+                lines.append(ProtocolLine(log_record.offset, record.type, text, batch.base_offset))
+    return lines
+
+
+def collect_names(path: str | Path) -> Names:
+    """Return the names of clients and topics that the records of a log contain."""
+    names = Names({}, {})
+    for batch in _read_record_batches(path):
+        for log_record in batch.records:
+            record = decode(log_record.key, log_record.value)
+            if record.type in _MEMBER_TYPES and record.value is not None:
+                names.clients[_get(record.key, "member_id")] = _get(record.value, "client_id")
+            topic_id = getattr(record.value, "topic_id", None)
+            if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
+                names.topics[topic_id] = record.key.topic
+            for topics in ("initializing_topics", "initialized_topics"):
+                names.topics.update({topic.topic_id: topic.topic_name for topic in getattr(record.value, topics, ())})
+    return names
+
+
+def describe_record(record: Record, names: Names) -> str:
+    """Return a short text about a record: what it says about a group, a member or an offset."""
+    text = name_record(record, names)
+    if record.value is None:
+        return text
+    if record.type in _TARGET_TYPES:
+        return f"{text}: {_list_assignment(record.value, names)}"
+    if record.type in _CURRENT_TYPES:
+        return f"{text}: {describe_current(record.value, names)}"
+    return text
+
+
+def name_record(record: Record, names: Names) -> str:
+    """Return the text of `describe_record` without the partitions and tasks of a member."""
+    value: Any = record.value
+    if isinstance(record.key, OFFSET_KEYS):
+        text = f"offset of {record.key.topic}-{record.key.partition}"
+        return f"{text} deleted" if value is None else f"{text} = {value.offset}"
+    if isinstance(record.key, GroupMetadataKey):
+        return "classic group deleted" if value is None else f"classic group, generation {value.generation}"
+    if record.type in _GROUP_EPOCH_TYPES:
+        return "group epoch deleted" if value is None else f"group epoch {value.epoch}"
+    if record.type in _ASSIGNMENT_EPOCH_TYPES:
+        return "assignment epoch deleted" if value is None else f"assignment epoch {value.assignment_epoch}"
+    if record.type in _MEMBER_TYPES:
+        text = f"member {_name_member(record, names)}"
+    elif record.type in _TARGET_TYPES:
+        text = f"target of {_name_member(record, names)}"
+    elif record.type in _CURRENT_TYPES:
+        text = f"current assignment of {_name_member(record, names)}"
+    elif record.type in _TEXT_BY_TYPE:
+        text = _TEXT_BY_TYPE[record.type] + _describe_group_value(record)
+    else:
+        text = f"a record of type {record.type}"
+    return f"{text} deleted" if value is None else text
+
+
+def describe_current(value: Any, names: Names) -> str:
+    """Return a text about the value of a member's current assignment (types 8, 14, 22)."""
+    text = f"epoch {value.member_epoch}, state {value.state}, {_list_assignment(value, names)}"
+    # Only consumer groups have this list. Streams groups have three lists of tasks, which the lesson does not need.
+    revoked = _list_partitions(getattr(value, "partitions_pending_revocation", ()), names)
+    return f"{text}, must revoke {revoked}" if revoked else text
+
+
+def _name_member(record: Record, names: Names) -> str:
+    """Return the client's name of the member in a record's key."""
+    member_id: str = _get(record.key, "member_id")
+    return names.clients.get(member_id, member_id)
+
+
+def _describe_group_value(record: Record) -> str:
+    """Return the rest of the text about a record of type 15, 16 or 23."""
+    value: Any = record.value
+    if record.type == 16:
+        return f" {_get(record.key, 'regular_expression')}"
+    if value is None:
+        return ""
+    if record.type == 15:
+        topics = {
+            "initializing": value.initializing_topics,
+            "initialized": value.initialized_topics,
+            "deleting": value.deleting_topics,
+        }
+        return ": " + ", ".join(f"{label} {topic.topic_name}" for label, listed in topics.items() for topic in listed)
+    if record.type == 23:
+        return f", epoch {value.epoch}, {len(value.subtopologies)} subtopologies"
+    return ""
+
+
+def _list_assignment(value: Any, names: Names) -> str:
+    """Return the partitions in a target or a current assignment. A streams member has tasks instead."""
+    if hasattr(value, "active_tasks"):
+        tasks = [f"{task.subtopology_id}_{partition}" for task in value.active_tasks for partition in task.partitions]
+        return f"tasks {' '.join(tasks)}" if tasks else "no tasks"
+    topics = getattr(value, "topic_partitions", None)
+    if topics is None:
+        topics = value.assigned_partitions
+    return _list_partitions(topics, names) or "nothing"
+
+
+def _list_partitions(topics: Sequence[Any], names: Names) -> str:
+    partitions = [
+        f"{names.topics.get(topic.topic_id, topic.topic_id)}-{partition}"
+        for topic in topics
+        for partition in topic.partitions
+    ]
+    return " ".join(partitions)
+
+
+def _get(message: Any, field: str) -> Any:
+    return getattr(message, field)
+
+
+def _read_record_batches(path: str | Path) -> Iterable[Batch]:
+    """Return the batches of a partition without the control batches, which contain no records of groups."""
+    return [batch for log in open_logs(path) for batch in log if not batch.is_control]

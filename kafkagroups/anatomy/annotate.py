@@ -39,7 +39,7 @@ class Annotation(list[Span]):
     def __str__(self) -> str:
         return "\n".join(
             f"{span.part} {span.start:>3}  {self._format_bytes(span):<26} "
-            f"{span.field} = {span.text[:MAX_SHOWN_CHARACTERS]}  ({span.meaning})"
+            f"{span.field} = {_shorten(span.text)}  ({span.meaning})"
             for span in self
         )
 
@@ -49,7 +49,7 @@ class Annotation(list[Span]):
         rows = "".join(
             f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._format_bytes(span)}</code></td>"
             f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
-            f"<td>{escape(span.text[:MAX_SHOWN_CHARACTERS])}</td><td>{escape(span.meaning)}</td></tr>"
+            f"<td>{escape(_shorten(span.text))}</td><td>{escape(span.meaning)}</td></tr>"
             for span in self
         )
         head = "".join(f"<th>{name}</th>" for name in _COLUMN_NAMES)
@@ -59,6 +59,11 @@ class Annotation(list[Span]):
         """Return the first bytes of a span in hexadecimal."""
         data = self.bytes_by_part[span.part][span.start : span.end]
         return data[:MAX_SHOWN_BYTES].hex(" ") + (" …" if len(data) > MAX_SHOWN_BYTES else "")
+
+
+def _shorten(text: str) -> str:
+    """Return the first characters of a value. "…" says that characters are missing."""
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
 
 
 def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Annotation:

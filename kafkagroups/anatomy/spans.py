@@ -289,7 +289,7 @@ def _span_of_length(
         return Span("", position, end, path, type_name, None, "null", odd)
     meaning = "how many elements follow" if isinstance(wire, Array) else "how many bytes follow"
     if message_format.flexible:
-        meaning += " (stored plus 1)"
+        meaning += "; stored plus 1"
     odd = _check_number(encoded, encode_length(wire, message_format, length), "for the length")
     return Span("", position, end, path, type_name, length, meaning, odd)
 

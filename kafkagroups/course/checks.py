@@ -26,7 +26,11 @@ AnyFunction = Callable[..., Any]
 """The function of an exercise. The functions of different exercises have different arguments."""
 _MAX_SHOWN_CHARACTERS = 90
 """A longer value is cut off when it is printed."""
-_NAME_BY_TYPE = {int: "a whole number", str: "a text"}
+_EXPECTED_BY_TYPE = {
+    int: "a whole number is expected, without quotes",
+    str: "a text in quotes is expected",
+    tuple: "a tuple is expected, with parentheses and commas",
+}
 """What learners read instead of the names of Python's types."""
 _PASSED = "✓"
 _SECONDS_FOR_ALL_CASES = 5
@@ -127,8 +131,8 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
         return _format_not_attempted(exercise)
     expected_type = type(exercise.correct)
     if type(attempt) is not expected_type:
-        expected = _NAME_BY_TYPE.get(expected_type, expected_type.__name__)
-        return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected} is expected, without quotes or dots."
+        expected = _EXPECTED_BY_TYPE.get(expected_type, f"a {expected_type.__name__} is expected")
+        return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected}."
     if exercise.find_mistake is None:
         is_correct = attempt == exercise.correct
         sentences = [sentence for sentence, value in exercise.known_mistakes.items() if value == attempt]

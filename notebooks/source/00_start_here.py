@@ -11,20 +11,27 @@
 #  a consumer commits      orders-0 → 17
 #        │
 #        ▼
-#  a broker appends it to  __consumer_offsets    on disk
+#  a broker appends it to  __consumer_offsets    on its disk
 #        │
 #        ▼
-#  the broker dies, another broker reads the topic, and still knows 17
+#  the broker dies, another broker reads __consumer_offsets and answers 17 again
 # ```
+
+# %% [markdown]
+# ## The problem
+#
+# Kafka is a system of servers that store records. Programs read these records, one after another. A program can crash. After a restart, it must continue where it stopped.
+#
+# So Kafka stores the position of every program. This course shows which bytes it stores, and which rules decide what it answers later.
 
 # %% [markdown]
 # ## What you will be able to do
 #
-# - Read the bytes of a commit, and say what each byte means.
-# - Predict what a broker answers to a consumer, also after a crash.
-# - Explain why offsets went back, disappeared, or never became visible.
-# - Say before a failover whether the next broker can load its groups.
-# - Repair a cluster whose offsets are lost.
+# - Read the bytes of a stored position, and say what each byte means.
+# - Predict what Kafka answers, also after a crash.
+# - Explain why a position went back, disappeared, or never became visible.
+# - Check in advance whether another server can take over.
+# - Restore positions that were lost.
 #
 # ## Is your set-up right?
 #
@@ -39,11 +46,11 @@ for check in doctor.run_checks():
         print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To repair it: {check.fix}")
 
 # %% [markdown]
-# A line is not `ok`? Follow its advice and run the cell again. In a terminal, `.venv/bin/kafkagroups doctor` also checks Java, which only lesson 12 needs.
+# If a line is not `ok`, follow its advice and run the cell again. In a terminal, `.venv/bin/kafkagroups doctor` also checks Java, which only lesson 12 needs.
 #
 # ## Your first look inside
 #
-# Kafka keeps the positions of all consumers in one topic. Its name is `__consumer_offsets`. Here are the bytes of one record of this topic. A real broker wrote them. Run the cell:
+# Kafka keeps all positions in one place. It is called `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it. Run the cell:
 
 # %%
 import kafkagroups as kg
@@ -58,15 +65,24 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# You have decoded your first commit. It says: the group `billing` continues at offset 42 in partition 2 of the topic `orders`. Lesson 01 shows how to read these bytes without a computer.
+# You have decoded your first commit. It means: the group `billing` continues at offset 42 in partition 2 of the topic `orders`. Lesson 01 reads these bytes without a computer.
 #
-# ## The words of this course
+# ## What Kafka stores
 #
-# - A **topic** is a list of records. It only grows at its end. It is divided into numbered **partitions**.
-# - An **offset** is the number of a record in its partition. The first one is 0. `orders-0` means partition 0 of the topic `orders`.
-# - A **consumer** reads records. A **consumer group** is a set of consumers that divide the partitions of a topic among themselves. Its name is the **group id**.
-# - A **broker** is a server of Kafka.
-# - A **commit** tells a broker up to where the group has read. The committed offset is the offset of the **next** record to read.
+# - A **record** is one message. It has a key and a value.
+# - A **topic** is a named collection of records, for example `orders`. It is divided into numbered **partitions**. `orders-0` means partition 0 of `orders`.
+# - A partition is a list. New records are appended at its end.
+# - An **offset** is the number of a record in its partition. The first record has the offset 0.
+# - A **broker** is a Kafka server. It stores partitions on its disk. A **cluster** is a set of brokers.
+
+# %% [markdown]
+# ## Who reads it
+#
+# - A **consumer** is a program that reads records.
+# - A **consumer group** is a set of consumers that divide the partitions of a topic among themselves. The name of the group is its **group id**.
+# - A **commit** is a request to a broker: "my group has read this partition up to here". The broker stores the position as an offset.
+# - The committed offset is the offset of the **next** record to read.
+# - A **failover** happens when a broker stops: another broker takes over its work.
 
 # %% [markdown]
 # ## How an exercise works
@@ -80,7 +96,7 @@ print("offset   ", record.value.offset)
 # | ! | your code failed or did not end |
 # | · | not attempted |
 #
-# Here is the first exercise. A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
+# A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
 # %%
 # exercise: next_record
@@ -94,17 +110,22 @@ course.check("next_record", next_record)
 # course.solution("next_record")
 
 # %% [markdown]
-# ## Read and not committed
+# ## Records that were read and not committed
 #
-# Only a commit is remembered. Kafka does not remember what a consumer has read, and it does not know what the consumer did with it.
+# Kafka stores commits, and nothing else about a consumer's work. No broker stores which records a consumer has received, or whether the consumer has processed them.
 #
-# Three consumers have read the records 0 to 16, and their committed offset was 0. All three die. Other consumers of their groups continue at the committed offset.
+# If a consumer dies, another consumer of its group continues at the committed offset. It receives every record from there on, also the records that the dead consumer had already read.
+
+# %% [markdown]
+# ## Exercise: three crashes
+#
+# Three groups have one consumer each. The committed offset of each group is 0. Each consumer then reads the records 0 to 16. At the end, all three consumers die:
 #
 # - **A** processed all 17 records, committed 17, and died.
 # - **B** processed all 17 records, and died before its commit.
 # - **C** committed 17, and died before it processed the records.
 #
-# Which group processes records twice? Write the letter as a text.
+# New consumers of these groups start. Which group processes records twice? Write the letter in quotes, for example `"X"`.
 
 # %%
 # exercise: processed_twice
@@ -115,11 +136,18 @@ course.check("processed_twice", processed_twice)
 # course.hint("processed_twice")
 
 # %% [markdown]
+# ## Why a topic?
+#
+# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Kafka itself is built for frequent writes.
+#
+# So Kafka 0.8.2 moved the offsets into a topic. `__consumer_offsets` is an *internal* topic: the brokers create it and write to it. It is also *compacted*: the brokers remove old records if a newer record has the same key. So the topic stays small. Lesson 10 shows how.
+
+# %% [markdown]
 # ## Where a group lives
 #
 # The topic `__consumer_offsets` has 50 partitions. All records of a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee. These are five of them: `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
 #
-# A *prediction* is a question without a check. Write what you expect, then run both cells. Without a prediction, the answer stays folded away.
+# The next question is a *prediction*. Write what you expect, then run both cells. If you write nothing, the answer stays hidden until you open it.
 #
 # *Predict*: in how many different partitions do these five groups live?
 
@@ -142,7 +170,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# Replace `my-team` by the name of a group of your own:
+# The partition also decides the broker: one broker manages all groups of a partition. Replace `my-team` by the name of a group of your own:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -162,32 +190,38 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the brokers of Harbour Coffee were killed. This course has the files that were left, from Kafka 1.0.1, 3.9.2 and 4.3.1. `kg.load` reads such files as the next broker does. It returns the groups, as this broker knows them:
+# One night, the brokers of Harbour Coffee were killed. This course has the files from their disks, from Kafka 1.0.1, 3.9.2 and 4.3.1.
+#
+# The part of a broker that manages groups is the *coordinator*. Kafka 4.x has a new one, and Kafka up to 3.9 has the *classic* one. `kg.load` reads the files by the rules of a coordinator. It returns the groups:
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
 
+print(f"{'group':<12} {'state':<7} {'members':>7} {'offsets':>8}")
 for name in sorted(groups):
     group = groups[name]
-    print(f"{name:<12} {group.state.value:<7} {len(group.members)} members, {len(group.offsets)} offsets")
+    print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# `Stable` is a group with members. `Empty` is a group without members, which can still have offsets. A real 4.3.1 broker was started from the same files, and clients asked it for all offsets. Here are its answers about two groups, and a comparison of all answers with `groups`:
+# The *members* of a group are its consumers. A `Stable` group has members. An `Empty` group has no members, but it can still have offsets.
+#
+# Are these results right? A real 4.3.1 broker was started on the same files, and clients asked it for all offsets. Here are its answers about two groups. The last line compares all its answers with `groups`:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
 
 for name in ["billing", "dashboard"]:
-    print(name, *[f"{partition} at {offset['offset']}" for partition, offset in answered[name].items()], sep="   ")
+    for partition, offset in answered[name].items():
+        print(f"{name:<10} {partition:<11} {offset['offset']}")
 
 course.compare_with_broker(course.fetch_offsets(groups, answered), answered, "4.3.1")
 
 # %% [markdown]
-# All results of this course are compared with real brokers in this way. At the end, you can say of each number which bytes made it so.
+# All lessons compare their results with real brokers in this way.
 #
 # ## Your progress
 #
-# A check that passes is remembered in a file next to the lessons. `course.reset()` deletes the file, and nothing else.
+# When a check passes, a file next to the lessons stores your progress. `course.reset()` deletes this file, and nothing else.
 
 # %%
 course.progress()
@@ -219,23 +253,30 @@ course.progress()
 # Each lesson has a solved notebook, for example [solutions/01](solutions/01_records.ipynb).
 
 # %% [markdown]
+# Every lesson ends with the same four boxes. The last one names classes in Kafka's source code. Skip it if you do not read source code.
+#
 # ## In five lines
 #
 # - A commit is a record in the topic `__consumer_offsets`.
 # - The committed offset is the offset of the next record to read.
-# - What was read and not committed is read again after a crash.
+# - Records that were read and not committed are read again after a crash.
 # - All records of a group are in one partition, which its name decides.
-# - After a crash, the next broker reads this partition and knows the group again.
-#
+# - After a crash, the next broker reads this partition and has the same groups again.
+
+# %% [markdown]
 # ## For your consumer
 #
-# Process first and commit afterwards: a crash then repeats records. Commit first: a crash then skips records. With `enable.auto.commit=true`, the default, the Java consumer commits what earlier calls of `poll` returned.
+# - Process first and commit afterwards. Then a crash repeats records.
+# - If you commit first, a crash skips records.
+# - `enable.auto.commit=true` is the default. Then `poll` commits by itself, every `auto.commit.interval.ms` (5 seconds). It commits the records that **earlier** calls of `poll` returned.
 #
 # ## At 3 am
 #
+# PATH is a copy of the folder in which a broker stores its partitions.
+#
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | You do not know what a file of `__consumer_offsets` contains | `kafkagroups load PATH`. PATH is a copy of the folder | It lists the groups and their offsets, as the next broker would know them | Reading is always safe |
+# | You do not know what a file of `__consumer_offsets` contains | `kafkagroups load PATH` | It lists the groups and their offsets, as the next broker would rebuild them | Reading is always safe |
 # | You want a broker's own answer | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | CURRENT-OFFSET is the committed offset | Reading is always safe |
 #
 # <details><summary>In Kafka</summary>
@@ -247,5 +288,9 @@ course.progress()
 # | reading the partition after a crash | `CoordinatorLoaderImpl` |
 #
 # </details>
+#
+# ## What we left out, and why
+#
+# How brokers copy partitions from each other. You do not need it to follow the positions of consumers.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

@@ -50,7 +50,7 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     # Lesson 05
     "read_for_a_fetch": {
         1: "The coordinator does not read the log for a fetch. It has a map in memory.",
-        44: "That is what the load reads, once. A fetch reads only the map in memory.",
+        87: "That is what the load reads, once. A fetch reads only the map in memory.",
     },
     "for_unknown_group": {
         (-1, "GROUP_ID_NOT_FOUND"): "An unknown group is not an error: every new group is unknown when it starts.",
@@ -61,9 +61,9 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         "-1": "-1 is only an answer if the client asks by name, without requireStable.",
     },
     # Lesson 06
-    "records_so_far": {
-        1: "The record of a generation needs the assignments, and the leader has not sent them yet.",
-        2: "The coordinator writes no record for a request. It writes one record at the end of a rebalance.",
+    "members_in_the_log": {
+        1: "The record with the members also has the assignments, and the leader has not sent them yet.",
+        2: "There is one client. And its record also has its assignment, which does not exist yet.",
     },
     "commit_during_join": {
         "REBALANCE_IN_PROGRESS": "That is the answer in CompletingRebalance. The join phase is not over yet.",
@@ -104,7 +104,7 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         10: "The expiry day is the day on which the group became Empty plus 7.",
     },
     "after_the_load": {
-        None: "The classic loader keeps pending offsets in another place. The tombstone does not reach them.",
+        None: "In the classic loader, a tombstone deletes only committed offsets, and 41 was still pending.",
         1: "Offset 1 was deleted by the tombstone.",
     },
     # Lesson 10

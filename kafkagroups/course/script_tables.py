@@ -44,7 +44,7 @@ def compare_kafka_versions(
 
 
 def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS) -> None:
-    """Print a line for each request: the written records, the live state, and the loaded state.
+    """Print a heading, and a line for each request: the written records, the live state, and the loaded state.
 
     The live state is the group's state in the coordinator. The loaded state is the state that the next coordinator
     loads from the log if this coordinator crashes after the request. The number after a state is the group's
@@ -61,6 +61,7 @@ def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TW
         The requests.
     """
     requests = select_requests(script, kafka)
+    print(f"    {'step':<25}{'':<5}{'in memory':<24}the next coordinator loads")
     for step_number, request in enumerate(requests, 1):
         logs = HeldLogs(DiskLogs(make_scratch_folder()), holds_answers=False)
         earlier_requests = requests[: step_number - 1]

@@ -38,10 +38,13 @@
 # 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
 #
 # This lesson is about the *classic protocol*. Java consumers still use it by default in Kafka 4.x. Lesson 13 reads the new protocols.
-#
+
+# %% [markdown]
 # ## The first member
 #
-# `course.GroupLife` sends requests to a coordinator of this package. Each line has the time, the client, the request and, after the arrow, the answer. The lines below it show what else happened.
+# `course.GroupLife` sends requests to a coordinator of this package, with the rules of Kafka 3.9. A coordinator of Kafka 4.x gives the same answers. It writes one more record, which you will see below.
+#
+# Each line has the time, the client, the request and, after the arrow, the answer. The lines below it show what else happened.
 
 # %%
 from kafkagroups import course
@@ -52,21 +55,23 @@ life.join("billing-1")
 life.wait(3)
 
 # %% [markdown]
-# The first JoinGroup is refused. Its answer contains a **member id**, and the client must ask again with this id. Why twice? A client can lose the connection before it reads the answer. Then it asks again without an id, and without this rule the group would have two members for one client.
+# The first JoinGroup is refused. Its answer contains a **member id**. Only a JoinGroup with this id makes the client a member. The reason is a client that loses its connection and starts again from the beginning. It leaves an unused id behind, but no second member.
 #
 # The second JoinGroup **waits**. The coordinator gives the first members of an empty group 3 seconds to gather (`group.initial.rebalance.delay.ms`). So ten consumers that start together cause one rebalance.
 #
 # After 3 seconds, the join phase is over. The group has *generation* 1, and `billing-1` is the leader.
 
 # %% [markdown]
-# *Predict*: how many records has the coordinator of this group written to the log by now?
+# *Predict*: how many members of this group does the log contain by now?
 
 # %%
 # prediction
-records_so_far = ...
+members_in_the_log = ...
 
 # %%
-course.reveal("records_so_far", records_so_far, len(life.log_lines))
+written = [life.read_record(line.record_offset).value for line in life.log_lines]
+
+course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) for value in written))
 
 # %% [markdown]
 # The leader now computes the assignments. It sends them with its SyncGroup:
@@ -76,11 +81,14 @@ life.sync("billing-1")
 life.commit("billing-1", {"orders-0": 5, "orders-2": 7})
 
 # %% [markdown]
-# The order matters. First the coordinator appends a record with **all** assignments. When the append has succeeded, it answers the waiting members, and the group is `Stable`. If the append fails, all members get an error and join again.
+# The order is the same as for a commit. First the coordinator appends a record with **all** assignments. When the replicas have the record, the group is `Stable`, and the coordinator answers the members that wait.
 #
+# If the append fails, all members receive an error and join again. The coordinator translates the error of the log as lesson 04 showed.
+
+# %% [markdown]
 # ## A second member: the rebalance
 #
-# `billing-2` joins. All members must now join again, but the coordinator cannot call `billing-1`. So `billing-1` does not know about the rebalance yet. It sends a commit.
+# `billing-2` joins. All members must now join again, but the coordinator cannot call `billing-1`. So `billing-1` has no information about the rebalance yet. It sends a commit.
 #
 # *Predict* the answer to this commit: `"NONE"`, or the name of an error?
 
@@ -98,11 +106,11 @@ with course.fold("commit_during_join", commit_during_join):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The group is in PreparingRebalance. The old generation is still valid, and no partition has a new owner yet. `billing-1` must be able to say how far it has read, before it gives up partitions.
+# The group is in PreparingRebalance. The old generation is still valid, and no partition has a new owner yet. So `billing-1` can commit how far it has read before it gives up partitions.
 #
 # </details>
 #
-# `billing-1` hears of the rebalance in the answer to its next **heartbeat**. A consumer sends one every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
+# The answer to the next **heartbeat** tells `billing-1` that a rebalance is in progress. A consumer sends a heartbeat every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
 
 # %%
 life.heartbeat("billing-1")
@@ -113,11 +121,16 @@ life.sync("billing-2")
 life.sync("billing-1")
 
 # %% [markdown]
-# In CompletingRebalance, the commit is refused. At this time, nobody knows who will read `orders-0`. The member keeps its position in memory, and commits again when the group is Stable.
+# In CompletingRebalance, the commit is refused, because the new assignments do not exist yet. `billing-1` keeps its position in memory, and commits again when the group is Stable.
 #
+# ## Read, but not committed
+#
+# `orders-2` now belongs to `billing-2`. The new owner asks for the committed offset, which is 7, and starts there. If `billing-1` has read more records of `orders-2` and has not committed them, `billing-2` reads them **again**. So a consumer should commit before it joins again.
+
+# %% [markdown]
 # ## Step by step
 #
-# The widget shows the same story, and how it goes on. Use *previous* and *next*. The list **what if** lets a consumer or the coordinator crash after a step.
+# The widget shows the same story, and how it continues. Use *previous* and *next*. The list **what if** lets a consumer or the coordinator crash after a step.
 
 # %%
 # figure
@@ -141,16 +154,18 @@ with course.fold("leader_is_removed_at", leader_is_removed_at):
 #
 # The last sign of life of `billing-1` is its heartbeat at 10 seconds, and its session lasts 45 seconds. The commit of step 12 was refused, so it does not count.
 #
-# The rebalance then begins again. Generation 2 never had assignments, so the next generation is 3.
+# The rebalance then begins again. Generation 2 never had assignments, but its number is used. So the next generation is 3.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## Who chooses the assignor
 #
 # An *assignor* is the rule by which the leader computes assignments, for example `range`. Each member sends an ordered list of the assignors that it supports. Kafka's name for this is *protocol*.
 #
 # A **candidate** is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins. So you can change the assignor without a stop: first let all members support both, then remove the old one.
-#
+
+# %% [markdown]
 # ## Exercise: the vote
 #
 # Write `select_protocol(members)`. `members` is a list with one ordered list of names for each member. Return the name that wins. At least one candidate exists, and no two candidates have the same number of votes.
@@ -173,7 +188,9 @@ course.check("select_protocol", select_protocol)
 # | join phase, for the group | the **largest** rebalance timeout of all members. A Java consumer sends `max.poll.interval.ms`, 5 minutes | members that have not joined are removed, and the group continues |
 # | sync phase, for the group | the same length, from the end of the join phase | members that have not synced are removed, and a rebalance begins |
 #
-# Heartbeats come from a separate thread. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
+# Heartbeats come from a separate thread of the consumer. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
+#
+# A member can also **leave**, with LeaveGroup. It is removed immediately, and a rebalance begins. If a rebalance is already waiting only for this member, the join phase ends.
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -197,7 +214,7 @@ course.check("end_of_join", end_of_join)
 # course.hint("end_of_join")
 
 # %% [markdown]
-# A real 3.9.2 broker had such a member. `member-a` and `member-b` have a rebalance timeout of 8 seconds. The coordinator answers the heartbeats of `member-a` with REBALANCE_IN_PROGRESS, but `member-a` does not join:
+# A real 3.9.2 broker had such a member. `member-a` and `member-b` have a rebalance timeout of 8 seconds. The coordinator answers the heartbeats of `member-a` with REBALANCE_IN_PROGRESS, but `member-a` does not join. `written: 0/9` means that the broker wrote a record at offset 9 of partition 0:
 
 # %%
 recorded = course.play_conversation("3.9.2-rebalance")
@@ -205,7 +222,7 @@ recorded.print_requests(43, 55)
 course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
 
 # %% [markdown]
-# Request 44 was answered after 8 seconds. The next heartbeat of `member-a` got UNKNOWN_MEMBER_ID. The last line compares all 95 requests of this conversation with our coordinator.
+# Request 44 was answered after 8 seconds. Then the coordinator removed `member-a`, and its next heartbeat was answered UNKNOWN_MEMBER_ID. The last line says that our coordinator gave the same answers to all 95 requests of this conversation.
 #
 # ## What is in the log
 #
@@ -219,27 +236,33 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(f"offset {line.record_offset:>2}   generation {value.generation}   {names}")
 
 # %% [markdown]
-# - **Offset 0**: a broker of Kafka 4.x writes an empty group record at the first join of a group.
+# - **Offset 0**: the first JoinGroup of a new group. A broker of Kafka 4.x writes a record with generation 0 and no members, even if it answers MEMBER_ID_REQUIRED.
 # - **Offset 22**: the last member left. The record has a new generation and no members. So the group is Empty, and it keeps its offsets.
-# - All others: the end of a rebalance.
+# - **All others**: the end of a rebalance.
 #
-# The log has no record of a join, of a heartbeat, or of a member that left while others stayed. A rebalance in progress is not in the log.
+# No other join has a record. A heartbeat has none, and neither has a member that leaves while others stay. So a rebalance in progress is not in the log.
+
+# %% [markdown]
+# ## Memory and log
 #
-# The next table follows the steps of the widget. It shows the state in the coordinator's memory, and what the next coordinator would load from the log. `+` is a written record:
+# The next table follows the steps of the widget. If the coordinator crashes after a step, its memory is lost, and the next coordinator loads the log. `+` is a written record. `Dead` means that the group does not exist:
 
 # %%
 course.print_crash_table()
 
 # %% [markdown]
-# Look at steps 10 to 13. The group has reached generation 2, and the log knows generation 1. If the coordinator dies here, both members get an error from the next coordinator and join again. They lose time, and nothing else: no member had an assignment of generation 2 yet.
-#
+# Look at steps 10 to 13. The group has reached generation 2, but the log contains only generation 1. If the coordinator dies here, both members receive an error from the next coordinator and join again. They lose some time, but no assignment: generation 2 had none yet.
+
+# %% [markdown]
 # ## Exercise: after the failover
 #
-# A group of two members is Stable in generation 5. A third member joins. All three have joined, and the leader computes the assignments. Now the broker dies. What does the next coordinator know of the group?
+# A group has two members and is Stable in generation 5. Both members run on one machine, and this machine is switched off without a warning. Their sessions last 45 seconds. Ten seconds later, the broker dies, too.
 #
-# - **A**: generation 5, Stable, two members.
-# - **B**: generation 6, CompletingRebalance, three members.
-# - **C**: no members, only the offsets.
+# What does the next coordinator have after its load?
+#
+# - **A**: two members. They stay for up to 45 more seconds.
+# - **B**: two members. They stay for up to 35 more seconds.
+# - **C**: no members. The group is Empty.
 #
 # Write the letter as a text.
 
@@ -256,7 +279,8 @@ course.check("after_the_failover", after_the_failover)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | the first join of a group | writes an empty group record, also if the JoinGroup is refused | writes nothing before the first SyncGroup |
+# | the first join of a group | writes a record without members | writes nothing before the first SyncGroup |
+# | the replicas have the record of a rebalance too late | the members receive `COORDINATOR_NOT_AVAILABLE` | the members receive `REBALANCE_IN_PROGRESS` |
 # | the last member leaves | writes a record with a new generation and no members | the same |
 # | states, deadlines and votes of this lesson | the same | the same |
 # | after a failover | a group is Empty or Stable | the same |
@@ -266,7 +290,8 @@ course.check("after_the_failover", after_the_failover)
 # Kafka 1.0.1 has no MEMBER_ID_REQUIRED, which came with 2.2. It calls CompletingRebalance *AwaitingSync*, and a heartbeat in this state is answered REBALANCE_IN_PROGRESS. The deadline of the sync phase exists since 2.8.1. In 2.6.1 to 2.8.0, a leader that sent heartbeats but no assignments could block its group forever.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## In five lines
 #
 # - The join phase finds the members. The sync phase gives them their assignments.
@@ -274,25 +299,26 @@ course.check("after_the_failover", after_the_failover)
 # - Each finished rebalance is one record with a new generation.
 # - A rebalance in progress is not in the log.
 # - After a failover, the group continues with its last stored generation.
-
-# %% [markdown]
+#
 # ## For your consumer
 #
 # - `session.timeout.ms` (45 s): how long a dead consumer keeps its partitions.
 # - `max.poll.interval.ms` (5 min): how long your code may work between two calls of `poll`. After that, the consumer leaves the group.
 # - Commit in `onPartitionsRevoked`. There, a commit is still accepted.
-# - A `CommitFailedException` or `RebalanceInProgressException` means: the group has moved on. Do not retry forever. Call `poll` again.
-#
+# - If a commit fails with `CommitFailedException` or `RebalanceInProgressException`, do not repeat it. Call `poll`, which joins the group again.
+
+# %% [markdown]
 # ## At 3 am
 #
 # PATH is a copy of the partition's folder.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time | `kafkagroups timeline PATH --group billing` | It shows each generation and who was in it. A member that comes and goes is the cause | Look at the log of this member. Often `poll` is called too rarely |
+# | A group rebalances all the time | `kafkagroups timeline PATH --group billing` | It shows each generation and its members. A member that comes and goes is the cause | Look at the log of this member. Often `poll` is called too rarely |
 # | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` on the coordinator | The line ends with the reason and the member id | Restart this member, or raise its `max.poll.interval.ms` |
 # | A group hangs in PreparingRebalance | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | Members that do not join block the group until the rebalance timeout | Stop the process that does not call `poll` |
-#
+
+# %% [markdown]
 # <details><summary>In Kafka</summary>
 #
 # | what | where (4.x) | where (3.9) |

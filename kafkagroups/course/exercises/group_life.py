@@ -1,4 +1,4 @@
-"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover during a rebalance.
+"""Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died.
 
 A protocol is the name of an assignor, for example "range". The join phase is the first phase of a rebalance: the
 coordinator waits for a JoinGroup of each member.
@@ -157,14 +157,14 @@ EXERCISES = (
     Exercise(
         name="after_the_failover",
         correct="A",
-        solution='after_the_failover = "A"   # generation 6 is not in the log',
+        solution='after_the_failover = "A"   # no record says that the members are gone, or how old their sessions are',
         hints=(
-            "When does the coordinator write a group record?",
-            "A coordinator loads only the states Empty and Stable.",
+            "Did the coordinator write a record in these ten seconds?",
+            "A deadline is not in the log. So when does the next coordinator start the session of a member?",
         ),
         known_mistakes={
-            "Generation 6 is only in the memory of the dead broker. Its record is written after the SyncGroup": "B",
-            "The record of generation 5 is still in the log, with its two members": "C",
+            "The log has no deadlines. So a loaded member gets a full session": "B",
+            "The coordinator writes that members are gone only when their sessions have ended": "C",
         },
     ),
 )

@@ -10,6 +10,7 @@ from typing import Any
 from kafkagroups.cli import options
 from kafkagroups.cli.output import escape, print_line, wrap
 from kafkagroups.history.event import list_names
+from kafkagroups.history.partition_count_text import describe_assumption, describe_beyond, describe_missing
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
 from kafkagroups.log.partitioning import partition_for
@@ -39,17 +40,9 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
                 f"order. Here the lowest partition is first. Another order can change the answers for: "
                 f"{list_names(shared)}."
             )
-    # The classic coordinator has one cache, so the partition count changes no answer.
-    if coordinator == "new" and topic.origin != "option":
-        affected = {*topic.shared_groups, *topic.misplaced_groups}
-        if group is not None:
-            affected &= {group}
-        if affected:
-            lines.append(_describe_assumption(topic, sorted(affected)))
-    if topic.missing and group is None:
-        at_least = "" if topic.count is not None else "at least "
-        missing = f"Missing in this folder: {at_least}{_describe_missing(topic)}."
-        lines.append(f"{missing} The groups stored there are not shown.")
+    assumption = describe_assumption(topic, coordinator, group)
+    missing = describe_missing(topic) if group is None else None
+    lines += [line for line in (assumption, describe_beyond(topic), missing) if line is not None]
     return lines
 
 
@@ -64,27 +57,6 @@ def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
         f"latest at {options.format_time(change.since_ms)} UTC. These groups have moved to another partition: "
         f"{', '.join(moves[:MOVES_SHOWN])}{more}."
     )
-
-
-def _describe_assumption(topic: TopicPartitions, groups: list[str]) -> str:
-    """Return what was assumed about the partition count, and which groups this can change."""
-    names = list_names(groups)
-    if topic.origin == "folder":
-        return (
-            f"The topic has {topic.count} partitions, as this folder (--partitions N sets another count). "
-            f"Only the home partition answers for: {names}."
-        )
-    return (
-        "The topic's partition count is unknown: set it with --partitions N. Until then, the first partition with "
-        f"records of a group answers. The count can change the answers for: {names}."
-    )
-
-
-def _describe_missing(topic: TopicPartitions) -> str:
-    ranges = [str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in topic.missing]
-    noun = "partition" if len(topic.missing) == 1 and len(topic.missing[0]) == 1 else "partitions"
-    of_count = "" if topic.count is None else f" of {topic.count}"
-    return f"{noun} {', '.join(ranges)}{of_count}"
 
 
 def topic_partitions_of_sides(a: TopicPartitions, b: TopicPartitions) -> dict[str, Any]:

@@ -178,8 +178,9 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     )
     remedy = (
         "Before a broker starts, stop the consumers of these groups, and note their newest positions (kafkagroups "
-        "explain PATH --group GROUP). After the start, compare these positions with what the broker answers, and set "
-        "older offsets to them with kafka-consumer-groups.sh --reset-offsets. The count cannot be lowered, and the "
-        "newest offsets are in the new partitions: do not delete them."
+        "report PATH --out FILE lists the old and the new ones of all these groups). After the start, compare these "
+        "positions with what the broker answers, and set older offsets to them with kafka-consumer-groups.sh "
+        "--reset-offsets. The count cannot be lowered, and the newest offsets are in the new partitions: do not delete "
+        "them."
     )
     return Finding(None, None, None, None, "partition_count_changed", what, remedy)

@@ -107,6 +107,8 @@ class TopicPartitions:
     missing
         The partitions that a folder does not contain. If the count is unknown, partitions after the last one of the
         folder can also be missing. Empty if the path is one partition.
+    beyond
+        The partitions at the path that do not exist in a topic with the count that the caller gave.
     """
 
     count: int | None = None
@@ -115,6 +117,7 @@ class TopicPartitions:
     shared_groups: list[str] = field(default_factory=list)
     misplaced_groups: list[str] = field(default_factory=list)
     missing: list[range] = field(default_factory=list)
+    beyond: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the field `topic_partitions` of the JSON outputs."""
@@ -178,7 +181,8 @@ class Topic:
             return TopicPartitions(shared_groups=shared_groups, misplaced_groups=misplaced, missing=missing)
         changed = _find_change(places, self.numbers, count)
         origin = "folder" if self.option is None else "option"
-        return TopicPartitions(count, origin, changed, shared_groups, missing=missing)
+        beyond = sorted(number for number in numbers if number >= count)
+        return TopicPartitions(count, origin, changed, shared_groups, missing=missing, beyond=beyond)
 
     def _find_missing(self, count: int) -> list[range]:
         """Return the partitions below `count` that the folder does not contain."""

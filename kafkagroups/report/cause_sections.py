@@ -14,6 +14,7 @@ from kafkagroups.loading.topic_partitions import PartitionCountChange
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Html, command, details, element, join, limited_table, paragraph
+from kafkagroups.report.offset_tables import render_moved_offsets
 from kafkagroups.report.stories import TOLD, Story
 from kafkagroups.report.words import format_count, format_duration, format_of, format_partition, format_time
 
@@ -111,6 +112,7 @@ def _render_change(facts: LogFacts, change: PartitionCountChange) -> Html:
             f"{effect}"
         ),
         limited_table(("group", "old partition", "new partition"), rows, "The groups that moved", MAX_MOVED),
+        render_moved_offsets(facts.moved_offsets),
         class_="story",
     )
 
@@ -123,7 +125,7 @@ def _render_story(facts: LogFacts, story: Story) -> Html:
     heading = element("h4", element("span", _summarize(told), class_="kind"), " in group ", element("b", story.group))
     facts_line = paragraph(f"Partition {format_partition(story.partition)}. {_describe_now(facts, story)}")
     bullets = [element("li", _describe_event(event)) for event in told[-MAX_TOLD_EVENTS:]]
-    line = f"kafkagroups timeline {quote(facts.path)} --group={quote(story.group)} {_dialect_options(facts)}"
+    line = f"kafkagroups timeline {quote(facts.path)} --group={quote(story.group)} {facts.options}"
     return element(
         "section",
         heading,
@@ -181,10 +183,6 @@ def _describe_now(facts: LogFacts, story: Story) -> str:
         return "The group does not exist after a load."
     members = format_of(len(group.members), "member")
     return f"After a load: {group.state.value}, {members}, {format_of(len(group.offsets), 'committed offset')}."
-
-
-def _dialect_options(facts: LogFacts) -> str:
-    return f"--coordinator {facts.dialect.coordinator} --kafka {facts.dialect.kafka}"
 
 
 def render_transactions(facts: LogFacts) -> Html:

@@ -12,6 +12,7 @@ from kafkagroups.history.check import Check, check_logs
 from kafkagroups.history.count_logs import count_each_log
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.findings import add_findings
+from kafkagroups.history.moved_offsets import MovedOffset, find_moved_offsets
 from kafkagroups.history.stats import PartitionStats, Stats
 from kafkagroups.loading.engines import choose_cleaner
 from kafkagroups.loading.groups import Groups
@@ -41,6 +42,7 @@ class LogFacts:
     """Everything that a report says about one path.
 
     `check` is the verdict of `kafkagroups check`. `findings` are its findings and those of `stats`, each once.
+    `moved_offsets` are the positions of the groups that moved to another partition, if the partition count was changed.
     `after_cleaning` is by partition number.
     """
 
@@ -52,6 +54,7 @@ class LogFacts:
     activities: list[Activity]
     stories: Stories
     check: Check
+    moved_offsets: list[MovedOffset]
     after_cleaning: dict[int | None, AfterCleaning] = field(default_factory=dict)
 
     @property
@@ -60,6 +63,13 @@ class LogFacts:
         places = {(finding.partition, finding.kind) for finding in self.check.findings}
         others = [finding for finding in self.stats.findings if (finding.partition, finding.kind) not in places]
         return sort_findings([*self.check.findings, *others])
+
+    @property
+    def options(self) -> str:
+        """The options with which another command reads the path by the same rules."""
+        topic = self.stats.topic_partitions
+        partitions = f" --partitions {topic.count}" if topic.origin == "option" else ""
+        return f"--coordinator {self.dialect.coordinator} --kafka {self.dialect.kafka}{partitions}"
 
     @property
     def stands_out(self) -> bool:
@@ -95,7 +105,9 @@ def read_facts(
     activities = [read_activity(log, axis or TimeAxis(0, 0), charted) for log in logs]
     counts = [stats.partitions[log.partition] for log in logs]
     stories = read_stories(logs, dialect, activities, counts)
-    facts = LogFacts(path, dialect, groups, stats, axis, activities, stories, check)
+    change = groups.topic_partitions.changed
+    moved = [] if change is None else find_moved_offsets(logs, dialect, change, engine)
+    facts = LogFacts(path, dialect, groups, stats, axis, activities, stories, check, moved)
     for log in logs:
         facts.after_cleaning[log.partition] = _clean(log, stats.partitions[log.partition], engine)
     return facts

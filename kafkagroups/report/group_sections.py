@@ -1,4 +1,4 @@
-"""The sections of a report about answers: groups and their states, damage, and whether a broker loads the log."""
+"""The sections of a report about answers: groups and offsets, damage, and whether a broker loads the log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kafkagroups.history.event import list_names
 from kafkagroups.loading.starts import Start, judge_start
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Content, Html, details, element, fact_list, join, limited_table, paragraph, table
+from kafkagroups.report.offset_tables import render_offsets
 from kafkagroups.report.words import format_bytes, format_count, format_of, format_partition, format_time
 
 MAX_GROUPS = 100
@@ -51,6 +52,9 @@ def render_groups(facts: LogFacts) -> Html:
         table(("type", "state", "groups"), state_rows, f"States of {format_of(len(decoded), 'group')}"),
         _render_orphans(facts),
         details("Groups", table(columns, group_rows, "Groups, the one with the most bytes first"), cut),
+        element("h4", "Committed offsets"),
+        render_offsets(facts, parts, largest[:MAX_GROUPS]),
+        cut,
     )
 
 

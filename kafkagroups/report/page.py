@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 
+from kafkagroups.history.partition_count_text import describe_assumption, describe_beyond, describe_missing
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.report.cause_sections import render_events, render_findings, render_transactions
 from kafkagroups.report.facts import LogFacts
@@ -73,11 +74,19 @@ def render_log(number: int, facts: LogFacts, *, is_only: bool) -> Html:
         "section",
         element("h2", facts.path) if not is_only else element("p", element("b", facts.path)),
         element("p", dialect + newest, class_="soft"),
+        _render_partition_count(facts),
         _render_summary(facts),
         element("nav", element("ul", *links), aria_label=f"Sections about {facts.path}"),
         *[join(element("h3", title, id=f"{name}-{key}"), content) for key, title, content in sections],
         id=name,
     )
+
+
+def _render_partition_count(facts: LogFacts) -> Html:
+    """Return what was assumed about the partition count, and which partitions the folder lacks."""
+    topic = facts.stats.topic_partitions
+    lines = (describe_assumption(topic, facts.dialect.coordinator), describe_beyond(topic), describe_missing(topic))
+    return join(*[element("p", line, class_="soft") for line in lines if line is not None])
 
 
 def _render_summary(facts: LogFacts) -> Html:

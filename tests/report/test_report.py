@@ -1,6 +1,9 @@
 """`kg.report` and `kafkagroups report`: one page, in which names are text, and which agrees with `load` and `stats`."""
 
+import json
 import re
+import shlex
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,8 +11,14 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import stats
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.report.offset_tables import MAX_OFFSETS
 from kafkagroups.report.stories import MAX_STORIES
+from kafkagroups.report.words import format_time
 from tests.captured import captured
+from tests.groups.small_logs import START, offset_record
 from tests.groups.test_load_runs import DATA
 from tests.report.hostile_names import NAMES, write_hostile_log
 
@@ -160,6 +169,105 @@ def test_offsets_that_went_back_stand_out():
     text = check(kg.report(log).html).text
     assert "t-1: 11 -> 0, back by 11" in text
     assert "--group='c-admin'" in text
+
+
+def read_tables(html, caption):
+    """Return the cells of each table with a caption, row by row."""
+    bodies = [part.split("<tbody>")[1].split("</tbody>")[0] for part in html.split(f"<caption>{caption}</caption>")[1:]]
+    rows_of_bodies = [body.split("</tr>")[:-1] for body in bodies]
+    return [
+        [[unescape(cell) for cell in re.findall("<td [^>]*>(.*?)</td>", row)] for row in rows]
+        for rows in rows_of_bodies
+    ]
+
+
+def test_the_committed_offsets_are_those_that_a_broker_answered():
+    """answers.json: what a broker returned after a restart. The times are those of `load`."""
+    html = kg.report(DATA / "4.3.1").html
+    groups = kg.load(DATA / "4.3.1")
+    answers = json.loads((DATA / "4.3.1" / "answers.json").read_text())["offsets"]
+    expected = []
+    for group, offsets in answers.items():
+        rows = {name: (str(answer["offset"]), answer["metadata"]) for name, answer in offsets.items()}
+        for key, offset in groups[group].offsets.items() if rows else ():
+            rows[str(key)] += (format_time(offset.commit_timestamp), str(offset.record_offset))
+        expected += [rows] if rows else []
+    found = []
+    for table in read_tables(html, "Committed offsets"):
+        found.append({row[0]: (row[1], row[4], row[2], row[3]) for row in table if row[1] != "-"})
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_pending_offsets_stand_next_to_the_committed_ones():
+    """acts.json of 4.3.1: fraud-check's last transaction stays open, with 40 and 41."""
+    html = kg.report(DATA / "4.3.1").html
+    assert "fraud-check: 2 committed offsets, 2 pending" in check(html).text
+    (table,) = [table for table in read_tables(html, "Committed offsets") if len(table[0]) == 6]
+    assert [(row[0], row[1], row[5]) for row in table] == [
+        ("orders-0", "-", "40"),
+        ("payments-0", "25", "-"),
+        ("payments-1", "31", "41"),
+    ]
+
+
+def write_commits(folder, commits):
+    """Write a partition with a batch for each commit: group, topic partition, offset, and ms after START."""
+    folder.mkdir(parents=True)
+    data = b""
+    for offset, (group, number, committed, time) in enumerate(commits):
+        pair = offset_record(number, OffsetCommitValue(committed, -1, "", START + time), group)
+        data += encode_batch([LogRecord(offset, START + time, *pair)])
+    (folder / f"{0:020}.log").write_bytes(data)
+
+
+def test_a_table_of_many_offsets_says_how_to_see_all(tmp_path):
+    """A group with one more offset than a table shows, and a group id that a shell would read."""
+    group = "it's $(all)"
+    write_commits(tmp_path / "__consumer_offsets-0", [(group, number, 1, 0) for number in range(MAX_OFFSETS + 1)])
+    html = kg.report(tmp_path / "__consumer_offsets-0", kafka="4.1.1").html
+    text = check(html).text
+    (table,) = read_tables(html, "Committed offsets")
+    assert [row[0] for row in table] == [f"t-{number}" for number in range(MAX_OFFSETS)]
+    line = text[text.index("To see all:") :].partition("kafkagroups ")[2].partition("--kafka 4.1.1")[0]
+    assert shlex.split(line) == [
+        "load",
+        str(tmp_path / "__consumer_offsets-0"),
+        f"--group={group}",
+        "--all",
+        "--coordinator",
+        "new",
+    ]
+
+
+def test_a_topic_that_was_widened_shows_the_old_and_the_new_positions(tmp_path):
+    """Kafka's rule (GroupMetadataManager.partitionFor): with 5 partitions instead of 3, the group has another home."""
+    group = next(
+        name for name in map(str, range(1000)) if (kg.partition_for(name, 3), kg.partition_for(name, 5)) == (1, 4)
+    )
+    topic = tmp_path / "topic"
+    commits = {number: [] for number in range(5)}
+    commits[1] = [(group, 0, 7, 0), (group, 1, 8, 0)]
+    commits[4] = [(group, 0, 9, 60_000)]
+    for number, of_partition in commits.items():
+        write_commits(topic / f"__consumer_offsets-{number}", of_partition)
+    for coordinator in ("classic", "new"):
+        html = kg.report(topic, coordinator=coordinator).html
+        (table,) = read_tables(html, "Positions of the groups that moved")
+        old = format_time(START)
+        new = format_time(START + 60_000)
+        assert table == [
+            [group, "t-1", "8", old, "-", "-", "old"],
+            [group, "t-0", "7", old, "9", new, "new"],
+        ]
+        assert "The newest commit of 1 offset is in the old partition" in check(html).text
+
+
+def test_what_was_assumed_about_the_partition_count_is_said():
+    """CONTRACT.md 34: an assumed count is never silent. The folder has partitions 8 to 38 of 50."""
+    text = check(kg.report(DATA / "3.9.2", kafka="3.9.2").html).text
+    assert "Missing in this folder: at least partitions 0 to 7" in text
+    text = check(kg.report(DATA / "3.9.2", kafka="3.9.2", partitions=10).html).text
+    assert "the topic has 10 partitions, but the path has partitions 12, 21, 22 and 2 more" in text
 
 
 def test_a_damaged_and_a_failing_log_show_what_is_lost(tmp_path, run):

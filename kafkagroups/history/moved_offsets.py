@@ -1,0 +1,69 @@
+"""The positions of groups that have moved to another partition, because the partition count of the topic was changed.
+
+The old and the new home partition of such a group both contain offset records. Each of the two partitions is loaded
+alone. So both positions are known, although a broker answers only one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
+from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.topic_partitions import PartitionCountChange
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+
+
+@dataclass(frozen=True)
+class MovedOffset:
+    """The offsets of a group for one topic partition: in the group's old home partition, and in the new one.
+
+    An offset is None if its partition has no committed offset for the topic partition, or if it does not load.
+    """
+
+    group: str
+    topic_partition: TopicPartition
+    old: OffsetAndMetadata | None
+    new: OffsetAndMetadata | None
+
+    @property
+    def is_newest_old(self) -> bool:
+        """Whether the newest commit is in the old home partition. If both have the same time, it is not."""
+        if self.old is None or self.new is None:
+            return self.new is None
+        return self.old.commit_timestamp > self.new.commit_timestamp
+
+
+def find_moved_offsets(
+    logs: Sequence[Log], dialect: Dialect, change: PartitionCountChange, engine: str = "auto"
+) -> list[MovedOffset]:
+    """Return the offsets of the groups in `change`, sorted by group and topic partition.
+
+    `logs` are the logs of the topic's partitions, `dialect` is the coordinator that loads them.
+    """
+    homes = {
+        group: (partition_for(group, change.from_count), partition_for(group, change.to_count))
+        for group in change.groups
+    }
+    wanted = {number for pair in homes.values() for number in pair}
+    loads = {
+        log.partition: load_logs([log], dialect, log.path, engine=choose_engine_for(engine, [log]))
+        for log in logs
+        if log.partition in wanted
+    }
+    moved = []
+    for group, (old_home, new_home) in sorted(homes.items()):
+        old = _read_offsets(loads.get(old_home), group)
+        new = _read_offsets(loads.get(new_home), group)
+        moved += [MovedOffset(group, key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
+    return moved
+
+
+def _read_offsets(groups: Groups | None, group: str) -> ReadOnlyOffsets:
+    """Return the committed offsets of a group in a load; nothing if the load does not have the group."""
+    return {} if groups is None or group not in groups else groups[group].offsets

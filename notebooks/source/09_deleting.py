@@ -20,13 +20,20 @@
 # Four things to hold on to:
 #
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
-# 2. Three things delete: a person, the end of a topic, and **time**.
-# 3. Offsets of a group **with members** do not expire, as long as a member reads the topic.
-# 4. An offset that is pending in a transaction needs care. Delete nothing while a transaction is open.
-#
+# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they **expire**.
+# 3. An offset does not expire while a **member** of its group reads the topic.
+# 4. Delete nothing while a transaction of the group is open. Otherwise the offset can come back.
+
+# %% [markdown]
 # ## A group is deleted
 #
-# The group `mailer` of Harbour Coffee had three offsets. Its last member left, and then the administrator deleted the group with `DeleteGroups`. This is what a 4.3.1 broker wrote at the end:
+# The group `mailer` of Harbour Coffee had three offsets. Its last member left. Then the administrator deleted the group, as this command does:
+#
+# ```
+# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
+# ```
+#
+# The command sends the request `DeleteGroups`. These are the last records that the 4.3.1 broker wrote:
 
 # %%
 import kafkagroups as kg
@@ -36,21 +43,32 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# Record 5 is the group without members, in generation 2. The next four records are one batch: a tombstone for each offset, and one for the group.
+# Record 5 was written when the last member left: the group has no members and generation 2. The next four records are the deletion: a tombstone for each offset, and one for the group.
 #
-# `DeleteGroups` has three answers:
+# The coordinator answers `DeleteGroups` in one of three ways:
 #
 # | answer | when |
 # |---|---|
-# | `NON_EMPTY_GROUP` | the group has members |
-# | `NONE` | the group is deleted |
-# | `GROUP_ID_NOT_FOUND` | the coordinator does not know the group |
+# | `NON_EMPTY_GROUP` | the group has members, so nothing is deleted |
+# | `NONE` | the group was deleted |
+# | `GROUP_ID_NOT_FOUND` | the coordinator has no such group |
+
+# %% [markdown]
+# ## The order of tombstones
 #
+# - All tombstones of a deletion are in one batch. So a crash leaves all of them, or none.
+# - The tombstones of the offsets come first, in any order. The tombstone of the group is the last one.
+# - The tombstone of the group does not replace the others, because each offset has its own key.
+# - If a commit comes after a tombstone, the offset exists again. The later record wins, as always.
+#
+# In the new protocols, a group has many records. Their tombstones have a fixed order, and a wrong order can stop a load. Lesson 13 shows it.
+
+# %% [markdown]
 # ## Groups without a group record
 #
-# A *simple* group has no members, only offsets. Its generation is 0, and the log has no record of the group itself.
+# A *simple* group has no members, only offsets. Its generation is 0, and the log has no group record of it. Does a deletion write a tombstone for the group?
 #
-# - Kafka 4.x writes a tombstone for the group in every case.
+# - Kafka 4.x always writes it.
 # - The classic coordinator writes it only if the generation is above 0.
 
 # %% [markdown]
@@ -69,7 +87,13 @@ course.check("records_of_dashboard", records_of_dashboard)
 # %% [markdown]
 # ## Single offsets, and the end of a topic
 #
-# `OffsetDelete` deletes single offsets. It works for a group with members, too, but not for topics that its members read:
+# The request `OffsetDelete` deletes single offsets. This command sends it:
+#
+# ```
+# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
+# ```
+#
+# The group may have members, but they must not read the topic. Here, an operator asks for both topics of `billing`:
 
 # %%
 billing = course.GroupLife("billing", verbose=False)
@@ -83,9 +107,9 @@ billing.verbose = True
 billing.delete_offsets("orders-0", "payments-0")
 
 # %% [markdown]
-# `billing-1` reads `orders`, so this offset stays. It does not read `payments`.
+# The answer has one error code for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`. The offset of `payments-0` is deleted.
 #
-# If a **topic** is deleted, all groups lose its offsets immediately. This includes groups that read it. The promotion of spring is over, and the topic `promo-spring` was deleted. This is what the 4.3.1 broker wrote for the group `promo`:
+# If a **topic** is deleted, all groups lose its offsets immediately. This includes groups that read the topic. Here, the topic `promo-spring` was deleted after the last member of `promo` had left. These are the records of the 4.3.1 broker about `promo`:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-37")):
@@ -93,20 +117,23 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
+# Record 5 deletes the offset. Record 6 came later, with the regular check that the next section describes. The check found that `promo` was Empty and had no offset. So the coordinator deleted the group, too.
+
+# %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes, a coordinator looks for expired offsets and deletes them (`offsets.retention.check.interval.ms`). An offset expires after its *retention*, 7 days by default (`offsets.retention.minutes`). When does the retention begin?
+# Every ten minutes, a coordinator looks for expired offsets and deletes them (`offsets.retention.check.interval.ms`). An offset expires at the end of its *retention*, which is 7 days by default (`offsets.retention.minutes`). The group decides when the retention begins. Its *protocol type* matters, too: it is `consumer` for consumers, and another text for Kafka Connect.
 #
 # | the group | its offsets |
 # |---|---|
 # | Stable, type `consumer`, a member reads the topic | do not expire |
-# | Stable, type `consumer`, no member reads the topic | retention from the commit |
-# | Stable, another type, for example Kafka Connect | do not expire |
+# | Stable, type `consumer`, no member reads the topic | the retention begins at the commit |
+# | Stable, another type | do not expire |
 # | in a rebalance | do not expire |
-# | Empty, had members | retention from the time at which the group became Empty |
-# | simple | retention from the commit |
+# | Empty, had members before | the retention begins when the group becomes Empty |
+# | simple | the retention begins at the commit |
 #
-# If a client asked for its own expiry time, this time counts instead of the retention.
+# An old client can ask for its own expiry time, as lesson 01 showed. Then this time counts instead of the retention.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -121,17 +148,18 @@ days = course.find_deletion_days("3.9.2")
 course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, int(days["mailer", "orders-0"]))
 
 # %% [markdown]
-# ## Turn the clock
+# ## Which offset exists on which day
 #
-# Move the slider to see which offsets exist on which day. Each day was played on two coordinators. The rules above are those of 3.9.2; Kafka 1.0.1 had older ones.
+# Move the slider to choose a day. The figure shows which offsets exist on this day, with a coordinator of 1.0.1 and with one of 3.9.2. The coordinator of 3.9.2 follows the table above. Version 1.0.1 had older rules:
 
 # %%
 # figure
 course.ExpiryTimeline(6)
 
 # %% [markdown]
-# Before Kafka 2.1, each offset had its own expiry time, from its commit. So a group could lose its offset while it was working: if nothing was committed for a day, the offset was deleted. At the next restart, the group began somewhere else.
-#
+# Before Kafka 2.1, the retention always began at the commit. So a group could lose an offset while it had members. If no new record came and the group committed nothing, the offset expired. After the next restart, the group started at the beginning or at the end of the partition.
+
+# %% [markdown]
 # ## Exercise: what expires
 #
 # Write `expired(group, now, retention)`. All times are days. It returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
@@ -158,7 +186,7 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A 3.9.2 broker had a retention of one minute. Its clients made groups of every kind. These are all tombstones that no request asked for:
+# A 3.9.2 broker ran with a retention of one minute. Clients created groups of each kind. Each line shows when something expired, and what the coordinator deleted:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -166,20 +194,26 @@ recorded.print_expired()
 course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="deleted")
 
 # %% [markdown]
-# - `alive` has a member for 88 seconds. It loses one offset after a minute: no member reads this topic.
-# - `late` committed once, and its member left at 26 seconds. Its offset is deleted at 86 seconds, a minute after the group became Empty.
-# - `nocommit` joined and left, without a commit. An Empty group without offsets is deleted at the next look.
-#
+# - `alive` always has a member. It loses one offset after a minute, because no member reads this topic.
+# - `late` committed once, and its member left after 26 seconds. Its offset expires at 86 seconds, one minute after the group became Empty.
+# - `nocommit` joined and left without a commit. It is Empty and has no offsets, so the next check deletes the group.
+# - `explicit` asked for its own expiry time: 5 seconds for one offset.
+# - `old-ts` sent an old timestamp with its commit.
+# - `pend` and `pend-alone` have commits in transactions.
+
+# %% [markdown]
 # ## A deletion and an open transaction
 #
-# `fraud-check` has committed 1. A commit of 41 is pending in an open transaction. Somebody deletes the offset with `OffsetDelete`. Then the transaction is committed. The log is now:
+# `fraud-check` has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. The log looks the same for `OffsetDelete`, for `DeleteGroups`, and for a deleted topic:
 
 # %%
 outcome = course.delete_while_pending("OffsetDelete")
 print(*outcome.log, sep="\n")
 
 # %% [markdown]
-# *Predict*: the broker dies, and a classic coordinator loads this log. Which offset does it answer? `None` means that there is no offset.
+# The coordinator that wrote this log answers that there is no offset. Then its broker dies.
+#
+# *Predict*: another **classic** coordinator loads this log. Which offset does it answer? `None` means that there is no offset.
 
 # %%
 # prediction
@@ -191,17 +225,18 @@ course.reveal("after_the_load", after_the_load, outcome.loaded_offset)
 # %% [markdown]
 # <details><summary>Why, and what does Kafka 4.x do?</summary>
 #
-# The classic loader keeps pending offsets in another place. The tombstone does not reach them, so the marker makes 41 count. The coordinator that wrote this log answered that there is no offset. So the answer changes with the failover.
+# The classic loader has two maps: committed offsets and pending offsets. A tombstone removes an offset only from the map of committed offsets. So 41 is still pending, and the marker commits it. The answer changes with the failover.
 #
-# The new coordinator lets the tombstone delete the pending offset, too. It answers that there is no offset.
+# In the new coordinator, a tombstone deletes the pending offset, too. So the marker has no effect, and there is no offset, before and after a failover.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## Exercise: gone on Monday
 #
-# Kafka 3.9.2, and the retention of offsets is one day. The last orders came on Friday at 18:00, and everything was committed. On Monday at 8:00, all services are restarted:
+# A cluster of Kafka 3.9.2 has a retention of offsets of one day. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
 #
-# - `mailer` is a group with members, day and night. Its last commit was on Friday at 18:00.
+# - `mailer` has members all the time, and they read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
 # - `nightly` joins every night at 2:00, commits, and leaves at 3:00.
 #
@@ -223,28 +258,29 @@ course.check("weekend", weekend)
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` | after the replicas have the tombstones | immediately; the tombstones can be lost in a crash |
 # | expired offsets of several groups | one batch for the partition | one batch for each group |
-# | an expired offset with a pending commit | stays until the transaction ends | is deleted |
+# | an offset is deleted while a commit is pending in a transaction | the pending commit is deleted, too | after a failover, a commit marker brings the offset back |
+# | an offset expires while a commit is pending in a transaction | it stays until the transaction ends | it is deleted |
 # | the last offset of an Empty group is deleted with `OffsetDelete` | the group stays, Empty | the group is deleted, too |
-# | members of the new protocol | retention always from the commit | – |
+# | groups of the new protocol (lesson 13) | the retention always begins at the commit. Topics that members read do not expire | – |
 #
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. After an upgrade to 2.1, old records without a useful expiry time can be deleted immediately: `kafkagroups stats` shows the versions of all records first.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. After an upgrade to 2.1, old records without a useful expiry time can be deleted immediately. Before the upgrade, `kafkagroups stats` shows the versions of all records.
 #
 # </details>
 #
 # ## In five lines
 #
-# - A tombstone is a record without a value.
-# - A person, the end of a topic, or time deletes.
-# - With members, offsets stay. Without members, the retention runs.
-# - Simple groups: the retention runs from each commit.
-# - A deletion during an open transaction can come back.
+# - A tombstone is a record without a value. It deletes its key.
+# - Offsets are deleted by a request, with their topic, or at the end of their retention.
+# - While members read a topic, its offsets stay. The retention begins when the group becomes Empty.
+# - In a simple group, the retention of each offset begins at its commit.
+# - An offset that is deleted during an open transaction can come back.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A consumer that uses `assign` is never a member. Its offsets expire if it commits nothing for 7 days. Commit regularly, also if nothing has changed.
+# - A consumer that uses `assign` is never a member. Its offsets expire if it commits nothing for 7 days. So commit regularly, even if no new record came.
 # - `auto.offset.reset=none` makes lost offsets visible. `latest` skips records silently.
 # - Before a long stop of a service, save its offsets: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
@@ -254,8 +290,9 @@ course.check("weekend", weekend)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion, with its time and cause: expired, deleted, or never there | Set the offsets that `kafkagroups explain` shows before the tombstone |
-# | Which offsets did it have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The state of the group before the deletion, if the records are still there | Copy the folder before the cleaner removes them |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | Stop the consumers. The next rows find the old offsets and set them |
+# | When did offsets expire? | `grep -E "Removed .* expired offsets\|Generated .* tombstone records" server.log` | The first text is from a classic coordinator, the second one from Kafka 4.x | Reading is safe |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner removes the records |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | The file has lines like `orders,0,5` | Stop all consumers of the group first |
 # | It must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
 #
@@ -271,6 +308,6 @@ course.check("weekend", weekend)
 #
 # ## What we left out, and why
 #
-# A tombstone does not make the file smaller. The log cleaner does, later: lesson 10. Unloading a partition deletes nothing: the next coordinator needs its records.
+# A tombstone does not make the file smaller. The log cleaner does this later, as lesson 10 shows. A broker that loses the leadership of a partition deletes nothing, because the next coordinator needs the records.
 #
 # **Next:** [10 · Compaction](10_compaction.ipynb): why the topic stays small, and when it does not.

@@ -95,10 +95,10 @@ function drawMark(group, mark) {
   else drawText(group, 0, 0, mark.text, mark);
 }
 
-// Draws a scene. A mark whose key was there before keeps its element, so the style sheet moves it to its new place.
-function drawScene(svg, scene, choose) {
+// Draws the marks of a scene. A mark whose key was there before keeps its element, so the style sheet moves it.
+function drawScene(svg, marks, choose) {
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
-  for (const mark of scene.marks) {
+  for (const mark of marks) {
     let group = old.get(mark.key);
     old.delete(mark.key);
     if (!group) {
@@ -216,7 +216,7 @@ function mount(root, content, send, messageText = "") {
     let index = 0;
     content.controls.forEach((control, number) => (index = index * control.options.length + options[number]));
     const scene = content.scenes[index];
-    drawScene(svg, scene, choose);
+    drawScene(svg, scene.marks.map((number) => content.marks[number]), choose);
     shownCaption.textContent = scene.caption;
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number]));

@@ -183,21 +183,28 @@ def page_script() -> str:
 
 
 def _to_json(content: Content) -> dict[str, Any]:
-    """Return the content for `figure.js`. The scenes stand in the order of `itertools.product` over the options."""
+    """Return the content for `figure.js`. The scenes stand in the order of `itertools.product` over the options.
+
+    Many scenes share marks. So the marks stand in one list, and a scene contains their numbers.
+    """
     combinations = product(*(range(len(control.options)) for control in content.controls))
+    number_by_mark: dict[Mark, int] = {}
+    scenes = [_scene_to_json(content.scenes[combination], number_by_mark) for combination in combinations]
     return {
         "title": content.title,
         "width": WIDTH,
         "height": content.height,
         "controls": [asdict(control) for control in content.controls],
         "free_input": asdict(content.free_input) if content.free_input else None,
-        "scenes": [_scene_to_json(content.scenes[combination]) for combination in combinations],
+        "marks": [_mark_to_json(mark) for mark in number_by_mark],
+        "scenes": scenes,
     }
 
 
-def _scene_to_json(scene: Scene) -> dict[str, Any]:
+def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, Any]:
+    """Return a scene, and add its new marks to `number_by_mark`."""
     return {
-        "marks": [_mark_to_json(mark) for mark in scene.marks],
+        "marks": [number_by_mark.setdefault(mark, len(number_by_mark)) for mark in scene.marks],
         "caption": scene.caption,
         "text": list(scene.text),
     }

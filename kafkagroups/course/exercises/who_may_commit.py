@@ -39,7 +39,7 @@ EXERCISES = (
         correct=_check_metadata_length,
         solution=_FITS_SOLUTION,
         hints=(
-            "Java counts UTF-16 units. Most characters have one unit. A character above U+FFFF, such as 𝄞, has two.",
+            "Java counts UTF-16 units. Most characters have one unit, but 𝄞 has two.",
             'metadata.encode("utf-16-le") has two bytes for each unit.',
         ),
         cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
@@ -59,7 +59,7 @@ EXERCISES = (
         solution='three_refusals = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID")',
         hints=(
             "Go through the table from top to bottom. The first check that fails gives the answer.",
-            "The member is checked before its generation. An Empty group accepts only negative generations.",
+            "In the table, the member comes before its generation. An Empty group accepts only negative generations.",
         ),
         known_mistakes={
             "1: the member is checked before its generation": (
@@ -90,7 +90,7 @@ EXERCISES = (
             "Which instance id has a new member id in each of these records?",
         ),
         known_mistakes={
-            "the member id of van-1 is the same in every record: no other process joins as van-1": "van-1",
+            "the member id of van-1 is the same in every record, so no other process joins as van-1": "van-1",
             "van-3 joined later, but only once, and its member id does not change": "van-3",
         },
     ),

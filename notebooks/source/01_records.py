@@ -5,29 +5,31 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | read a commit byte by byte; say which Kafka version wrote it; say what a group record contains; recognise a tombstone; say which records stop a load | {{minutes}} | no |
+# | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
 #
 # ```
-#            key: who and what?                           value: what is true now?
+#            key: whose position?                         value: the position, and more
 #  ┌──────┬───────────┬──────────┬───────────┐    ┌─────────┬────────┬─────────────────────────────┐
 #  │ type │ group     │ topic    │ partition │ ─▶ │ version │ offset │ epoch, metadata, times, …   │
 #  │  1   │ "billing" │ "orders" │ 0         │    │  4      │ 35     │                             │
 #  └──────┴───────────┴──────────┴───────────┘    └─────────┴────────┴─────────────────────────────┘
-#                                                  no value: a tombstone, which deletes
+#                                                  no value: a tombstone, which deletes the key
 # ```
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. Each record has a **key** and a **value**. The newest value of a key is true. A record without a value deletes.
-# 2. The key begins with the **record type**: 1 is a committed offset, 2 is a group.
-# 3. The value begins with its **version**. The version decides which fields follow.
-# 4. Numbers are **big-endian**: the high byte comes first.
+# 1. Each record has a **key** and a **value**. If several records have the same key, the newest value counts.
+# 2. A record without a value is a **tombstone**: it deletes its key.
+# 3. The key begins with the **record type**: 1 is a committed offset, 2 is a group.
+# 4. The value begins with its **version**. The version decides which fields follow.
 
 # %% [markdown]
 # ## A commit in hex
 #
-# A broker of Kafka 4.3.1 wrote this record to its disk. The group `billing` committed an offset for partition 0 of the topic `orders`:
+# A broker of Kafka 4.3.1 wrote the next record to its disk. The group `billing` committed an offset for partition 0 of the topic `orders`.
+#
+# Each line shows a position, 16 bytes in hex, and the same bytes as text:
 
 # %%
 import kafkagroups as kg
@@ -42,12 +44,13 @@ print("value")
 course.hexdump(value)
 
 # %% [markdown]
-# Read the key from the left. `00 01` is the record type, 1. `00 07` is a length. The next seven bytes are `billing`. `00 06` and six bytes are `orders`. The last four bytes are partition 0.
+# In the key, `00 01` is the record type, 1. `00 07` is a length: the next seven bytes are `billing`. `00 06` and six bytes are `orders`. The last four bytes are partition 0.
 #
-# The value begins with `00 04`: version 4. The next **eight** bytes are the offset: hex 23 is 2 · 16 + 3 = 35. Then come four bytes for the *leader epoch*, here 0.
+# In the value, `00 04` means version 4. The next **eight** bytes are the offset. Numbers are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35. Then come four bytes for the *leader epoch*, here 0.
 #
-# `07` is the length of the next text, **plus one**. So the text has six bytes: `till 1`. The plus one has a reason: a length of `00` can then mean null.
-#
+# `07` is the length of the next text **plus one**, so the text has six bytes: `till 1`. The plus one leaves the length `00` free. It means null.
+
+# %% [markdown]
 # ## Each byte has a name
 #
 # Click *next* to go through all fields:
@@ -57,16 +60,16 @@ course.hexdump(value)
 course.RecordExplorer(key, value)
 
 # %% [markdown]
-# - **offset**: the offset of the next record that the group reads.
-# - **leader epoch**: a counter of the partition `orders-0`. It rises when another broker becomes its leader. Lesson 05 uses it. −1 means unknown.
-# - **metadata**: a text of the client. Most clients store an empty text.
-# - **commit timestamp**: when the broker received the commit, in milliseconds since 1970.
-# - **tagged fields**: optional fields at the end. First their count, then the number, the size and the bytes of each. Field 0 is the *topic id*.
+# - **Offset**: the offset of the next record that the group reads.
+# - **Leader epoch**: each partition has one broker that accepts its writes, the *leader*. The epoch rises when another broker becomes the leader of `orders-0`. −1 means unknown.
+# - **Metadata**: a text of the client. Most clients store an empty text.
+# - **Commit timestamp**: when the broker received the commit, in milliseconds since 1970.
+# - **Tagged fields**: optional fields at the end. The first byte is their count. Each field then has a number, a size, and its bytes. Field 0 is the *topic id*.
 
 # %% [markdown]
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit, also from the 4.3.1 broker:
+# This is the value of another commit of the 4.3.1 broker:
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])
@@ -85,17 +88,19 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# In keys, and in values up to version 3, a text begins with its length in **two** bytes. A negative length means null. `course.read_string` reads such a text. It returns the text and the position after it:
+# Version 4 is the only layout with short lengths. In keys, and in values up to version 3, a text begins with its length in **two** bytes. A negative length means null. `course.read_string` reads such a text. It returns the text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# Null and empty are different in the bytes. For commits, Kafka makes them equal: if a client sends null metadata, the broker stores the empty text.
+# So null and empty are different bytes. A client can send both:
 #
-# An empty **group id** is possible, too. A broker accepts commits for the group `""`. It refuses members for this group, with the error `INVALID_GROUP_ID`.
-#
+# - **Null metadata**: the broker stores the empty text.
+# - **Empty group id**: a broker accepts commits for the group `""`. It does not accept members for this group. They receive the error `INVALID_GROUP_ID`.
+
+# %% [markdown]
 # ## Exercise: decode a commit
 #
 # Write `decode_commit(key, value)`. It returns the tuple `(group, topic, partition, offset)`. Use `course.read_string` for the texts, and this for the numbers:
@@ -118,7 +123,7 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# The same script ran with brokers of three versions. Each broker stored this commit of the group `café-☕`:
+# The layout of the value has changed four times. Brokers of three Kafka versions stored the same commit of the group `café-☕`:
 
 # %%
 for version in ["1.0.1", "3.9.2", "4.3.1"]:
@@ -127,15 +132,18 @@ for version in ["1.0.1", "3.9.2", "4.3.1"]:
     course.hexdump(cafe_value)
 
 # %% [markdown]
-# | value version | written by | difference from the version before |
+# | value version | Kafka writes it | fields |
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
-# | 1 | 0.9 to 2.0 | an *expire timestamp* at the end: when the offset may be deleted |
-# | 2 | no release | no expire timestamp: offsets now live as long as their group |
+# | 1 | 0.9 to 2.0 | the same, and an *expire timestamp*: when the offset may be deleted |
+# | 2 | no release by default | without the expire timestamp: offsets now live as long as their group |
 # | 3 | 2.1 to 4.0 | a leader epoch after the offset |
-# | 4 | since 4.1 | short lengths, plus one; tagged fields; the topic id |
+# | 4 | since 4.1 | short lengths, tagged fields, the topic id |
 #
-# An old client can still ask for its own expiry time. Such a request contains a *retention time*. The group `stock-audit` sent one to the 4.3.1 broker: three seconds.
+# Up to 3.9, `inter.broker.protocol.version` can make a broker write an older version. So during an upgrade, the older brokers can still read the records. Kafka 4.x has no such setting for commits.
+
+# %% [markdown]
+# An old client can still send a *retention time*, after which its offset expires. The group `stock-audit` sent one of three seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write?
 
@@ -157,7 +165,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 #
 # ## Which commits have a topic id
 #
-# A topic that is deleted and created again has the same name and another id. So the id tells a broker which of the two topics a commit means. Not every commit has one:
+# A topic that is deleted and created again has the same name and another id. The id in a commit says which of the two topics is meant. Not every commit has one:
 
 # %%
 for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction"), (22, 0, "with a retention time")]:
@@ -166,11 +174,18 @@ for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction
     print(f"{kind:<24} topic id {topic_id}")
 
 # %% [markdown]
-# A commit of Kafka 4.1 to 4.3 has the id, except in a transaction and with a retention time. Since 4.4, commits in transactions have it, too.
-#
+# | commit | Kafka up to 4.0 | 4.1 to 4.3 | since 4.4 |
+# |---|---|---|---|
+# | plain | no topic id | topic id | topic id |
+# | in a transaction | no topic id | no topic id | topic id |
+# | with a retention time | no topic id | no topic id | no topic id |
+
+# %% [markdown]
 # ## A reader must know the version
 #
-# No field has a name in the bytes. A reader with the wrong version reads the wrong bytes. Some monitoring tools read this topic themselves, and many of them only knew the versions 0 to 3. Version 4 came with Kafka 4.1. Here, version 4 is read as if it were version 3:
+# The bytes do not contain the names of the fields. If a reader assumes the wrong version, it reads the wrong fields.
+#
+# Some monitoring tools read the topic themselves, and many of them knew only the versions 0 to 3. Then Kafka 4.1 wrote version 4. Here, we change the version of our first value from 4 to 3 and decode it:
 
 # %%
 try:
@@ -179,62 +194,94 @@ except kg.InvalidRecord as error:
     print(error)
 
 # %% [markdown]
-# The reader expected a length in two bytes. It took the length byte `07` and the letter `t` for one number.
+# In version 3, the length of the metadata has two bytes. So the reader took two bytes: `07`, and `74`, which is the letter `t`. Together they are hex 0774 = 1908.
 #
-# So Kafka's own readers refuse a version that they do not know. If a broker finds one while it loads a partition, it stops. Then **all** groups of this partition are unavailable. A value of zero bytes stops the load, too: it is not a tombstone, and it has no version.
+# Wrong fields are worse than no answer, so a broker never guesses. After a failover, the next broker *loads* the partition: it reads all records. If it finds an unknown value version, it stops the load. On Kafka 4.x, **all** groups of this partition are then unavailable.
+#
+# A value of zero bytes stops the load, too: it is not a tombstone.
 
 # %% [markdown]
 # ## Two key types for offsets
 #
-# The key of an offset can begin with 0 or with 1. Kafka 0.8.2 wrote type 0. All later versions write type 1. Both types have the same fields, and both mean the same offset.
+# The key of an offset begins with 0 or with 1. Kafka 0.8.2 wrote type 0. All later versions write type 1. Both types have the same fields, and a broker that loads them sets the same offset. Not every broker accepts every combination:
 #
 # | key type | value version | up to 4.0 | since 4.1 |
 # |---|---|---|---|
 # | 0 | 0 | accepted | accepted |
-# | 0 | 1 to 4 | accepted | **the load stops** |
-# | 1 | 0 to 4 | accepted up to the newest version that the release knows | accepted |
-#
-# ## Other record types
-#
-# Kafka 4.x has 22 record types. Types 3 to 23 belong to the new group protocols, which lesson 13 reads. A broker of Kafka 3.4.1 or newer **skips** a record whose type it does not know.
-#
-# ## The record of a group
-#
-# Type 2 describes a group. You need five words:
-#
-# - A **member** is one consumer of the group.
-# - A **rebalance** decides again which member reads which partitions. It happens when a member comes or goes.
-# - A **generation** is the result of a rebalance. Generations are numbered.
-# - The **assignment** of a member is the list of its partitions.
-# - The **leader** is the member that computes the assignments. It follows an *assignor*, for example `range`.
+# | 0 | 1 to 4 | accepted, if the release knows the value version | **the load stops** |
+# | 1 | 0 to 4 | accepted, if the release knows the value version | accepted |
 
 # %% [markdown]
-# A broker writes the record at the end of each rebalance. This is the last one of `billing`:
+# ## Other record types
+#
+# Kafka 4.x has 22 record types. Types 3 to 23 belong to the new group protocols, which lesson 13 reads.
+#
+# An unknown **type** does not stop the load. Since Kafka 3.4.1, a broker skips a record whose type it does not know.
+
+# %% [markdown]
+# ## The words of a group
+#
+# Type 2 describes a group:
+#
+# - A **member** is one consumer of the group.
+# - The **subscription** of a member is the list of topics that it wants to read.
+# - The **assignment** of a member is the list of partitions that it must read.
+# - A **rebalance** computes new assignments. It happens when a member joins or leaves.
+# - A **generation** is the result of a rebalance. Generations are numbered.
+# - The **leader** of a group is the member that computes the assignments. It follows an *assignor*, for example `range`. (The leader of a partition is a broker.)
+
+# %% [markdown]
+# ## The record of a group
+#
+# A broker writes this record at the end of each rebalance. Here is the last one of `billing`:
 
 # %%
 group_key, group_value = course.read_record(log, 36)
 group = kg.decode(group_key, group_value).value
 
-print(f"{len(group_value)} bytes: generation {group.generation}, assignor {group.protocol}, leader {group.leader[:9]}")
+print(f"protocol type {group.protocol_type}, generation {group.generation}, assignor {group.protocol}")
+print(f"leader {group.leader}")
 for member in group.members:
-    print(f"{member.client_id}: session timeout {member.session_timeout} ms, host {member.client_host}")
-    for topic in kg.decode_assignment(member.assignment).message.assigned_partitions:
-        print(f"    reads {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
+    subscription = kg.decode_subscription(member.subscription).message
+    assignment = kg.decode_assignment(member.assignment).message
+    print(f"\nmember {member.member_id}")
+    print(f"    client id {member.client_id}, host {member.client_host}, instance id {member.group_instance_id or 'none'}")
+    print(f"    session timeout {member.session_timeout} ms, rebalance timeout {member.rebalance_timeout} ms")
+    print("    subscription:", ", ".join(subscription.topics))
+    for topic in assignment.assigned_partitions:
+        print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# The record has no field for the state of the group. After a restart, a group with members is `Stable`, and a group without members is `Empty`. If a rebalance was under way, the log does not say it.
+# The *protocol type* is `consumer` for all consumers. Lesson 06 explains the timeouts and the *instance id*.
 #
-# Two fields of each member are bytes that the broker only stores: the *subscription* and the *assignment*. The clients write them for each other. The cell above decoded the assignment.
+# Subscription and assignment are bytes that the clients write for each other. The broker only stores them. Both can also contain *user data*. A subscription also contains the *owned partitions*: those that the member had before.
 #
+# The record stores when the group entered its state, but **not the state** itself. After a restart, a group with members is `Stable`. A group without members is `Empty`. A rebalance that was in progress is not in the record.
+
+# %% [markdown]
 # ## Tombstones
 #
-# To delete an offset, a broker writes its key **without a value**. The administrator deleted the group `mailer`. The broker wrote four tombstones:
+# To delete an offset, a broker writes its key **without a value**. An administrator deleted the group `mailer`. The broker wrote four tombstones:
 
 # %%
+mailer = course.find_data("harbour/4.3.1/__consumer_offsets-12")
 for offset in range(6, 10):
-    record = kg.decode(*course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-12"), offset))
+    record = kg.decode(*course.read_record(mailer, offset))
     what = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
     print(f"offset {offset}: type {record.type}, {record.key.group}, {what}: {record.value or 'no value'}")
+
+# %% [markdown]
+# ## A log is a list of changes
+#
+# A record with a value sets its key. This is an *upsert*: insert or update. A tombstone deletes the key. So the state of a group is the result of all its records, in order.
+#
+# If you stop at an earlier record, you get the state of that moment. This is the life of `mailer`:
+
+# %%
+for records in [2, 5, 6, 10]:
+    group = kg.load(mailer, until=records).get("mailer")
+    state = f"{group.state.value}, {len(group.members)} members, {len(group.offsets)} offsets" if group else "no group"
+    print(f"after {records:>2} records: {state}")
 
 # %% [markdown]
 # ## Exercise: three records, one broker
@@ -245,7 +292,7 @@ for offset in range(6, 10):
 # - **B**: key type 99, a type that no release of today writes.
 # - **C**: key type 1, group `billing`, `orders-0`. The value has version 5.
 #
-# Which record stops the load? Write the letter as a text.
+# Which record stops the load? Write the letter in quotes.
 
 # %%
 # exercise: stops_the_load
@@ -256,50 +303,91 @@ course.check("stops_the_load", stops_the_load)
 # course.hint("stops_the_load")
 
 # %% [markdown]
+# ## Read the topic yourself
+#
+# Two tools of Kafka decode these records. On a running cluster:
+#
+# ```
+# kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
+#     --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter
+# ```
+#
+# `GroupMetadataMessageFormatter` prints group records instead of offsets. On the files of a broker:
+#
+# ```
+# kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
+# ```
+#
+# Today, both print JSON. `kafkagroups dump` prints the texts of every version (`--format formatter` and `--format dump-log`).
+#
+# <details><summary>What the tools print, by version</summary>
+#
+# The console consumer, for offsets:
+#
+# ```
+# since 4.1     {"key":{"type":1,"data":{"group":"café-☕","topic":"stock","partition":0}},
+#                "value":{"version":4,"data":{"offset":3,"leaderEpoch":-1,"metadata":"🥐 1€",…}}}
+# 3.9 and 4.0   {"key":{"version":1,"data":…},"value":{"version":3,"data":…}}
+# 2.1 to 3.8    [café-☕,stock,0]::OffsetAndMetadata(offset=3, leaderEpoch=Optional.empty, metadata=🥐 1€, …)
+# 0.9 to 2.0    [café-☕,stock,0]::[OffsetMetadata[3,🥐 1€],CommitTime 1795255891721,ExpirationTime 1795342291721]
+# ```
+#
+# For groups, 1.0.1 prints `mailer::GroupMetadata(groupId=mailer, generation=2, …)`. Up to 3.8, a tombstone is `…::NULL`. In JSON, it is `"value":null`.
+#
+# The dump tool:
+#
+# ```
+# since 3.8     key: {"type":"1","data":…} payload: {"version":"3","data":…}
+# 2.4 to 3.7    key: offset_commit::group=café-☕,partition=stock-0 payload: offset=3,metadata=🥐 1€
+# 1.0 to 2.3    key: offset::café-☕:stock:0 payload: 3:🥐 1€
+# ```
+#
+# Since 2.4, the payload of a tombstone is `<DELETE>`. If the metadata is empty, 2.4 to 3.7 print only `payload: offset=3`. In 1.0.1, the formatter is the class `kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter`.
+#
+# </details>
+
+# %% [markdown]
 # ## Where the classic coordinator differs
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
 # | value version of a commit | 4 since 4.1, 3 in 4.0 | 3 since 2.1; `inter.broker.protocol.version` can choose an older one |
-# | topic id in a commit | since 4.1 | never |
-# | first record of a group | an empty group record at the first join, then the first generation | the first generation |
-# | key type 0 with value version 1 to 4 | the load stops since 4.1 | accepted |
+# | what the first join of a group writes | a group record without members, then the first generation | the first generation |
 # | unknown record type | skipped | skipped since 3.4.1; older releases stop the load |
 #
-# <details><summary>Other versions</summary>
+# <details><summary>Other versions: group records and ZooKeeper</summary>
 #
-# The group value has its own versions. Version 0: Kafka 0.9 and 0.10.0. Version 1 adds the rebalance timeout (0.10.1 to 2.0). Version 2 adds the time since which the group is in its state (2.1, 2.2). Version 3 adds the instance id of static members (since 2.3).
+# The group value has its own versions. Version 0: Kafka 0.9 and 0.10.0. Version 1 adds the rebalance timeout (0.10.1 to 2.0). Version 2 adds the time since which the group is in its state (2.1, 2.2). Version 3 adds the instance id of static members (since 2.3). Version 4 has short lengths. No release writes it by default.
 #
-# Before 0.8.2, offsets were in ZooKeeper. ZooKeeper is slow for frequent small writes, so they moved into a topic. A commit in the oldest version of the request still went to ZooKeeper in 1.0.1.
+# Before 0.8.2, offsets were in ZooKeeper. A commit in the oldest version of the request, 0, still went to ZooKeeper in 1.0.1.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## In five lines
 #
-# - The key says which offset or which group. The value says what is true now.
-# - Key: record type first. Value: version first.
-# - The version decides the fields, and an unknown version stops a load.
+# - The key says which offset or which group. The newest value of a key counts.
+# - A key begins with the record type, and a value begins with its version.
+# - The version decides the fields. An unknown version stops a load, an unknown type does not.
 # - Version 4 has short lengths and the topic id.
-# - A record without a value is a tombstone. It deletes.
+# - A record without a value is a tombstone. It deletes its key.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - `commitSync(offsets)` can store metadata of at most 4,096 characters (`offset.metadata.max.bytes` of the broker). More is refused with `OFFSET_METADATA_TOO_LARGE`.
-# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` gives the same offsets and does not depend on versions.
-# - Set `group.id`. The Java consumer does not accept an empty one.
-#
+# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` returns the same offsets and does not depend on versions.
+# - Set `group.id`. Without it, the Java consumer cannot commit.
+
+# %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a partition's folder.
+# PATH is a copy of a partition's folder, for example `__consumer_offsets-9`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | Its table of versions shows that the commits have version 4, and the monitor does not know it | Update the monitor, or use one that asks with the Admin API |
-# | You want to read the records yourself | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` or `kafkagroups dump PATH` | Both print each record. The second one reads every version | Reading is safe |
-# | `Error loading offsets` in the broker's log | `kafkagroups check PATH --kafka 4.3.1` | It names the first record that stops the load | Do not delete files. Read the remedy that it prints |
-#
-# On a running broker: `kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter --from-beginning`.
+# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | Its table of versions shows that the commits have version 4. The monitor does not know it | Update the monitor, or use one that asks with the Admin API |
+# | `Failed to load metadata` in the broker's log (4.x), or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names the first record that stops the load | Do not delete files. Read the remedy that it prints |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -314,6 +402,6 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## What we left out, and why
 #
-# The fields of all 22 types: `kafkagroups decode` shows each of them with its bytes. Compression and checksums belong to batches, which lesson 03 reads.
+# The fields of all 22 types: `kafkagroups decode` shows each of them with its bytes. Lesson 03 reads the file around the records.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

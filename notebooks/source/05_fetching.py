@@ -15,8 +15,8 @@
 #    │  OffsetFetch         ─▶  broker 2:      allowed? mine? loaded?
 #    │                                         its memory: orders-0 = 50, epoch 0
 #    │                                         (the log is not read)
-#    │  OffsetForLeaderEpoch ─▶ the leader of  epoch 0 ends at 60
-#    │                          orders-0:
+#    │  OffsetForLeaderEpoch ─▶ the leader     epoch 0 ends at 60
+#    │                          of orders-0:
 #    ▼
 #  the consumer reads from offset 50
 # ```
@@ -27,7 +27,7 @@
 # 1. A broker reads the log **once**, when it becomes the leader of the partition. After that, each commit changes the log and the memory. A fetch reads the memory.
 # 2. Exactly **one broker** answers for a group: the leader of the group's partition, after it has loaded the partition.
 # 3. "Nothing committed" is **not an error**. The answer is offset −1 with the error code `NONE`.
-# 4. An offset whose transaction is still open is *unstable*. Only a client that asks for **stable** offsets learns about it.
+# 4. An offset in an open transaction is *unstable*. Only a client that asks for **stable** offsets receives an error for it.
 # 5. A committed offset has a **leader epoch**. The epoch shows whether the records before the offset were truncated.
 
 # %% [markdown]
@@ -71,7 +71,7 @@ ours = {group: course.format_offsets(broker.offset_fetch(group)) for group in sa
 course.compare_with_broker(ours, said["offsets"], "3.9.2")
 
 # %% [markdown]
-# Nothing in the log says where the newest record of a key is. Without the map, each fetch would read the whole partition. So the topic is for the **next** coordinator. The current coordinator answers from memory.
+# The memory is a map from each partition to its newest offset. The log has no such map, so a fetch from the log would read the whole partition. The log is for the **next** coordinator.
 
 # %% [markdown]
 # ## Which broker answers
@@ -98,12 +98,12 @@ ask("loaded again")
 #
 # A broker never answers "nothing committed" for a partition that it has not loaded.
 #
-# There is one weak point. A former leader that has not yet received the news still answers from its memory, and its offsets may be old.
+# There is one exception. A former leader may not know yet that it was replaced. Until then, it answers from its memory, and its offsets may be old.
 
 # %% [markdown]
 # ## A restart, second by second
 #
-# A client asked the 4.3.1 broker the same questions again and again after its start. `ms` counts from the start. A line is printed when an answer changes:
+# A client asked the 4.3.1 broker the same questions again and again after its start. `ms` counts from the start. Each line is a change of an answer:
 
 # %%
 steps = json.loads(Path(course.find_data("harbour/4.3.1"), "acts.json").read_text())
@@ -115,7 +115,7 @@ for answer in answers:
     print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
 
 # %% [markdown]
-# - **FindCoordinator** answers `NONE` early, because it reads only the cluster's metadata. So `NONE` there and `NOT_COORDINATOR` from the same broker do not contradict each other.
+# - **FindCoordinator** answers `NONE` early, because it reads only the cluster's metadata. It does not say whether the coordinator has loaded its partition.
 # - **OffsetFetch** is answered as soon as the group's own partition is loaded. Other partitions still load.
 # - **ListGroups** answered `NONE` with 0 groups before the load began. An empty list without an error proves nothing.
 # - **ListGroups** then returned an incomplete list, with `COORDINATOR_LOAD_IN_PROGRESS`. If you treat this list as complete, you report groups as lost that are only not loaded yet.
@@ -137,10 +137,11 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 # %% [markdown]
 # Every new group starts with this answer, so it cannot be an error. The coordinator cannot see whether the group is new or whether its offsets were deleted. The consumer then does what `auto.offset.reset` says. So a group that loses its offsets gets no error.
 #
-# If a client asks **by name**, each partition without an offset is in the answer. If it asks for **all** partitions, these partitions are missing in the answer. A real broker was asked in both ways:
+# A client can ask **by name** or for **all** partitions. The answer contains a partition without an offset only if the client asked for it by name. A client asked a real broker in both ways:
 
 # %%
 talk = course.read_exchanges("3.9.2-fetch")
+print(f"{'group':<10} {'asked for':<18}   answer")
 for fetch in course.read_fetches(talk):
     if fetch.version == 9 and fetch.number < 20 and fetch.number not in (6, 9) and fetch.group != "live":
         offsets = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker_offsets.items()) or "(empty)"
@@ -153,11 +154,11 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # %% [markdown]
 # ## Stable offsets
 #
-# `fraud-check` commits its offsets in transactions. When the broker died, one transaction was open. It contains offsets for `payments-0` and for `orders-0`. For `orders-0` there is no other offset.
+# `fraud-check` commits its offsets in transactions. When the broker died, one transaction was open. It contains an offset for `orders-0`, which has no other offset.
 #
-# The table shows the memory of the coordinator and its answers to four questions: all partitions or by name, without and with `requireStable`. It starts with `billing`. *Predict*, then click *next* until you see `fraud-check`.
+# A client that sets `requireStable` asks for stable offsets. For an offset in an open transaction, it receives `UNSTABLE_OFFSET_COMMIT`.
 #
-# A client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
+# *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
 # %%
 # prediction
@@ -167,16 +168,19 @@ about_orders_0 = ...
 all_stable = course.format_offsets(broker.offset_fetch("fraud-check", require_stable=True))
 course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned"))
 
+# %% [markdown]
+# The table shows the memory of the coordinator and its answers to four questions. Click *next* until you see `fraud-check`:
+
 # %%
 # figure
 course.FetchTable(broker, list(said["offsets"]), shown_group="billing")
 
 # %% [markdown]
-# Why does this matter? A program reads `payments`, writes alarms, and commits both in one transaction. It stops before the transaction ends. A second program starts at the last committed offset. If the first transaction commits a moment later, these payments are processed **twice**.
+# Why does this matter? A program reads `payments`, writes alarms, and commits both in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.
 #
-# With `requireStable` the second program receives `UNSTABLE_OFFSET_COMMIT`. It asks again until the transaction has ended. Java's consumer always sets `requireStable` since version 2.5, and it asks by name.
+# With `requireStable`, the second program receives `UNSTABLE_OFFSET_COMMIT` and asks again until the transaction has ended. Since version 2.5, Java's consumer always asks by name and sets `requireStable`.
 #
-# The broker of 4.3.1 gave these answers after its own restart. `kg.load` and `course.fetch_offsets` compute ours from the same files:
+# The 4.3.1 broker gave these answers about its own files. `kg.load` and `course.fetch_offsets` compute ours:
 
 # %%
 new_shop = course.find_data("harbour/4.3.1")
@@ -239,9 +243,9 @@ for group in ["billing", "dashboard"]:
 #
 # 1. offset 85, epoch 2
 # 2. offset 95, epoch 2
-# 3. offset 75, epoch 1 (an epoch without records is not in the list)
+# 3. offset 75, epoch 1
 #
-# At which offset does each one continue? Write three numbers, for example `(1, 2, 3)`.
+# The list has no epoch 1, because no record was written in it. At which offset does each one continue? Write three numbers, for example `(1, 2, 3)`.
 
 # %%
 # exercise: three_restarts
@@ -263,17 +267,20 @@ print("all:    ", sorted(str(partition) for partition in clerk.offset_fetch("bil
 print("by name:", course.format_offsets(clerk.offset_fetch("billing", [TopicPartition("payments", 0)])))
 
 # %% [markdown]
-# If the client asks for all partitions, the answer leaves out the others without an error. A monitoring tool with too few rights sees too few offsets. If the client asks by name, it receives `TOPIC_AUTHORIZATION_FAILED`.
-#
+# If the client asks for all partitions, the answer leaves out the others without an error. So a monitoring tool with too few rights sees too few offsets. If the client asks by name, it receives `TOPIC_AUTHORIZATION_FAILED`.
+
+# %% [markdown]
 # ## Groups without offsets: describe and list
 #
-# `kafka-consumer-groups.sh` and lag monitors also send DescribeGroups and ListGroups. Both read the same memory.
+# `kafka-consumer-groups.sh` and lag monitors also send DescribeGroups and ListGroups. Both read the same memory. DescribeGroups returns the state and the members of a group, with their assignments.
 #
-# | the request | no right | coordinator not started | not its partition | partition is loading | unknown group |
-# |---|---|---|---|---|---|
-# | OffsetFetch | `GROUP_AUTHORIZATION_FAILED` | `COORDINATOR_NOT_AVAILABLE` | `NOT_COORDINATOR` | `COORDINATOR_LOAD_IN_PROGRESS` | −1, or not in the answer |
-# | DescribeGroups | as above | as above | as above | as above | `GROUP_ID_NOT_FOUND`; older clients: state *Dead*, `NONE` |
-# | ListGroups | lists only visible groups | as above | lists its own groups | as above, with an incomplete list | not in the list |
+# | the situation | OffsetFetch and DescribeGroups | ListGroups |
+# |---|---|---|
+# | no right for the group | `GROUP_AUTHORIZATION_FAILED` | leaves the group out |
+# | coordinator not started | `COORDINATOR_NOT_AVAILABLE` | the same |
+# | another broker's group | `NOT_COORDINATOR` | leaves the group out |
+# | its partition is loading | `COORDINATOR_LOAD_IN_PROGRESS` | the same, with an incomplete list |
+# | unknown group | OffsetFetch: −1, or an empty answer. DescribeGroups: `GROUP_ID_NOT_FOUND` | leaves the group out |
 
 # %% [markdown]
 # ## Exercise: a decision
@@ -299,14 +306,16 @@ course.check("proof_of_loss", proof_of_loss)
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
 # | where the groups are | one map per partition (`GroupMetadataManager`, `OffsetMetadataManager` of a shard) | one map per broker (`groupMetadataCache`), for all partitions |
-# | a commit outside a transaction waits for its replicas; a fetch without `requireStable` | the previous offset | the previous offset |
-# | the same, with `requireStable` | the answer waits until the replicas confirm the commit | `UNSTABLE_OFFSET_COMMIT` |
-# | an offset in an open transaction, with `requireStable` | `UNSTABLE_OFFSET_COMMIT` | `UNSTABLE_OFFSET_COMMIT` |
+# | a fetch while a plain commit waits for its replicas | the previous offset | the same |
+# | this fetch with `requireStable` | waits for the replicas, then the new offset | `UNSTABLE_OFFSET_COMMIT` |
+# | an offset in an open transaction, with `requireStable` | `UNSTABLE_OFFSET_COMMIT` | the same |
+# | DescribeGroups of an unknown group, for older clients | state *Dead*, `NONE` | the same |
 #
 # The broker that you started in this lesson follows the rules of 3.9.2.
 #
 # <details><summary>Other versions</summary>
 #
+# - The classic coordinator also asks the log of the partition for its message format (`getMagic`). If this broker has no such log, it answers `NOT_COORDINATOR`. Transactions need format 2.
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
 # - Up to 0.8.1 offsets were in ZooKeeper, one node per offset. ZooKeeper is slow for frequent small writes, so Kafka introduced the topic.
 # - Version 0 of OffsetCommit and OffsetFetch used ZooKeeper up to 3.x. The two places are independent: a commit with version 0 is invisible to a fetch with version 1.
@@ -344,7 +353,8 @@ course.check("proof_of_loss", proof_of_loss)
 # ```
 #
 # `PATH` is a copy of the folder `__consumer_offsets-9`.
-#
+
+# %% [markdown]
 # <details><summary>In Kafka</summary>
 #
 # | what | 4.x | 3.9, classic |
@@ -359,6 +369,6 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader is replication, which is another course. Newer fetch requests can carry a member id and an epoch. They belong to the new protocols of lesson 13.
+# How a partition gets a new leader is replication. Newer fetch requests can contain a member epoch, which lesson 13 explains.
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

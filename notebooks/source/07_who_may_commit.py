@@ -160,7 +160,9 @@ vans.sync("van-1")
 # %% [markdown]
 # The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments.
 #
-# The new process has a new member id. So the coordinator writes the group record again, with the same generation. A 3.9.2 broker wrote records with the same generations:
+# The new process has a new member id. So the coordinator writes the group record again, with the same generation. Only if the assignors of the new process change the vote, a rebalance begins.
+#
+# A 3.9.2 broker wrote records with the same generations:
 
 # %%
 written = [line.value for line in vans.log_lines if line.record_type == "group"]

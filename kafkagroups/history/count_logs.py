@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 OFFSET_TYPES = (0, 1)
 """The types of offset records."""
+_DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
+"""The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
+
+Version 1 of a commit's value has an expire timestamp that decides, and version 4 has a topic id.
+"""
 
 
 def count_logs(
@@ -190,14 +195,21 @@ def _find_writer_ranges(log: Log, dialect: Dialect, writers: set[VersionRange], 
     """Return the ranges of offsets by the Kafka versions that can have written them.
 
     `writers` has the versions of each record. Most logs have one range. To find where several ranges begin, the log is
-    read a second time, in plain Python.
+    read a second time, in plain Python. A record is decoded only if its type and its version do not decide.
     """
     ranges = WriterRanges()
     if not have_common_writer(writers):
+        known: dict[tuple[bytes, bytes | None], VersionRange] = {}
         for batch in log:
             for record in () if batch.is_control else batch.records:
-                decoded = decode(record.key, record.value, dialect)
-                ranges.add(record.offset, writers_of(decoded, is_transactional=batch.is_transactional))
+                start = (record.key[:2] if record.key else b"", record.value and record.value[:2])
+                possible = known.get(start)
+                if possible is None:
+                    decoded = decode(record.key, record.value, dialect)
+                    possible = writers_of(decoded, is_transactional=batch.is_transactional)
+                    if start[1] is None or start in _DECISIVE_STARTS:
+                        known[start] = possible
+                ranges.add(record.offset, possible)
     else:
         for versions in writers:
             ranges.add(log.start_offset, versions)

@@ -28,6 +28,10 @@ _OFFSET_TYPES = (b"\0\0", b"\0\1")
 """The first two bytes of the keys of offset records: their type."""
 
 
+CommitCount = tuple[int, int, int]
+"""The number, the bytes and the first timestamp of the commits of a group in a batch."""
+
+
 class WriterKey(NamedTuple):
     """What tells writers apart. `leader_epoch` is -1 in the old formats, which do not contain it."""
 
@@ -82,13 +86,19 @@ class WriterCounter:
 
     def add(self, batch: Batch) -> None:
         """Count the commits in the next batch."""
-        if batch.is_control:
-            return
-        for group, (count, size, time) in _count_groups(batch).items():
-            key = (group, batch.partition_leader_epoch, batch.is_transactional, count)
-            if key not in self._times:
-                self._times[key] = array("q")
-            self._times[key].append(time)
+        if not batch.is_control:
+            self.add_counts(batch, _count_groups(batch))
+
+    def add_counts(self, batch: Batch, counts: dict[bytes, CommitCount]) -> None:
+        """Count the commits in the next batch, which the caller has counted by group."""
+        leader_epoch = batch.partition_leader_epoch
+        is_transactional = batch.is_transactional
+        for group, (count, size, time) in counts.items():
+            key = (group, leader_epoch, is_transactional, count)
+            times = self._times.get(key)
+            if times is None:
+                times = self._times[key] = array("q")
+            times.append(time)
             self._sizes[key] += size
 
     def finish(self, partition: int | None) -> list[WriterCount]:
@@ -96,9 +106,9 @@ class WriterCounter:
         return [_build(partition, key, self._times[key], self._sizes[key]) for key in self._times]
 
 
-def _count_groups(batch: Batch) -> dict[bytes, tuple[int, int, int]]:
-    """Return the number, the bytes and the first timestamp of the commits of each group in a batch."""
-    counts: dict[bytes, tuple[int, int, int]] = {}
+def _count_groups(batch: Batch) -> dict[bytes, CommitCount]:
+    """Return the commits of each group in a batch."""
+    counts: dict[bytes, CommitCount] = {}
     try:
         records = batch.records
     except BadBytes:

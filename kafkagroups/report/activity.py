@@ -8,10 +8,11 @@ Damage ends the log, as in a load.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.history.writers import WriterCount, WriterCounter
+from kafkagroups.history.writers import CommitCount, WriterCount, WriterCounter
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.text import decode_utf8
@@ -80,6 +81,24 @@ def read_activity(log: Log, axis: TimeAxis, groups_to_chart: set[str]) -> Activi
     return reading.finish()
 
 
+class _Key:
+    """What is known about the key of a record: its group, and for an offset record the newest committed offset.
+
+    Most records have a key that an earlier record had, so a key is read once. `charted` are the bytes of its group by
+    time, if the group has a chart. `committed` are the eight bytes of the newest committed offset; None if there is
+    none. `records` counts the records with the key.
+    """
+
+    __slots__ = ("charted", "committed", "group", "is_offset", "records")
+
+    def __init__(self, group: bytes, charted: list[int] | None, *, is_offset: bool) -> None:
+        self.group = group
+        self.charted = charted
+        self.is_offset = is_offset
+        self.committed: bytes | None = None
+        self.records = 0
+
+
 class _Reading:
     """The state of one reading."""
 
@@ -89,11 +108,10 @@ class _Reading:
         self.writers = WriterCounter()
         self._charted = {group.encode("utf-8", "surrogatepass"): [0] * BUCKETS for group in groups_to_chart}
         self._signs: dict[bytes, GroupSigns] = {}
-        self._committed: dict[bytes, bytes] = {}
-        """The newest committed offset of each key, as the eight bytes of the value."""
+        self._keys: dict[bytes, _Key | None] = {}
+        """By key; None if the key contains no group id."""
         self._open_since: dict[int, int] = {}
         """The time of the first record of each open transaction, by producer id."""
-        self._records: Counter[bytes] = Counter()
 
     def add(self, batch: Batch) -> None:
         bucket = self.axis.find_bucket(batch.max_timestamp)
@@ -110,9 +128,7 @@ class _Reading:
             return
         if batch.is_transactional:
             self._open_since.setdefault(batch.producer_id, batch.base_timestamp)
-        self.writers.add(batch)
-        for record in records:
-            self._add_record(record, bucket, is_transactional=batch.is_transactional)
+        self._add_records(batch, records, bucket)
 
     def _end_transaction(self, batch: Batch) -> None:
         since_ms = self._open_since.pop(batch.producer_id, None)
@@ -121,34 +137,53 @@ class _Reading:
             activity.ended_transactions += 1
             activity.longest_transaction_ms = max(activity.longest_transaction_ms or 0, batch.max_timestamp - since_ms)
 
-    def _add_record(self, record: LogRecord, bucket: int, *, is_transactional: bool) -> None:
-        key = record.key
-        if key is None:
-            return
-        size = int.from_bytes(key[2:4], "big", signed=True)
-        group = key[4 : 4 + size]
-        if size < 0 or len(group) < size:
-            return
-        charted = self._charted.get(group)
-        if charted is not None:
-            charted[bucket] += record.size
-        self._records[group] += 1
-        value = record.value
-        if key[:2] in _OFFSET_TYPES:
+    def _add_records(self, batch: Batch, records: Iterable[LogRecord], bucket: int) -> None:
+        known_keys = self._keys
+        is_transactional = batch.is_transactional
+        counts: dict[bytes, CommitCount] = {}
+        for record in records:
+            key = record.key
+            if key is None:
+                continue
+            if key in known_keys:
+                known = known_keys[key]
+            else:
+                known = known_keys[key] = self._read_key(key)
+            if known is None:
+                continue
+            known.records += 1
+            if known.charted is not None:
+                known.charted[bucket] += record.size
+            group = known.group
+            value = record.value
+            if not known.is_offset:
+                if value is None and key[:2] >= _GROUP_TYPE:
+                    self._find_signs(group).group_deletions += int(key[:2] == _GROUP_TYPE)
+                continue
             if value is None:
                 self._find_signs(group).deletions += 1
-                self._committed.pop(key, None)
-                return
+                known.committed = None
+                continue
+            count, size, time = counts.get(group) or (0, 0, record.timestamp)
+            counts[group] = (count + 1, size + record.size, time)
             offset = value[_OFFSET_IN_VALUE]
             # Committed offsets are not negative, so their bytes are in the order of the numbers. Whether the
             # transaction of a commit was aborted does not matter here: stories.py reads the exact history.
-            before = self._committed.get(key)
+            before = known.committed
             if before is not None and offset < before:
                 self._find_signs(group).steps_back += 1
-            if not is_transactional or before is None or offset > before:
-                self._committed[key] = offset
-        elif value is None and key[:2] >= _GROUP_TYPE:
-            self._find_signs(group).group_deletions += int(key[:2] == _GROUP_TYPE)
+                if is_transactional:
+                    continue
+            known.committed = offset
+        self.writers.add_counts(batch, counts)
+
+    def _read_key(self, key: bytes) -> _Key | None:
+        """Return what is known about a key; None if it contains no group id."""
+        size = int.from_bytes(key[2:4], "big", signed=True)
+        group = key[4 : 4 + size]
+        if size < 0 or len(group) < size:
+            return None
+        return _Key(group, self._charted.get(group), is_offset=key[:2] in _OFFSET_TYPES)
 
     def _find_signs(self, group: bytes) -> GroupSigns:
         if group not in self._signs:
@@ -159,7 +194,11 @@ class _Reading:
         activity = self.activity
         activity.writers = self.writers.finish(activity.partition)
         activity.group_bytes = {decode_utf8(group): sizes for group, sizes in self._charted.items() if any(sizes)}
+        records: Counter[bytes] = Counter()
+        for known in self._keys.values():
+            if known is not None:
+                records[known.group] += known.records
         for group, signs in self._signs.items():
-            signs.records = self._records[group]
+            signs.records = records[group]
             activity.signs[decode_utf8(group)] = signs
         return activity

@@ -6,6 +6,7 @@ records of these groups are decoded.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,12 +16,12 @@ from kafkagroups.history.event import Event
 from kafkagroups.history.group_log import GroupRecord, Marker, Step
 from kafkagroups.history.stats import PartitionStats
 from kafkagroups.history.timeline import walk
-from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.batch import CODEC, NO_PRODUCER_ID, Batch
 from kafkagroups.log.holes import Hole, HoleFinder, join_holes
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.serde import UnknownContent, decode
+from kafkagroups.records.serde import DecodedKey, UnknownContent, decode_key, decode_with_key
 from kafkagroups.report.activity import Activity
 
 MAX_STORIES = 12
@@ -114,6 +115,8 @@ class _Reading:
         self.is_classic = dialect.coordinator == "classic"
         self.steps: dict[str, list[Step]] = {group: [] for group in groups}
         self._group_of_bytes = {group.encode("utf-8", "surrogatepass"): group for group in groups}
+        self._find_group = re.compile(b"|".join(map(re.escape, self._group_of_bytes))).search
+        self._decoded_keys: dict[bytes, DecodedKey] = {}
         self._holes = HoleFinder()
         self._open: dict[int, set[str]] = {}
         """The groups in the open transaction of each producer."""
@@ -138,6 +141,9 @@ class _Reading:
             steps.append(hole)
 
     def _add_records(self, batch: Batch) -> None:
+        # A search in the bytes is faster than reading the records of other groups.
+        if not batch.attributes & CODEC and self._find_group(batch.payload) is None:
+            return
         has_producer = batch.producer_id != NO_PRODUCER_ID
         is_transactional = batch.is_transactional if self.is_classic else has_producer
         records = batch.records
@@ -148,7 +154,10 @@ class _Reading:
             group = self._group_of_bytes.get(key[4 : 4 + int.from_bytes(key[2:4], "big")])
             if group is None:
                 continue
-            record = decode(key, log_record.value, self.dialect)
+            decoded_key = self._decoded_keys.get(key)
+            if decoded_key is None:
+                decoded_key = self._decoded_keys[key] = decode_key(key, self.dialect)
+            record = decode_with_key(decoded_key, log_record.value)
             if isinstance(record.key, UnknownContent):
                 continue
             is_pending = is_transactional and isinstance(record.key, OFFSET_KEYS)

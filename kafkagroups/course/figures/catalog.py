@@ -6,13 +6,35 @@ Tests, the pages without a kernel, and the pictures of the README build their fi
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
+from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.figure import Figure
+from kafkagroups.course.folders import find_data
+from kafkagroups.course.notebook_helpers import read_record
+
+_PROMO = "harbour/4.3.1/__consumer_offsets-37/00000000000000000000.log"
+
+
+def _read_promo() -> bytes:
+    """Return the segment of the partition that contains the group `promo`."""
+    return Path(find_data(_PROMO)).read_bytes()
+
+
+def _make_record_ribbon() -> Figure:
+    key, value = read_record(find_data("harbour/4.3.1/__consumer_offsets-9"), 38)
+    assert key is not None
+    return RecordRibbon(key, value)
+
 
 FIGURES: dict[str, Callable[[], Figure]] = {
+    "byte-ribbon-record": _make_record_ribbon,
+    "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
     "commit-and-power-cut": lambda: CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6"),
+    "compaction": Compaction,
     "failover": Failover,
 }
 """The keys are the names of files and of tests."""

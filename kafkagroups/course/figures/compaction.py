@@ -1,0 +1,272 @@
+"""Lesson 10: a small log as squares, and what three passes of the log cleaner do with each record.
+
+The figure writes the log, and `kafkagroups.compact` cleans it. The keys A, B, C and D are offsets of the group `shop`.
+The reader can let the active segment begin earlier, and can leave the transaction open.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkagroups.api import compact
+from kafkagroups.course.cleaner_passes import CleanerPass
+from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
+from kafkagroups.course.pass_results import find_results
+from kafkagroups.course.small_logs import encode_marker, encode_records
+from kafkagroups.log.batch import TRANSACTIONAL
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import Record, encode
+
+_HEIGHT = 236
+_COLUMNS = 9
+_CELL_WIDTH = 60
+_CELL_HEIGHT = 46
+_LEFT = 10
+_ROW_TOPS = (42, 138)
+_PRODUCER = 7
+_SEGMENT_LENGTH = 4
+_PASS_HOURS = (0, 25, 50)
+_RETENTION_MS = 24 * HOUR_MS
+_ACTIVE_STARTS = (16, 8)
+_TRANSACTIONS = ("committed by record 7", "still open")
+
+
+class _Entry(NamedTuple):
+    """A record of the log. `value` is None for a tombstone. A marker has no key."""
+
+    key: str
+    value: int | None
+    is_transactional: bool = False
+
+
+_MARKER = _Entry("", None)
+_LOG = (
+    _Entry("A", 1),
+    _Entry("B", 1),
+    _Entry("A", 2),
+    _Entry("C", 1),
+    _Entry("B", None),
+    _Entry("A", 3, is_transactional=True),
+    _Entry("C", 2, is_transactional=True),
+    _MARKER,
+    _Entry("A", 4),
+    _Entry("C", 3),
+    _Entry("A", 5),
+    _Entry("D", 1),
+    _Entry("A", 6),
+    _Entry("D", 2),
+    _Entry("A", 7),
+    _Entry("C", 4),
+    _Entry("A", 8),
+    _Entry("D", 3),
+)
+_STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50", "after pass 3")
+_WORDS = {
+    "value kept": "stays",
+    "value gone": "replaced",
+    "tombstone set": "until 24",
+    "tombstone kept": "waits",
+    "tombstone gone": "removed",
+    "marker kept": "needed",
+    "marker set": "until 49",
+    "marker waits": "waits",
+    "marker gone": "removed",
+    "unchanged": "not read",
+}
+"""The word for each result of `find_results`. A delete horizon is the hour of the pass plus 24."""
+
+_SENTENCES = {
+    "tombstone set": "The tombstone waits for a day.",
+    "tombstone kept": "The tombstone still waits.",
+    "tombstone gone": "The tombstone's day is over.",
+    "marker kept": "The marker stays, because its transaction still had records.",
+    "marker set": "The marker has no records any more, so its own day begins.",
+    "marker waits": "The marker still waits.",
+    "marker gone": "The marker's day is over.",
+}
+_OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
+_END = "The newest record of each key before the active segment remains. The cleaner never reads the active segment."
+_END_OF_OPEN = "Nearly the whole log remains. It grows until the transaction ends."
+
+
+class Compaction(Figure):
+    """A figure of three passes of the log cleaner over a log of 18 records."""
+
+    def __init__(self) -> None:
+        folder = make_scratch_folder()
+        controls = (
+            Control("pass", "step", _STEPS),
+            Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
+            Control("transaction", "the transaction of records 5 and 6 is", _TRANSACTIONS, is_sequence=False),
+        )
+        scenes: dict[tuple[int, ...], Scene] = {}
+        for active_number, active_start in enumerate(_ACTIVE_STARTS):
+            for transaction_number, _ in enumerate(_TRANSACTIONS):
+                is_open = transaction_number == 1
+                passes = _run_passes(folder / f"{active_start}-{transaction_number}", active_start, is_open)
+                for step, _ in enumerate(_STEPS):
+                    scene = _draw(step, passes, active_start, is_open)
+                    scenes[step, active_number, transaction_number] = scene
+        super().__init__(Content("Three passes of the log cleaner", _HEIGHT, controls, scenes))
+
+
+def list_entries(is_open: bool) -> list[_Entry]:
+    """Return the records of the log. If the transaction is open, a commit of C stands in the marker's place."""
+    return [_Entry("C", 9) if is_open and entry is _MARKER else entry for entry in _LOG]
+
+
+def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
+    """Write the log, and run the three passes. Each pass begins at the start of the log."""
+    log = folder / "log"
+    log.mkdir(parents=True)
+    _write_log(log, active_start, is_open)
+    passes = []
+    for number, hour in enumerate(_PASS_HOURS, 1):
+        cleaned = folder / f"cleaned-{number}"
+        now_ms = START_MS + hour * HOUR_MS
+        result = compact(log, cleaned, now_ms=now_ms, delete_retention_ms=_RETENTION_MS, producer_expiration_ms=0)
+        passes.append(CleanerPass(f"pass {number}", log, cleaned, result.next_dirty_offset))
+        log = cleaned
+    return passes
+
+
+def _write_log(folder: Path, active_start: int, is_open: bool) -> None:
+    """Write the log as segments of four records. The last segment is the active one."""
+    segments: dict[int, bytes] = {}
+    for offset, entry in enumerate(list_entries(is_open)):
+        base = min(offset - offset % _SEGMENT_LENGTH, active_start)
+        segments[base] = segments.get(base, b"") + _encode_entry(offset, entry)
+    for base, data in segments.items():
+        (folder / segment_name(base)).write_bytes(data)
+
+
+def _encode_entry(offset: int, entry: _Entry) -> bytes:
+    """Return the batch of one record. All records are one hour old at the first pass."""
+    timestamp = START_MS - HOUR_MS
+    if entry is _MARKER:
+        return encode_marker(offset, timestamp, ControlType.COMMIT, _PRODUCER)
+    value = None if entry.value is None else OffsetCommitValue(entry.value, -1, "", timestamp)
+    version = None if entry.value is None else 3
+    key_bytes, value_bytes = encode(Record(1, OffsetCommitKey("shop", entry.key, 0), value, version))
+    assert key_bytes is not None
+    if entry.is_transactional:
+        return encode_records(offset, timestamp, [(key_bytes, value_bytes)], TRANSACTIONAL, _PRODUCER)
+    return encode_records(offset, timestamp, [(key_bytes, value_bytes)])
+
+
+def _list_offsets(log: Path) -> list[int]:
+    return [record.offset for batch in open_log(log) for record in batch.records]
+
+
+def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool) -> Scene:
+    """Return the scene of a step: the log before the first pass, a pass, or the log after the last pass."""
+    is_pass = 1 <= step <= len(passes)
+    results: dict[int, str] = {}
+    if is_pass:
+        results = find_results(passes[step - 1])
+        present = _list_offsets(passes[step - 1].log_before)
+    else:
+        present = _list_offsets(passes[0].log_before if step == 0 else passes[-1].log_after)
+    marks = _draw_frames(active_start)
+    for offset, entry in enumerate(list_entries(is_open)):
+        if offset in present:
+            marks.append(_draw_record(offset, entry, results.get(offset)))
+    removed = [offset for offset, result in results.items() if result.endswith("gone")]
+    left = [offset for offset in present if offset not in removed]
+    marks.append(Label("count", _LEFT, 224, f"records in the log: {len(left)} of {len(_LOG)}", is_bold=True))
+    text = [f"step: {_STEPS[step]}", f"records in the log: {len(left)} of {len(_LOG)}"]
+    if is_pass:
+        text.append(f"the pass ends at: {passes[step - 1].end_offset}")
+        marks.append(Label("end", 550, 224, f"the pass ends at: {passes[step - 1].end_offset}", "end"))
+    text += [
+        f"{offset} {_name_entry(entry)}: {_WORDS[results[offset]]}"
+        for offset, entry in enumerate(list_entries(is_open))
+        if offset in results
+    ]
+    if not is_pass:
+        text += [f"record: {_name_entry(list_entries(is_open)[offset])}" for offset in left]
+    caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, active_start, is_open)}"
+    return Scene(tuple(marks), caption, tuple(text))
+
+
+def _explain(step: int, results: dict[int, str], active_start: int, is_open: bool) -> str:
+    """Return what the step shows, in a few sentences."""
+    if step == 0:
+        return (
+            f"{len(_LOG)} records of four keys. B = ∅ is a tombstone. "
+            f"Records 5 and 6 belong to a transaction. The active segment begins at {active_start}."
+        )
+    if not results:
+        return _END_OF_OPEN if is_open else _END
+    replaced = list(results.values()).count("value gone")
+    sentences = [f"{replaced} {'record has' if replaced == 1 else 'records have'} a newer one of the same key."]
+    if not replaced:
+        sentences = ["No record has a newer one of the same key."]
+    sentences += [_SENTENCES[result] for result in results.values() if result in _SENTENCES]
+    if is_open:
+        sentences.append(_OPEN)
+    return " ".join(sentences)
+
+
+def _name_entry(entry: _Entry) -> str:
+    if entry is _MARKER:
+        return "marker"
+    return f"{entry.key} = {'∅' if entry.value is None else entry.value}"
+
+
+def _find_place(offset: int) -> tuple[float, float]:
+    row, column = divmod(offset, _COLUMNS)
+    return _LEFT + column * _CELL_WIDTH, _ROW_TOPS[row]
+
+
+def _draw_frames(active_start: int) -> list[Mark]:
+    """Return the offsets, and the line where the active segment begins."""
+    marks: list[Mark] = []
+    for offset, _ in enumerate(_LOG):
+        x, y = _find_place(offset)
+        is_active = offset >= active_start
+        marks.append(Label(f"offset {offset}", x + 29, y - 6, str(offset), "middle", Tone.MUTED, 11, is_bold=is_active))
+    x, y = _find_place(active_start)
+    end, _ = _find_place(len(_LOG) - 1)
+    if y == _ROW_TOPS[0]:
+        marks.append(Arrow("active line above", x + 4, y - 20, x + 54, y - 20, Tone.NEW, has_head=False))
+        marks.append(
+            Arrow("active line", _LEFT + 4, _ROW_TOPS[1] - 20, end + 54, _ROW_TOPS[1] - 20, Tone.NEW, has_head=False)
+        )
+    else:
+        marks.append(Arrow("active line", x + 4, y - 20, end + 54, y - 20, Tone.NEW, has_head=False))
+    marks.append(Label("active word", end + 54, _ROW_TOPS[1] - 26, "active segment", "end", Tone.NEW, 11))
+    return marks
+
+
+def _draw_record(offset: int, entry: _Entry, result: str | None) -> Box:
+    """Return the square of a record, with the word for what the pass does with it."""
+    x, y = _find_place(offset)
+    lines = (_name_entry(entry),) if result is None else (_name_entry(entry), _WORDS[result])
+    tone = Tone.PLAIN
+    is_gone = result is not None and result.endswith("gone")
+    if is_gone:
+        tone = Tone.DEAD
+    elif result == "value kept":
+        tone = Tone.LIVE
+    elif result is not None and result != "unchanged":
+        tone = Tone.WAIT
+    return Box(
+        f"record {offset}",
+        x,
+        y,
+        _CELL_WIDTH - 3,
+        _CELL_HEIGHT,
+        lines,
+        tone,
+        11,
+        is_dashed=entry.is_transactional,
+        is_crossed=is_gone,
+    )

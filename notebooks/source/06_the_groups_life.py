@@ -245,7 +245,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Memory and log
 #
-# The next table follows the steps of the widget. If the coordinator crashes after a step, its memory is lost, and the next coordinator loads the log. `+` is a written record. `Dead` means that the group does not exist:
+# The next table follows the steps of the widget. If the coordinator crashes after a step, its memory is lost, and the next coordinator loads the log. `+` is a written record. `Dead` means that the group does not exist. In Kafka 4.x, the first step writes a record, so the next coordinator loads `Empty 0` at the steps 1 to 3:
 
 # %%
 course.print_crash_table()

@@ -106,12 +106,12 @@ def _load_offset(log: Path, coordinator: str) -> int | None:
     return committed.offset if committed else None
 
 
-def encode_commit(group: str, offset: int | None) -> KeyAndValue:
-    """Return the key and the value of a commit for partition t-0. If `offset` is None, return a tombstone."""
+def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndValue:
+    """Return the key and the value of a commit for partition 0 of a topic. If `offset` is None, return a tombstone."""
     commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
     value_version = None if offset is None else 3
     record_type = 1  # A committed offset.
-    key, value = encode(Record(record_type, OffsetCommitKey(group, "t", 0), commit_value, value_version))
+    key, value = encode(Record(record_type, OffsetCommitKey(group, topic, 0), commit_value, value_version))
     assert key is not None
     return key, value
 

@@ -13,6 +13,9 @@ from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.figure import Figure
+from kafkagroups.course.figures.segment import Segment
+from kafkagroups.course.figures.two_maps import TwoMaps
+from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.folders import find_data
 from kafkagroups.course.notebook_helpers import read_record
 
@@ -30,11 +33,25 @@ def _make_record_ribbon() -> Figure:
     return RecordRibbon(key, value)
 
 
+def _make_version_overlay() -> Figure:
+    """Return the figure with one commit of `billing`, as brokers of three releases stored it."""
+    offset_by_kafka = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
+    return VersionOverlay(
+        *(
+            read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
+            for kafka, offset in offset_by_kafka.items()
+        )
+    )
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "byte-ribbon-record": _make_record_ribbon,
     "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
     "commit-and-power-cut": lambda: CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6"),
     "compaction": Compaction,
     "failover": Failover,
+    "two-maps": TwoMaps,
+    "segment": lambda: Segment(_read_promo()),
+    "version-overlay": _make_version_overlay,
 }
 """The keys are the names of files and of tests."""

@@ -1,0 +1,230 @@
+"""Lesson 08: commits in transactions wait by producer until a marker moves them.
+
+The figure writes a log of six records, and loads it up to each record with the new coordinator. The reader chooses in
+which order the transactions of two producers end, and how.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkagroups.api import load
+from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_clock import START_MS
+from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.batch import TRANSACTIONAL
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.records.control import ControlType
+
+_HEIGHT = 292
+_GROUP = "shop"
+_PARTITION = TopicPartition("orders", 0)
+_LOG_LEFT = 10
+_WAITS_LEFT = 226
+_COUNTS_LEFT = 412
+_BOX_WIDTH = 138
+_ROW_HEIGHT = 32
+_FIRST_ROW = 44
+_SLOT_TOPS = {1: 70, 2: 150}
+
+
+class _Commit(NamedTuple):
+    """A commit of the partition. The producer is 0 if the commit is not in a transaction."""
+
+    producer: int
+    offset: int
+
+
+class _End(NamedTuple):
+    """The end of a producer's transaction."""
+
+    producer: int
+    control_type: ControlType
+
+
+_Entry = _Commit | _End
+_COMMITS: tuple[_Entry, ...] = (_Commit(0, 10), _Commit(1, 20), _Commit(0, 25), _Commit(2, 30))
+_COMMIT = ControlType.COMMIT
+_ABORT = ControlType.ABORT
+_ENDINGS: dict[str, tuple[_Entry, ...]] = {
+    "1 commits, then 2 commits": (_End(1, _COMMIT), _End(2, _COMMIT)),
+    "2 commits, then 1 commits": (_End(2, _COMMIT), _End(1, _COMMIT)),
+    "1 commits, then 2 aborts": (_End(1, _COMMIT), _End(2, _ABORT)),
+    "2 commits, 1 stays open": (_End(2, _COMMIT),),
+}
+_STEP_COUNT = 7
+"""Nothing is loaded, and then one step for each of up to six records."""
+
+
+class _State(NamedTuple):
+    """The coordinator's memory: the record that counts, and the record that waits for each producer."""
+
+    counts: int | None
+    counted_offset: int | None
+    waits: dict[int, int]
+
+
+class TwoMaps(Figure):
+    """A figure that loads a log with two transactions, record by record."""
+
+    def __init__(self) -> None:
+        folder = make_scratch_folder()
+        controls = (
+            Control("step", "step", ("nothing is loaded", *(f"record {offset}" for offset in range(_STEP_COUNT - 1)))),
+            Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
+        )
+        scenes: dict[tuple[int, ...], Scene] = {}
+        for ending_number, ending in enumerate(_ENDINGS.values()):
+            entries = (*_COMMITS, *ending)
+            log = folder / str(ending_number) / "__consumer_offsets-0"
+            _write_log(log, entries)
+            states = [_load_state(log, until) for until in range(len(entries) + 1)]
+            for step in range(_STEP_COUNT):
+                loaded = min(step, len(entries))
+                scenes[step, ending_number] = _draw(entries, states, loaded, step > len(entries))
+        super().__init__(Content("Two maps: what counts, and what waits for a marker", _HEIGHT, controls, scenes))
+
+
+def _write_log(folder: Path, entries: tuple[_Entry, ...]) -> None:
+    folder.mkdir(parents=True)
+    data = b""
+    for offset, entry in enumerate(entries):
+        timestamp = START_MS + offset
+        if isinstance(entry, _End):
+            data += encode_marker(offset, timestamp, entry.control_type, entry.producer)
+            continue
+        pairs = [encode_commit(_GROUP, entry.offset, _PARTITION.topic)]
+        if entry.producer:
+            data += encode_records(offset, timestamp, pairs, TRANSACTIONAL, entry.producer)
+        else:
+            data += encode_records(offset, timestamp, pairs)
+    (folder / segment_name(0)).write_bytes(data)
+
+
+def _load_state(log: Path, until: int) -> _State:
+    """Return the new coordinator's memory after it has loaded the records before `until`."""
+    group = load(log, "new", until=until).get(_GROUP)
+    if group is None:
+        return _State(None, None, {})
+    committed = group.offsets.get(_PARTITION)
+    waits = {producer: offsets[_PARTITION].record_offset for producer, offsets in group.pending.items()}
+    if committed is None:
+        return _State(None, None, waits)
+    return _State(committed.record_offset, committed.offset, waits)
+
+
+def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_past_end: bool) -> Scene:
+    """Return the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
+    state = states[loaded]
+    before = states[loaded - 1] if loaded else state
+    marks: list[Mark] = [
+        Label("log title", _LOG_LEFT, 20, "the log", is_bold=True),
+        Label("waits title", _WAITS_LEFT, 20, "waits, by producer", is_bold=True),
+        Label("counts title", _COUNTS_LEFT, 20, "counts", is_bold=True),
+        Label("producer 1", _WAITS_LEFT, 62, "producer 1", tone=Tone.MUTED, size=11),
+        Label("producer 2", _WAITS_LEFT, 142, "producer 2", tone=Tone.MUTED, size=11),
+        Label("partition", _COUNTS_LEFT, 62, "orders-0", tone=Tone.MUTED, size=11),
+    ]
+    for producer, top in _SLOT_TOPS.items():
+        marks.append(Box(f"slot {producer}", _WAITS_LEFT, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
+    marks.append(Box("slot counts", _COUNTS_LEFT, 70, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
+    lost = _find_lost(state, before, entries, loaded)
+    for offset, entry in enumerate(entries):
+        if isinstance(entry, _Commit):
+            marks += _draw_value(offset, entry, state, before, offset in lost)
+        marks.append(_draw_record(offset, entry, loaded, is_past_end))
+    stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
+    marks += [
+        Label("fetch", _WAITS_LEFT, 232, f"OffsetFetch: {_name_offset(state.counted_offset)}", is_bold=True),
+        Label("stable", _WAITS_LEFT, 254, f"requireStable: {stable}", is_bold=True),
+    ]
+    text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
+    text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
+    caption = _explain(entries, state, before, loaded, lost, is_past_end)
+    return Scene(tuple(marks), caption, tuple(text))
+
+
+def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loaded: int) -> set[int]:
+    """Return the record that was taken out of the waiting map by the last record, and does not count."""
+    last = entries[loaded - 1] if loaded else None
+    if not isinstance(last, _End):
+        return set()
+    return {before.waits[last.producer]} - {state.counts}
+
+
+def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, is_lost: bool) -> list[Mark]:
+    """Return the box of a committed offset where it is now: in the log only, waiting, or counting."""
+    lines = (f"{commit.offset}", f"record {offset}")
+    key = f"value {offset}"
+    if state.counts == offset:
+        tone = Tone.LIVE if before.counts == offset else Tone.NEW
+        return [Box(key, _COUNTS_LEFT, 70, _BOX_WIDTH, 40, lines, tone, is_bold=True)]
+    if commit.producer in state.waits and state.waits[commit.producer] == offset:
+        return [Box(key, _WAITS_LEFT, _SLOT_TOPS[commit.producer], _BOX_WIDTH, 40, lines, Tone.WAIT, is_dashed=True)]
+    if is_lost:
+        top = _SLOT_TOPS[commit.producer]
+        return [Box(key, _WAITS_LEFT, top, _BOX_WIDTH, 40, lines, Tone.DEAD, is_crossed=True)]
+    return []
+
+
+def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> Mark:
+    """Return the box of a record in the log. The record that was loaded last is marked."""
+    top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
+    if isinstance(entry, _End):
+        verb = "commits" if entry.control_type is _COMMIT else "aborts"
+        line = f"{offset}: producer {entry.producer} {verb}"
+    elif entry.producer:
+        line = f"{offset}: {entry.offset}, producer {entry.producer}"
+    else:
+        line = f"{offset}: {entry.offset}"
+    is_last = offset == loaded - 1 and not is_past_end
+    tone = Tone.MUTED
+    if is_last:
+        tone = Tone.NEW
+    elif offset < loaded:
+        tone = Tone.PLAIN
+    return Box(
+        f"record {offset}",
+        _LOG_LEFT,
+        top,
+        196,
+        _ROW_HEIGHT,
+        (line,),
+        tone,
+        is_bold=is_last,
+        is_dashed=offset >= loaded,
+    )
+
+
+def _name_offset(offset: int | None) -> str:
+    return "−1" if offset is None else str(offset)
+
+
+def _explain(
+    entries: tuple[_Entry, ...], state: _State, before: _State, loaded: int, lost: set[int], is_past_end: bool
+) -> str:
+    """Return what the last record changed, as one or two sentences."""
+    if loaded == 0:
+        return "Four commits of the same partition, and the markers of two transactions. Load them one by one."
+    offset = loaded - 1
+    entry = entries[offset]
+    if is_past_end:
+        return "The log ends here. Producer 1's transaction is still open, so its offset waits."
+    if isinstance(entry, _Commit) and not entry.producer:
+        return f"Record {offset} is not in a transaction. Offset {entry.offset} counts immediately."
+    if isinstance(entry, _Commit):
+        waiting = f"Offset {entry.offset} waits for a marker of producer {entry.producer}."
+        return f"Record {offset} is in a transaction. {waiting}"
+    if entry.control_type is _ABORT:
+        return f"Producer {entry.producer} aborts. Its offset is dropped, and will never count."
+    if not lost:
+        return f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."
+    record = before.waits[entry.producer]
+    return (
+        f"Producer {entry.producer} commits, but record {record} is older than record {state.counts}. "
+        "The place of the commit decides, not the place of the marker."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -115,6 +116,14 @@ def list_names(names: Sequence[object]) -> str:
     listed = ", ".join(str(name) for name in names[:LISTED_NAMES])
     more = len(names) - LISTED_NAMES
     return f"{listed} and {more} more" if more > 0 else listed
+
+
+def describe_time(ms: int) -> str:
+    """Return a time for a sentence, to the second. `ms` is in ms since 1970. A record can contain any number."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms since 1970"
 
 
 def count_of(count: int, noun: str) -> str:

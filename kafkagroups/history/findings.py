@@ -26,6 +26,7 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
+from kafkagroups.history.event import describe_time
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.hanging import find_hanging
 from kafkagroups.history.load_findings import find_count_change
@@ -174,7 +175,8 @@ def _find_uncleaned(number: int | None, counts: PartitionStats) -> Iterator[Find
     is_dirty = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
     if is_dirty and _find_span(counts) >= MIN_UNCLEANED_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
         what = (
-            f"The log cleaner has left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
+            f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has left "
+            f"out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
             f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."
         )
         remedy = (
@@ -183,6 +185,15 @@ def _find_uncleaned(number: int | None, counts: PartitionStats) -> Iterator[Find
         )
         offset = counts.cleaned_up_to or 0
         yield Finding(number, offset, None, None, "uncleaned", what, remedy)
+
+
+def _describe_last_pass(counts: PartitionStats) -> str:
+    """Return what the log tells about the last pass of the cleaner, as an aside in a sentence."""
+    if counts.cleaned_up_to is None:
+        return " (no trace of a pass)"
+    if counts.last_cleaned_ms is None:
+        return f" (the last pass that left a trace ended at offset {counts.cleaned_up_to})"
+    return f" (the last pass that left a trace was at {describe_time(counts.last_cleaned_ms)})"
 
 
 def _find_too_large(number: int | None, counts: PartitionStats) -> Iterator[Finding]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import groupby
 
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.event import count_of, describe_time, list_names
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.unexpected_unload import describe_unload
 from kafkagroups.loading.engines import choose_engine_for
@@ -168,10 +167,9 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     first answers. The new coordinator answers from the home partition of the new count, also if it has no offset there.
     Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
     """
-    time = datetime.fromtimestamp(change.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     what = (
         f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
-        f"latest at {time} UTC. "
+        f"latest at {describe_time(change.since_ms)}. "
         f"The records of {count_of(len(change.groups), 'group')} ({list_names(change.groups)}) are in two partitions. "
         "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
         "can be the old one; the new coordinator ignores offsets that are only in the old one."

@@ -47,6 +47,11 @@ _KEEP_OFFSETS = (
     "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
     "afterwards if they are still needed."
 )
+_NO_SHARE_GROUPS = (
+    "The other release has no share groups. The group's progress is in the topic __share_group_state, and "
+    "no committed offset contains it: let the group's consumers process everything before the change, or "
+    "read its records with another group afterwards."
+)
 _REMEDIES = {
     "group_differs": "Stop the members of the group before the change, and start them again afterwards.",
     "offset_differs": _KEEP_OFFSETS,
@@ -220,7 +225,7 @@ def _describe_difference(
     what = f"{subject}: {answers[0]}, but {answers[1]}."
     remedy = _REMEDIES[kind]
     if table == "groups" and new is None:
-        remedy = _KEEP_OFFSETS
+        remedy = _NO_SHARE_GROUPS if old["type"] == "share" else _KEEP_OFFSETS
     elif table == "groups" and old is not None and old["type"] == new["type"]:
         remedy = "Nothing has to be done: the group keeps its type, and other findings say if its offsets change."
     offset = _find_offset(table, old if new is None else new)
@@ -242,7 +247,7 @@ def _describe_answer(table: str, answer: Any, other: Any) -> str:
     if table == "pending":
         if not answer:
             return "knows no pending commit"
-        return f"answers UNSTABLE_OFFSET_COMMIT, because {count_of(len(answer), 'commit')} is pending"
+        return f"answers UNSTABLE_OFFSET_COMMIT, because of {count_of(len(answer), 'pending commit')}"
     if table == "offsets":
         if answer is None:
             return "has no offset"
@@ -253,7 +258,10 @@ def _describe_answer(table: str, answer: Any, other: Any) -> str:
         return f"has a {answer['type']} group in state {answer['state']}"
     fields = [field for field in _GROUP_FIELDS if answer[field] != other[field]]
     fields += [field for field in _EPOCH_FIELDS if field in answer and field in other and answer[field] != other[field]]
-    texts = [f"{field.replace('_', ' ')} {answer[field]!r}" for field in fields]
+    texts = [
+        f"no {field.replace('_', ' ')}" if answer[field] is None else f"{field.replace('_', ' ')} {answer[field]!r}"
+        for field in fields
+    ]
     if len(answer["members"]) != len(other["members"]):
         texts.append(count_of(len(answer["members"]), "member"))
     else:

@@ -386,6 +386,53 @@ def test_an_upgrade_and_a_downgrade_between_releases():
     assert all(seen.values()), seen
 
 
+def answered_crafted(answers):
+    """What a broker answers about a crafted log: by group and topic partition the offset, and what is pending."""
+    offsets = {}
+    pending = set()
+    for group, answer in answers["offsets"].items():
+        for name, offset in {} if "error" in answer else answer.items():
+            if offset.get("offset", -1) != -1:
+                offsets[group, name] = (offset["offset"], offset["metadata"])
+    for group, answer in answers["stable"].items():
+        pending |= {(group, name) for name, offset in answer.items() if "UNSTABLE_OFFSET_COMMIT" in str(offset)}
+    return offsets, pending
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(("classic", "3.9.2"), ("new", "4.3.1")), (("new", "4.3.1"), ("classic", "3.9.2"))], ids=str
+)
+def test_an_upgrade_and_a_downgrade_of_each_crafted_log(old, new):
+    """`crafted/cases.json`: what a 3.9.2 and a 4.3.1 broker answered about the same bytes."""
+    seen = {"refused": 0, "load_failure": 0, "offset_differs": 0, "pending_differs": 0}
+    for case in CRAFTED_CASES:
+        name = case["id"]
+        before, after = (case["answers"][coordinator] for coordinator, _ in (old, new))
+        if name.startswith("d-foreign-") or not {before["load"], after["load"]} <= {"ok", "failed"}:
+            continue
+        log = CRAFTED / "logs" / name / f"__consumer_offsets-{case['partition']}"
+        verdict = kg.check(log, *old, to=new[1], to_coordinator=new[0])
+        assert verdict.loads == (after["load"] == "ok"), name
+        found = {kind: set() for kind in seen}
+        for finding in verdict.findings:
+            if finding.kind in found:
+                found[finding.kind].add((finding.group, finding.topic_partition))
+        assert (bool(found["refused"]), bool(found["load_failure"])) == (not verdict.loads, before["load"] != "ok"), (
+            name
+        )
+        if verdict.loads and before["load"] == "ok":
+            offsets_before, pending_before = answered_crafted(before)
+            offsets_after, pending_after = answered_crafted(after)
+            keys = {*offsets_before, *offsets_after}
+            assert found["offset_differs"] == {
+                key for key in keys if offsets_before.get(key) != offsets_after.get(key)
+            }, name
+            assert found["pending_differs"] == pending_before ^ pending_after, name
+        for kind, keys in found.items():
+            seen[kind] += bool(keys)
+    assert all(seen.values()), seen
+
+
 def test_the_name_of_a_streams_assignor_is_no_difference():
     """`v440/README.md`, item 6: only StreamsGroupDescribe v1, which 4.3.1 does not have, contains this name."""
     verdict = kg.check("data/harbour/4.3.1", to="4.4.0")
@@ -447,6 +494,14 @@ def test_a_downgrade_in_json(capsys):
     life = found["group_differs", "life"]
     assert (life["from"]["type"], life["to"]["type"]) == ("consumer", "classic")
     assert {"before", "after"}.isdisjoint(life)
+
+
+def test_a_share_group_that_the_other_release_does_not_have():
+    """harbour/4.3.1: the offsets of `tasters` are in __share_group_state, so a plan of offsets is no remedy."""
+    verdict = kg.check("data/harbour/4.3.1", to="3.9.2")
+    (finding,) = [each for each in verdict.findings if (each.kind, each.group) == ("group_differs", "tasters")]
+    assert "__share_group_state" in finding.remedy and "rescue" not in finding.remedy
+    assert "protocol None" not in str([each.what for each in verdict.findings])
 
 
 def test_bad_usage():

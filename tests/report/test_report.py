@@ -262,6 +262,21 @@ def test_a_topic_that_was_widened_shows_the_old_and_the_new_positions(tmp_path):
         assert "The newest commit of 1 offset is in the old partition" in check(html).text
 
 
+def test_a_topic_that_was_widened_at_an_impossible_time(tmp_path, run):
+    """A record can contain any time. The year of this one has nine digits, and no calendar has it."""
+    group = next(
+        name for name in map(str, range(1000)) if (kg.partition_for(name, 3), kg.partition_for(name, 5)) == (1, 4)
+    )
+    far = 2**62
+    commits = {0: [], 1: [(group, 0, 7, 0)], 2: [], 3: [], 4: [(group, 0, 9, far - START)]}
+    for number, of_partition in commits.items():
+        write_commits(tmp_path / "topic" / f"__consumer_offsets-{number}", of_partition)
+    assert f"at the latest at {far} ms since 1970" in check(kg.report(tmp_path / "topic").html).text
+    for command in ("stats", "check", "load"):
+        status, _, err = run(command, tmp_path / "topic")
+        assert (status, err) == (0, "")
+
+
 def test_what_was_assumed_about_the_partition_count_is_said():
     """CONTRACT.md 34: an assumed count is never silent. The folder has partitions 8 to 38 of 50."""
     text = check(kg.report(DATA / "3.9.2", kafka="3.9.2").html).text

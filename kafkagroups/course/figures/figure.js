@@ -205,7 +205,7 @@ function mount(root, content, send, messageText = "") {
   // The longest captions stand invisibly in the same place, so the height stays constant.
   const captions = makeElement(root, "div", { class: "kg-captions" });
   const longest = [...new Set(content.scenes.map((scene) => scene.caption))].sort((a, b) => b.length - a.length);
-  for (const caption of longest.slice(0, 3)) makeElement(captions, "p", { class: "kg-ghost", "aria-hidden": "true" }, caption);
+  for (const caption of longest.slice(0, 12)) makeElement(captions, "p", { class: "kg-ghost", "aria-hidden": "true" }, caption);
   const shownCaption = makeElement(captions, "p", { class: "kg-caption", "aria-live": "polite" });
 
   const details = makeElement(root, "details");

@@ -52,7 +52,7 @@ from kafkagroups.course.pending_commit_stepper import PendingCommitStepper, prin
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
-from kafkagroups.course.protocol_lines import read_protocol_lines
+from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
@@ -100,6 +100,7 @@ __all__ = [
     "print_crash_outcomes",
     "print_crash_table",
     "print_offset_places",
+    "print_protocol_lines",
     "print_server_log",
     "progress",
     "read_answers",
@@ -110,7 +111,6 @@ __all__ = [
     "read_group_value",
     "read_lines",
     "read_partition_lines",
-    "read_protocol_lines",
     "read_record",
     "read_recording",
     "read_string",

@@ -174,8 +174,9 @@ def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
     yield f"  group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
     for member in group.members.values():
         name = names.clients.get(member.member_id, member.member_id)
-        assignment = "" if member.assignment is None else f": {describe_current(member.assignment, names)}"
-        yield f"  {name}{assignment}"
+        first, *others = [""] if member.assignment is None else describe_current(member.assignment, names)
+        yield f"  {name}: {first}"
+        yield from (f"    {text}" for text in others)
 
 
 def _format_state(groups: Iterable[AnyGroup], error: str | None, names: Names) -> Iterator[str]:

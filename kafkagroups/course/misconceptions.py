@@ -134,11 +134,6 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         1: "That is its target. But loyalty-1 still has this partition, and must revoke it first.",
         3: "The target divides the three partitions between both members.",
     },
-    "tombstones_of_the_leave": {
-        1: "Each record of the member has its own key, so each one needs its own tombstone.",
-        4: "The group itself is not deleted: its epoch gets a new value.",
-        5: "Neither the group epoch nor the assignment epoch is deleted. Only the member's records are.",
-    },
     "answer_for_g6": {
         "the offset": "g6 is in the same partition as s2. One refused record stops the load of the whole partition.",
         "nothing committed": "That is what a classic coordinator answers. The new one answers with an error.",

@@ -7,12 +7,14 @@ contains the id and the name of the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record, decode
@@ -56,17 +58,23 @@ class ProtocolLine(NamedTuple):
         The record's offset in the log, and the number of its type.
     text
         What the record says.
-    batch_offset
-        The offset of the first record in the same batch. A broker writes a batch completely or not at all.
+    bracket
+        A part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the last
+        record, "│" for the others. If the group has only one record in the batch, the bracket is a blank.
     """
 
     record_offset: int
     record_type: int
     text: str
-    batch_offset: int
+    bracket: str
 
     def __str__(self) -> str:
-        return f"{self.record_offset:>2}: type {self.record_type:>2}, {self.text}"
+        return f"{self.bracket} {self.record_offset:>2}: type {self.record_type:>2}, {self.text}"
+
+
+def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None) -> None:
+    """Print one line for each record of a group. The parameters are explained in `read_protocol_lines`."""
+    print(*read_protocol_lines(path, group, first_offset, last_offset), sep="\n")
 
 
 def read_protocol_lines(
@@ -84,32 +92,30 @@ def read_protocol_lines(
         The offsets of the first and the last record. If `last_offset` is None, the last record of the log.
     """
     names = collect_names(path)
-    lines = []
-    for batch in _read_record_batches(path):
-        for log_record in batch.records:
-            record = decode(log_record.key, log_record.value)
-            is_in_range = log_record.offset >= first_offset and (
-                last_offset is None or log_record.offset <= last_offset
-            )
-            if is_in_range and find_group_id(record) == group:
-                text = describe_record(record, names)
-                lines.append(ProtocolLine(log_record.offset, record.type, text, batch.base_offset))
-    return lines
+    end = math.inf if last_offset is None else last_offset
+    records_by_batch: dict[int, list[tuple[int, Record]]] = {}
+    for batch, log_record, record in _read_records(path):
+        if find_group_id(record) == group:
+            records_by_batch.setdefault(batch.base_offset, []).append((log_record.offset, record))
+    return [
+        ProtocolLine(offset, record.type, describe_record(record, names), bracket)
+        for records in records_by_batch.values()
+        for (offset, record), bracket in zip(records, _draw_bracket(len(records)), strict=True)
+        if first_offset <= offset <= end
+    ]
 
 
 def collect_names(path: str | Path) -> Names:
     """Return the names of clients and topics that the records of a log contain."""
     names = Names({}, {})
-    for batch in _read_record_batches(path):
-        for log_record in batch.records:
-            record = decode(log_record.key, log_record.value)
-            if record.type in _MEMBER_TYPES and record.value is not None:
-                names.clients[_get(record.key, "member_id")] = _get(record.value, "client_id")
-            topic_id = getattr(record.value, "topic_id", None)
-            if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
-                names.topics[topic_id] = record.key.topic
-            for topics in ("initializing_topics", "initialized_topics"):
-                names.topics.update({topic.topic_id: topic.topic_name for topic in getattr(record.value, topics, ())})
+    for _, _, record in _read_records(path):
+        if record.type in _MEMBER_TYPES and record.value is not None:
+            names.clients[_get(record.key, "member_id")] = _get(record.value, "client_id")
+        topic_id = getattr(record.value, "topic_id", None)
+        if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
+            names.topics[topic_id] = record.key.topic
+        for topics in ("initializing_topics", "initialized_topics"):
+            names.topics.update({topic.topic_id: topic.topic_name for topic in getattr(record.value, topics, ())})
     return names
 
 
@@ -121,7 +127,7 @@ def describe_record(record: Record, names: Names) -> str:
     if record.type in _TARGET_TYPES:
         return f"{text}: {_list_assignment(record.value, names)}"
     if record.type in _CURRENT_TYPES:
-        return f"{text}: {describe_current(record.value, names)}"
+        return f"{text}: {', '.join(describe_current(record.value, names))}"
     return text
 
 
@@ -150,12 +156,12 @@ def name_record(record: Record, names: Names) -> str:
     return f"{text} deleted" if value is None else text
 
 
-def describe_current(value: Any, names: Names) -> str:
-    """Return a text about the value of a member's current assignment (types 8, 14, 22)."""
-    text = f"epoch {value.member_epoch}, state {value.state}, {_list_assignment(value, names)}"
+def describe_current(value: Any, names: Names) -> list[str]:
+    """Return what a member's current assignment (types 8, 14, 22) says: epoch and state, partitions, revocations."""
+    texts = [f"epoch {value.member_epoch}, state {value.state}", _list_assignment(value, names)]
     # Only consumer groups have this list. Streams groups have three lists of tasks, which the lesson does not need.
     revoked = _list_partitions(getattr(value, "partitions_pending_revocation", ()), names)
-    return f"{text}, must revoke {revoked}" if revoked else text
+    return [*texts, f"must revoke {revoked}"] if revoked else texts
 
 
 def _name_member(record: Record, names: Names) -> str:
@@ -203,10 +209,25 @@ def _list_partitions(topics: Sequence[Any], names: Names) -> str:
     return " ".join(partitions)
 
 
+def _draw_bracket(record_count: int) -> str:
+    """Return one character for each of the records that a group has in one batch."""
+    return " " if record_count == 1 else "┌" + "│" * (record_count - 2) + "└"
+
+
 def _get(message: Any, field: str) -> Any:
+    """Return a field that only some classes of keys and values have."""
     return getattr(message, field)
 
 
-def _read_record_batches(path: str | Path) -> Iterable[Batch]:
-    """Return the batches of a partition without the control batches, which contain no records of groups."""
-    return [batch for log in open_logs(path) for batch in log if not batch.is_control]
+def _read_records(path: str | Path) -> Iterator[tuple[Batch, LogRecord, Record]]:
+    """Yield each record of a partition with its batch. Control records and unreadable records are left out."""
+    for log in open_logs(path):
+        for batch in log:
+            if batch.is_control:
+                continue
+            for log_record in batch.records:
+                try:
+                    record = decode(log_record.key, log_record.value)
+                except BadBytes:
+                    continue
+                yield batch, log_record, record

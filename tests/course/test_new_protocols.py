@@ -1,0 +1,146 @@
+"""Lesson 13: lines of the new groups' records, recordings, and what real brokers answered about the lesson's logs.
+
+data/new_protocols has logs of recorded conversations, and logs that were made for a test and loaded by two brokers.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import course
+from kafkagroups.coordinator import Errors
+from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
+from kafkagroups.course.protocol_lines import read_protocol_lines
+
+DATA = Path(__file__).parents[2] / "data"
+SHOP = DATA / "harbour" / "4.3.1"
+PROTOCOLS = DATA / "new_protocols"
+ANSWERED = json.loads((PROTOCOLS / "answers.json").read_text())
+GHOSTS = ["4.3.1-ghost", "4.4.0-ghost"]
+
+
+def list_types(path, group, first_offset, last_offset=None):
+    return [line.record_type for line in read_protocol_lines(path, group, first_offset, last_offset)]
+
+
+def test_the_lines_of_loyalty_say_what_its_clients_received():
+    """acts.json, act 9: the assignments of both members after each join."""
+    lines = [str(line) for line in read_protocol_lines(SHOP / "__consumer_offsets-24", "loyalty")]
+    assert lines[4] == "└  4: type  8, current assignment of loyalty-1: epoch 2, state 0, orders-0 orders-1 orders-2"
+    assert lines[16] == "  16: type  8, current assignment of loyalty-1: epoch 3, state 0, orders-0 orders-1"
+    assert lines[17] == "  17: type  8, current assignment of loyalty-2: epoch 3, state 0, orders-2"
+    joins = [act for act in json.loads((SHOP / "acts.json").read_text()) if act["step"] == "loyalty-2 joins"]
+    received = {answer["client"]: answer["assigned"] for answer in joins[0]["answer"]}
+    assert received == {"loyalty-1": ["orders-0", "orders-1"], "loyalty-2": ["orders-2"]}
+
+
+@pytest.mark.parametrize(("partition", "group"), [(24, "loyalty"), (26, "tasters"), (37, "bar-stats")])
+def test_a_bracket_is_around_the_records_of_a_batch(partition, group):
+    """In these partitions, no batch has records of two groups."""
+    path = SHOP / f"__consumer_offsets-{partition}"
+    batches = {record.offset: batch for batch in kg.open_log(path) for record in batch.records}
+    for line in read_protocol_lines(path, group):
+        batch = batches[line.record_offset]
+        ends = {batch.base_offset: "┌", batch.last_offset: "└"}
+        assert line.bracket == (" " if batch.count == 1 else ends.get(line.record_offset, "│"))
+
+
+def test_a_bracket_ends_with_the_records_of_its_group():
+    """Request 89 deleted g1 and s1 in one batch."""
+    lines = read_protocol_lines(PROTOCOLS / "4.3.1-ghost" / "__consumer_offsets-2", "g1", 43)
+    assert [line.bracket for line in lines] == ["┌", "│", "│", "└"]
+
+
+def test_the_last_leave_and_the_deletion_write_these_types():
+    """Requests 5 and 89 of both recordings. 4.4.0 also writes the assignment epoch (type 6, 20) at the last leave."""
+    old, new = (PROTOCOLS / name / "__consumer_offsets-2" for name in GHOSTS)
+    assert list_types(old, "g1", 11, 14) == [8, 7, 5, 3]
+    assert list_types(new, "g1", 11, 15) == [8, 7, 5, 3, 6]
+    assert list_types(old, "g1", 15) == list_types(new, "g1", 16) == [1, 6, 4, 3]
+    assert list_types(old, "s1", 37, 40) == [22, 21, 19, 17]
+    assert list_types(new, "s1", 39, 43) == [22, 21, 19, 17, 20]
+    assert list_types(old, "s1", 41) == list_types(new, "s1", 44) == [1, 20, 17, 23]
+
+
+@pytest.mark.parametrize("name", GHOSTS)
+def test_partitions_with_missing_tombstones_do_not_load(name):
+    """Requests 80 to 88, after the restart: NOT_COORDINATOR for every group of the partitions that do not load."""
+    version = name.partition("-")[0]
+    recording = course.read_recording(name)
+    assert recording.broker_version == version
+    failed = kg.load(PROTOCOLS / name, "new", kafka=version).failed
+    answered = recording.read_group_errors(80, 88)
+    refused = {group for group, error in answered.items() if error == "NOT_COORDINATOR"}
+    assert set(answered.values()) == {"NONE", "NOT_COORDINATOR"}
+    assert refused == {group for group in answered if kg.partition_for(group, partitions=4) in failed}
+
+
+def test_requests_are_printed_with_the_error_and_the_batch(capsys):
+    course.read_recording("4.3.1-ghost").print_requests(47, 60)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 14
+    assert lines[0].endswith("47 nobody    JoinGroup       → UNKNOWN_MEMBER_ID")
+    assert lines[-1].endswith("60 streams-new StreamsGroupHeartbeat → NONE   written: 0/26–31")
+
+
+def test_an_unknown_recording_is_refused():
+    with pytest.raises(kg.UsageError):
+        course.read_recording("4.3.1-nothing")
+
+
+@pytest.mark.parametrize("case", ANSWERED)
+@pytest.mark.parametrize(("coordinator", "version"), [("classic", "3.9.2"), ("new", "4.3.1")])
+def test_a_made_log_loads_as_the_broker_answered(case, coordinator, version):
+    answered = ANSWERED[case][coordinator]
+    groups = kg.load(PROTOCOLS / case, coordinator, kafka=version)
+    assert bool(groups.failed) == (answered["load"] == "failed")
+    if groups.failed:
+        assert all(answer == {"error": Errors.NOT_COORDINATOR.name} for answer in answered["offsets"].values())
+        return
+    assert {name: group.state.value for name, group in groups.items()} == {
+        name: group["state"] for name, group in answered["listed"].items()
+    }
+    assert course.fetch_offsets(groups, answered["offsets"]) == answered["offsets"]
+
+
+def test_the_right_log_of_the_exercise_is_the_one_that_a_broker_loads():
+    """A, B and C are three of the logs that a 4.3.1 broker loaded, without their values and offsets."""
+    logs = {"A": "n-3t-6live", "B": "n-5t-before-8t", "C": "n-del-compacted"}
+    loaded = [letter for letter, case in logs.items() if ANSWERED[case]["new"]["load"] == "ok"]
+    assert loaded == [EXERCISES["correct_tombstones"].correct]
+
+
+def test_the_record_in_hex_is_in_the_log():
+    """The exercise shows record 60 of the group `up`. The recording's request 74 wrote it."""
+    key, value = course.read_record(str(PROTOCOLS / "4.4.0-migration" / "__consumer_offsets-3"), 60)
+    source = (DATA.parent / "notebooks" / "source" / "13_the_new_protocols.py").read_text()
+    shown = [bytes.fromhex("".join(digits)) for digits in re.findall("^# (?:key|value) +([0-9a-f ]+)…$", source, re.M)]
+    assert len(shown) == 2 and key.startswith(shown[0]) and value.startswith(shown[1])
+    record = kg.decode(key, value)
+    assert EXERCISES["member_in_hex"].correct == (record.type, record.value.member_epoch, record.value.state)
+
+
+def test_the_solution_computes_the_states_that_brokers_answered():
+    """loyalty after the load, and g1 in both recordings after its last member left (request 44)."""
+    group_state = run_solutions()["group_state"]
+    loyalty = kg.load(SHOP, "new")["loyalty"]
+    members = [(member.member_epoch, member.state) for member in loyalty.members.values()]
+    answer = course.read_answers("harbour/4.3.1")["groups"]["loyalty"]
+    assert group_state(answer["group_epoch"], answer["assignment_epoch"], members) == answer["state"] == "Stable"
+    for name in GHOSTS:
+        groups = course.read_recording(name).find_response(44)["groups"]
+        g1 = next(group for group in groups if group["groupId"] == "g1")
+        assert group_state(g1["groupEpoch"], g1["assignmentEpoch"], []) == g1["groupState"] == "Empty"
+
+
+def test_a_load_stepper_shows_epochs_and_assignments():
+    """Record 15 of loyalty: one member must revoke, the other waits."""
+    loader = course.LoadStepper(str(SHOP / "__consumer_offsets-24"), "new", shown_offset=15)
+    text = loader.static_text()
+    assert "15: current assignment of loyalty-1          → the group is Reconciling" in text
+    assert "  loyalty-1: epoch 2, state 1\n    orders-0 orders-1\n    must revoke orders-2\n" in text
+    assert "  loyalty-2: epoch 3, state 2\n    nothing\n" in text
+    assert max(map(len, re.sub("<.*?>", "", loader.view.value).splitlines())) < 92, "it fits on a projector"

@@ -133,11 +133,12 @@ EXERCISES = (
         solution='which_log_loads = "A"   # recovery removes the half batch before the load',
         hints=(
             "What does a broker do with the end of a log before it loads the log?",
-            "A broker skips unknown record types. It does not skip a record of a known type that it cannot read.",
+            "A load reads every record, also records that a newer record replaces.",
+            "Group records ignore transactions. Is a record of an aborted transaction read?",
         ),
         known_mistakes={
-            "A value of zero bytes is not a tombstone. It has no version, so the load fails": "B",
-            "Group records have versions 0 to 4. A broker refuses the value of another version": "C",
+            "A value of zero bytes cannot be read. The load fails there, before it reaches the newer record": "B",
+            "A load also reads records of an aborted transaction, and it cannot read version 7": "C",
         },
     ),
     # Exercise `seconds_to_load`: 12 million records, and 0.4 million records in a second.
@@ -151,7 +152,7 @@ EXERCISES = (
         ),
         known_mistakes={
             "Divide by the records in a second: 12 / 0.4": 5,
-            "The cleaner has not run, so all 12 million records are read": 0,
+            "The cleaner has not run, so the next broker reads all 12 million records": 0,
             "The next broker reads records. The number of bytes does not decide": 2250,
         },
     ),

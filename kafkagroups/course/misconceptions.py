@@ -30,8 +30,9 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     },
     # Lesson 03
     "second_batch": {
-        273: "The length does not count the 12 bytes of offset and length before it.",
-        281: "The four bytes of the length itself are also before the counted bytes.",
+        89: "The length does not count the 12 bytes of offset and length before it.",
+        93: "The eight bytes of the offset are also before the counted bytes.",
+        97: "The four bytes of the length itself are also before the counted bytes.",
     },
     # Lesson 04
     "while_in_flight": {

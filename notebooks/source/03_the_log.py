@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | find batches and records in a hex dump of a segment; distinguish a commit, a marker and a tombstone; say what a checksum protects | {{minutes}} | no |
+# | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
 # ```
 #  __consumer_offsets-9/                 one folder per partition
@@ -18,15 +18,17 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. A broker only **appends** batches to the file. It never changes a byte in the middle.
-# 2. A request with three offsets becomes one batch with three records. The log contains all of them or none.
-# 3. The header contains the batch's length. So a reader can go from batch to batch.
-# 4. A checksum protects the records and most of the header. It does **not** protect the offset and the length.
+# 1. A broker only **appends** to the file. It never changes a byte in the middle.
+# 2. It appends whole **batches**. A request with three offsets becomes one batch with three records. The log contains all of them or none.
+# 3. The header of a batch contains its length. So a reader can go from batch to batch.
+# 4. A checksum protects the records and most of the header.
 
 # %% [markdown]
 # ## A segment
 #
-# This is partition 37 of the shop's 1.0.1 broker. It contains one group, `promo`. A consumer joined, committed twice and left. Then the topic that it read was deleted. The file has 769 bytes. These are the first 96:
+# The file of a partition is divided into *segments*, so that old parts can be removed. Most partitions of the shop have one segment.
+#
+# This is partition 37 of the shop's 4.3.1 broker. Its first 987 bytes are the life of the group `promo`. A consumer joined, committed twice and left. Then its topic was deleted. These are the first 96 bytes:
 
 # %%
 from pathlib import Path
@@ -34,11 +36,12 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups import course
 
-promo = Path(course.find_data("harbour/1.0.1/__consumer_offsets-37/00000000000000000000.log")).read_bytes()
+log = course.find_data("harbour/4.3.1/__consumer_offsets-37")
+promo = (Path(log) / "00000000000000000000.log").read_bytes()[:987]
 course.hexdump(promo[:96])
 
 # %% [markdown]
-# The first eight bytes are the offset of the first record: 0. The next four bytes are the length: `00 00 01 11`, which is 273. The length counts the bytes **after** itself.
+# The first eight bytes are the offset of the first record: 0. The next four bytes are the length: `00 00 00 59`, which is 89. The length counts the bytes **after** itself.
 #
 # *Predict*: at which byte does the second batch begin?
 
@@ -47,46 +50,51 @@ course.hexdump(promo[:96])
 second_batch = ...
 
 # %%
-batches = list(kg.open_log(course.find_data("harbour/1.0.1/__consumer_offsets-37")))
+batches = [batch for batch in kg.open_log(log) if batch.position < 987]
 
 course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
-# `kg.open_log` reads the headers in this way. The file has five batches:
+# `kg.open_log` reads offset and length, and jumps to the next batch in this way. It found these batches:
 
 # %%
-print(f"{len(batches)} batches, the last one begins at byte {batches[-1].position}")
-print(f"records: {sum(len(batch.records) for batch in batches)}, with the offsets 0 to {batches[-1].last_offset}")
+for batch in batches:
+    record = batch.records[0]
+    what = "commit" if kg.decode(record.key, record.value).type == 1 else "group"
+    ending = ", no value" if record.value is None else ""
+    print(f"from byte {batch.position:>3}: {batch.size:>3} bytes, offset {batch.base_offset}, {what}{ending}")
 
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The second batch is a commit of one partition. Click *next* to go through its header and its record.
+# The batch from byte 406 is a commit of one partition. The positions in the figure begin with 0 at the start of the batch. Click *next* to go through its header and its record.
 
 # %%
 # figure
-course.BatchExplorer(promo, batches[1].position)
+course.BatchExplorer(promo, batches[2].position)
 
 # %% [markdown]
 # The record contains the key and the value of lesson 01, unchanged:
 
 # %%
-record = kg.decode(batches[1].records[0].key, batches[1].records[0].value)
+record = kg.decode(batches[2].records[0].key, batches[2].records[0].value)
 print(f"key    group {record.key.group}, topic {record.key.topic}, partition {record.key.partition}")
-print(f"value  offset {record.value.offset}, metadata {record.value.metadata!r}")
+print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'")
 
 # %% [markdown]
 # ## Varints
 #
-# A record stores its lengths and differences as **varints**. A small number takes one byte. Two rules:
+# A record stores its lengths and differences as **varints**, so a small number takes only one byte. To read a varint:
 #
-# 1. A byte holds seven bits of the number. The first byte holds the lowest bits. If its **highest bit** is 1, another byte follows.
-# 2. The result is *zigzag* encoded: an even number is twice a positive number, and an odd number stands for a negative one. So −1 takes one byte.
+# 1. Each byte holds seven bits of the number, the lowest seven first. If the **highest bit** of a byte is 1, another byte follows.
+# 2. The result n is still *zigzag* encoded. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
 #
-# | bytes | the seven bits | together | after zigzag |
+# Zigzag gives small negative numbers one byte, too: −1 is stored as 1, and 1 is stored as 2.
+#
+# | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
 # | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
-# | `92 01` | 0x12 = 18, and more follows; then 1 | 18 + 1 · 128 = 146 | even: 146 / 2 = **73** |
+# | `ae 01` | 0x2e = 46, and another byte follows; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
 # | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
 
 # %% [markdown]
@@ -106,59 +114,85 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## The checksum
 #
-# Bytes 17 to 20 of a batch are a checksum, a CRC-32C of all bytes after them. If one of these bytes changes, the checksum is wrong. After a crash a broker checks the batches at the end of its log. If it finds a wrong checksum, it truncates the log: this batch and everything after it are removed.
+# Bytes 17 to 20 of a batch are a checksum. It is a *CRC-32C* of all bytes that follow it in the batch. If one of them changes, the checksum no longer fits.
 #
-# Move the slider. It changes one byte of the file. Then look for a byte whose change goes unnoticed.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum, it *truncates* the log: it removes this batch and everything after it.
+#
+# Move the slider. It changes one byte of the file, and the lines show what a broker keeps. Find a byte whose change goes unnoticed.
 
 # %%
 # figure
-course.ByteBreaker(promo, broken_position=420)
+course.ByteBreaker(promo, broken_position=690)
 
 # %% [markdown]
-# <details><summary>Which bytes did you find?</summary>
+# ## Exercise: an unnoticed change
 #
-# Byte 7 is part of an offset, and byte 298 is part of a leader epoch. Both are before the checksum, so it does not cover them. The **broker** sets them when it appends the batch, and so it need not compute the client's checksum again.
+# Three disks each changed one byte of a segment while the broker was down. After the start, the broker checks the batches. Which change does it **not** notice? The slider can test each one.
+#
+# - **A**: the last byte of a batch's length.
+# - **B**: the last byte of a batch's leader epoch.
+# - **C**: the last byte of a committed offset inside a record.
+#
+# Write the letter in quotes.
+
+# %%
+# exercise: unnoticed_change
+unnoticed_change = ...
+
+# %%
+course.check("unnoticed_change", unnoticed_change)
+# course.hint("unnoticed_change")
+
+# %% [markdown]
+# <details><summary>Which bytes are not protected, and why?</summary>
+#
+# Byte 7 is part of an offset, and byte 420 is part of a leader epoch. Both are before the checksum, so it does not cover them. The **broker** sets them when it appends the batch. So it does not have to compute the client's checksum again.
 #
 # - A slightly wrong offset or epoch goes unnoticed. A broker does notice an offset far outside the file's range.
 # - A wrong length is noticed: the checksum is then computed over too many or too few bytes.
-# - A wrong *magic* is noticed. Byte 16 says which format the batch has, and with the wrong format nothing fits.
+# - A wrong *magic* is noticed. Byte 16 says which format the batch has, and in another format the bytes make no sense.
 #
 # </details>
 
 # %% [markdown]
 # ## What a transaction leaves in the log
 #
-# A *producer* is a program that writes records. In a *transaction* it writes to several partitions, and either everything counts or nothing does. `fraud-check` commits its offsets in transactions. The log contains the offsets first. They count only after the transaction is committed.
+# A *producer* is a program that writes records. In a **transaction**, it writes to several partitions: either all of these records count, or none. The group `fraud-check` commits its offsets in transactions. A broker appends these offsets immediately. They count only after the transaction is committed.
 #
-# The end of a transaction is a **marker**. A marker is a *control batch*: a batch with one record that Kafka writes for itself. The *producer id* in the header says which batches and which marker belong together.
+# The end of a transaction is a **marker**. It says *commit* or *abort*. A marker is the only record of a **control batch**: a batch that Kafka writes for itself.
 #
-# Partition 9 contains the groups `billing` and `fraud-check`. Two transactions of `fraud-check` are there one after the other, and one of them was aborted. These are their two markers:
-
-# %%
-path = course.find_data("harbour/1.0.1/__consumer_offsets-9")
-shared = (Path(path) / "00000000000000000000.log").read_bytes()
-
-for batch in kg.open_log(path):
-    if batch.is_control and 2713 <= batch.position < 3281:
-        print(f"\na marker, from byte {batch.position}")
-        course.hexdump(shared[batch.position : batch.position + batch.size], batch.position)
+# The header of each batch contains a *producer id*. It connects the marker with the records of its transaction.
 
 # %% [markdown]
-# Bytes 21 and 22 of a batch are its attributes:
+# ## How to recognise a marker
+#
+# Bytes 21 and 22 of a batch are its *attributes*. Each bit has a meaning:
 #
 # | bits | in hex | meaning |
 # |---|---|---|
 # | 0–2 | `00` to `04` | compression: none, gzip, snappy, lz4, zstd |
-# | 3 | `08` | timestamp type: 0 means the client's time |
+# | 3 | `08` | which time the batch has: 0 is the client's time |
 # | 4 | `10` | the batch belongs to a transaction |
 # | 5 | `20` | control batch |
 #
-# So `00 10` is a batch of offsets in a transaction, and `00 30` is a marker. The record begins 61 bytes after the start of the batch. It has a length, attributes, two differences, and `08`, the key's length 4 as a varint. The **key** follows: two bytes of version, `00 00`, and two bytes of type. The type `00 00` aborts, and `00 01` commits.
+# So `00 10` is a batch of offsets in a transaction. `00 30` is a marker, because `10` + `20` = `30`.
+#
+# The record of the marker begins at byte 61. Its key begins at byte 66. The key has two bytes of version, `00 00`, and two bytes of type. Type `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
 #
-# At which byte does the batch with the **commit** marker begin?
+# Partition 9 contains two transactions of `fraud-check`, one after the other. One of them was aborted. These are their two markers. The numbers on the left are positions in the file:
+
+# %%
+shared = (Path(course.find_data("harbour/4.3.1/__consumer_offsets-9")) / "00000000000000000000.log").read_bytes()
+
+course.hexdump(shared[3352:3430], 3352)
+print()
+course.hexdump(shared[3633:3711], 3633)
+
+# %% [markdown]
+# At which byte does the batch with the **commit** marker begin? Which *producer epoch* does its header have? The epoch is in the bytes 51 and 52 of the batch. Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -169,25 +203,43 @@ course.check("commit_marker", commit_marker)
 # course.hint("commit_marker")
 
 # %% [markdown]
-# ## A tombstone
+# ## The epoch of a marker
 #
-# A record without a value is a *tombstone*. It deletes its key. The last batch of `promo` has two tombstones, because the topic was deleted. A length of −1 means "no value", and its varint is `01`:
+# The producer id says which producer wrote a batch. The producer *epoch* is a counter of this producer. These are the batches of both transactions:
 
 # %%
-course.hexdump(promo[658:], 658)
-for record in batches[-1].records:
-    print(f"record {record.offset}: key {record.key.hex()}, value {record.value}")
+for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
+    if 3159 <= batch.position < 3711:
+        what = "marker" if batch.is_control else "offsets"
+        print(f"from byte {batch.position}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The project also has the notes about each step that the brokers were asked to do, with the records that it caused:
+# Since Kafka 4.0, the end of a transaction raises the epoch by one, if the client is also of version 4.0 or newer. The marker already has the new epoch. A late request of the old transaction has the old epoch, and the broker refuses it.
+#
+# Up to 3.9, a marker usually has the epoch of its records. Lesson 08 shows what a late request could do then.
+
+# %% [markdown]
+# ## A tombstone in the file
+#
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for its offset. The length of the value is −1, and its varint is `01`. It is the second-to-last byte:
+
+# %%
+course.hexdump(promo[815:910], 815)
+
+record = batches[5].records[0]
+key = kg.decode(record.key, record.value).key
+print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
+
+# %% [markdown]
+# We wrote down each step of the experiment with the real broker, and which records it caused. The deletion of the topic caused the same record:
 
 # %%
 import json
 
-steps = json.loads(Path(course.find_data("harbour/1.0.1/acts.json")).read_text())
+steps = json.loads(Path(course.find_data("harbour/4.3.1/acts.json")).read_text())
 wrote = next(step["wrote"] for step in steps if step["step"] == "spring is over")
-ours = [{"partition": 37, "first": batches[-1].base_offset, "last": batches[-1].last_offset}]
-course.compare_with_broker(ours, wrote, "1.0.1", verb="wrote")
+ours = [{"partition": 37, "first": record.offset, "last": record.offset}]
+course.compare_with_broker(ours, wrote, "4.3.1", verb="wrote")
 
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
@@ -203,74 +255,56 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# The key of a commit marker. `00 00` looks like record type 0, and `00 01` looks like a group name of one byte, which is not there. Kafka's consumers skip control batches. If you read the files yourself, check the batch header first, then the records.
+# The key of a commit marker. `00 00` looks like record type 0. `00 01` looks like the length of a group name, and the name itself is missing. Kafka's consumers skip control batches. If you read the files yourself, check the batch header first, then the records.
 #
 # </details>
-
-# %% [markdown]
-# ## Exercise: a decision
 #
-# Three disks each changed one byte of a segment while the broker was down. After the start, the broker checks the batches. Which change does it **not** notice?
-#
-# - **A**: the last byte of a batch's length.
-# - **B**: the last byte of a batch's leader epoch.
-# - **C**: the last byte of a committed offset inside a record.
-
-# %%
-# exercise: unnoticed_change
-unnoticed_change = ...
-
-# %%
-course.check("unnoticed_change", unnoticed_change)
-# course.hint("unnoticed_change")
-
-# %% [markdown]
 # ## Where the classic coordinator differs
 #
-# Both coordinators write the same batches. The file format belongs to the broker's log, and not to the coordinator. What they put into a batch differs:
+# The file format belongs to the log and not to the coordinator, so it is the same. What the coordinators put into a batch differs:
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
 # | one batch contains | the records of one or more requests, if they arrive within `group.coordinator.append.linger.ms` | the records of one request |
-# | compression | `offsets.topic.compression.codec`, none by default | the same |
+# | compression | `offsets.topic.compression.codec`: 0 (none, the default) to 4 (zstd) | the same |
+# | epoch of a marker | one more than the epoch of its records | usually the epoch of its records |
 #
-# <details><summary>Other versions</summary>
-#
-# Before 0.11 there were no batches. Each message had its own header (*magic* 0 and 1), and a compressed set of messages was the value of a *wrapper* message. Such files still exist, and `kg.open_log` reads them.
-#
-# </details>
+# The broker compresses the records of a batch together. The header stays readable. If you change the setting, old batches stay as they are.
 
 # %% [markdown]
+# <details><summary>Other versions</summary>
+#
+# The *magic* in byte 16 is the number of the format. Magic 2 came with Kafka 0.11. Before 0.11 there were no batches: each message had its own header (magic 0 and 1). A compressed set of messages was the value of a *wrapper* message. Such files still exist, and `kg.open_log` reads them.
+#
+# Before each write, the classic coordinator looks up which magic the partition uses, and uses the same. In older releases, `message.format.version` can choose an old one. Kafka 4.x writes only magic 2.
+#
+# </details>
+#
 # ## In five lines
 #
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
 # - A batch has a header of 61 bytes with offset, length, checksum, attributes and producer id.
 # - The checksum covers everything after itself. Offset, length and leader epoch are before it.
-# - A marker is a control batch: attributes `00 30`, and its key says abort or commit.
+# - A marker is a control batch: attributes `00 30`. Its key says abort or commit.
 # - A tombstone is a record whose value has the length −1.
-#
+
+# %% [markdown]
 # ## For your consumer
 #
-# - `commitSync` with several partitions is one batch. After a crash all offsets of this commit are there, or none.
-# - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`, or you also see offsets of aborted transactions.
+# - `commitSync` with several partitions is one batch. After a crash, all offsets of this commit are there, or none.
+# - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`. Otherwise you also see offsets of aborted transactions.
 # - Long metadata makes each commit larger. The limit is `offset.metadata.max.bytes`, 4096 by default.
 
 # %% [markdown]
 # ## At 3 am
 #
+# PATH is a copy of a folder such as `__consumer_offsets-9`.
+#
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | (1) | The bytes after a crash were incomplete or changed | If other replicas are in sync, nothing: they have the records. Keep a copy of the file |
-# | Your own reader cannot parse keys | (2) | `isControl: true` marks a control batch | Skip control batches |
-# | A file seems damaged | (3) | The command names the position, and what is readable after it | Work on a copy, never in the broker's folder |
-#
-# ```
-# (1) kafkagroups check PATH
-# (2) kafka-dump-log.sh --offsets-decoder --print-data-log --files 00000000000000000000.log
-# (3) kafkagroups dump PATH
-# ```
-#
-# `PATH` is a copy of a folder such as `__consumer_offsets-9`.
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafkagroups check PATH` | After a crash, the last bytes were incomplete or changed | If other replicas are in sync, nothing: they have the records. Keep a copy of the file |
+# | Your own reader cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
+# | A file seems damaged | `kafkagroups dump PATH --past-damage` | It prints the position of the damage, and the readable batches after it | Work on a copy, never in the broker's folder |
 #
 # <details><summary>In Kafka</summary>
 #

@@ -86,21 +86,22 @@ EXERCISES = (
             "return the position after the varint, counted from the start of `data`": _return_byte_count,
         },
     ),
-    # Exercise `commit_marker`: at which byte does the batch with the commit marker begin? The hex dump shows two
-    # markers of partition 9 in data/harbour/1.0.1.
+    # Exercise `commit_marker`: at which byte does the batch with the commit marker begin, and which producer epoch does
+    # it have? The hex dump shows two markers of partition 9 in data/harbour/4.3.1.
     Exercise(
         name="commit_marker",
-        correct=2914,
-        solution="commit_marker = 2914",
+        correct=(3352, 1),
+        solution="commit_marker = (3352, 1)    # the key from byte 3418 is 00 00 00 01",
         hints=(
-            "The batch of a marker has only 78 bytes. Its byte 22 (attributes) is 0x30: transactional and control.",
-            "The key of the marker's record is 00 00 00 01: version 0, type 1 (commit). Type 0 means abort.",
+            "The key of the commit marker is 00 00 00 01: version 0, type 1. The abort marker has type 0.",
+            "The key begins at byte 66 of a batch. For the first marker, this is position 3352 + 66 = 3418.",
+            "The epoch begins at position 3352 + 51 = 3403, or at position 3633 + 51 = 3684.",
         ),
         known_mistakes={
-            "that marker is an abort marker: its key ends with 00": 3203,
-            "the record begins at that position; the batch begins 61 bytes earlier": 2975,
-            "that is the marker's offset; the answer is the position of the batch in the file": 24,
-            "that batch is transactional, but it is not a control batch: it contains the offsets": 2713,
+            "This marker is an abort marker: its key ends with 00": (3633, 2),
+            "The record begins at this position. The batch begins 61 bytes earlier": (3413, 1),
+            "25 is the offset of the marker. The answer is the position of its batch in the file": (25, 1),
+            "The position is right. The epoch is in the bytes 51 and 52 of the batch": (3352, 0),
         },
     ),
     Exercise(

@@ -150,7 +150,7 @@ course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, int(days["mailer", "
 # %% [markdown]
 # ## Which offset exists on which day
 #
-# Move the slider to choose a day. The figure shows which offsets exist on this day, with a coordinator of 1.0.1 and with one of 3.9.2. The coordinator of 3.9.2 follows the table above. Version 1.0.1 had older rules:
+# Move the slider to choose a day. The figure shows which offsets exist on this day, with a coordinator of 1.0.1 and with one of 3.9.2. The coordinator of 3.9.2 follows the table above, as Kafka 4.x does. Version 1.0.1 had older rules:
 
 # %%
 # figure

@@ -145,7 +145,7 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Where a group lives
 #
-# The topic `__consumer_offsets` has 50 partitions. All records of a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee. These are five of them: `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
+# The topic `__consumer_offsets` has 50 partitions. All records about a group are in **one** of them. The lessons follow the groups of a small shop, Harbour Coffee. These are five of them: `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer`.
 #
 # The next question is a *prediction*. Write what you expect, then run both cells. If you write nothing, the answer stays hidden until you open it.
 #
@@ -170,7 +170,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# The partition also decides the broker: one broker manages all groups of a partition. Replace `my-team` by the name of a group of your own:
+# The partition also decides the broker: one broker manages all groups of a partition. Replace `my-team` by a group name of your own:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -205,7 +205,7 @@ for name in sorted(groups):
 # %% [markdown]
 # The *members* of a group are its consumers. A `Stable` group has members. An `Empty` group has no members, but it can still have offsets.
 #
-# Are these results right? A real 4.3.1 broker was started on the same files, and clients asked it for all offsets. Here are its answers about two groups. The last line compares all its answers with `groups`:
+# A real 4.3.1 broker was started on the same files, and clients asked it for all offsets. Here are its answers about two groups. The last line compares all its answers with `groups`:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -232,7 +232,7 @@ course.progress()
 # | you are | read these lessons |
 # |---|---|
 # | an application developer | 01, 04, 05, 06, 07, 08, 09 |
-# | an operator | 02, 03, 05, 09, 10, 11, 12 |
+# | an operator | 02, 03, 05, 09, 10, 11, 12, 13 |
 # | a contributor to Kafka, or curious | all, in order |
 #
 # | lesson | the question it answers |
@@ -249,11 +249,12 @@ course.progress()
 # | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |
 # | [12 · Loading at scale](12_loading_at_scale.ipynb) | When can a load be divided, and is it worth it? |
+# | [13 · The new protocols](13_the_new_protocols.ipynb) | What do consumer, share and streams groups record? |
 #
 # Each lesson has a solved notebook, for example [solutions/01](solutions/01_records.ipynb).
 
 # %% [markdown]
-# Every lesson ends with the same four boxes. The last one names classes in Kafka's source code. Skip it if you do not read source code.
+# Every lesson ends with four boxes. The last one names classes in Kafka's source code. You can skip it.
 #
 # ## In five lines
 #

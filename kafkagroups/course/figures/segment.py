@@ -1,0 +1,294 @@
+"""Lesson 03: the batches of a segment, the range that each checksum covers, and what recovery keeps after damage.
+
+The reader of the lesson breaks one byte of the file. Then the broker starts after a crash: it checks the batches in
+order, and truncates the file at the first batch whose bytes are wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
+from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import read_batches
+from kafkagroups.log.record_batch import CRC_FROM, CRC_POSITION
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
+from kafkagroups.records.serde import decode
+
+_BAR_LEFT = 104
+_BAR_WIDTH = 316
+_HEAD_HEIGHT = 62
+_ROW_HEIGHT = 25
+_BAR_HEIGHT = 19
+_MOMENTS = ("the file", "the broker checks", "after recovery")
+_CHANGE = re.compile(r"\s*(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
+_WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
+# The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
+_BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic", 16), ("checksum", 20))
+
+
+@dataclass(frozen=True)
+class BrokenByte:
+    """A byte of the file with a new value."""
+
+    position: int
+    byte: int
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a broker's recovery does with a file.
+
+    Attributes
+    ----------
+    kept
+        The batches that it keeps, as a reader now reads them.
+    reason
+        Why the batch after the last kept one is wrong. None if all batches are kept.
+    """
+
+    kept: tuple[Batch, ...]
+    reason: str | None
+
+
+class Segment(Figure):
+    """The batches of a segment to scale.
+
+    Parameters
+    ----------
+    data
+        The bytes of the segment.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.batches = tuple(read_batches(data))
+        self.choices = _choose_bytes(data, self.batches)
+        super().__init__(self._make_content([None, *self.choices]))
+
+    def compute_content(self, value: str) -> Content:
+        """Return the content with a byte that the reader typed as "571=ff"."""
+        match = _CHANGE.fullmatch(value)
+        if match is None:
+            raise UsageError(f"expected a position and one byte in hex, for example '571=ff'; found {value[:40]!r}")
+        position = int(match["position"])
+        if position >= len(self.data):
+            raise UsageError(f"the file has the positions 0 to {len(self.data) - 1}; found position {position}")
+        broken = BrokenByte(position, int(match["byte"], 16))
+        if self.data[position] == broken.byte:
+            raise UsageError(f"byte {position} is already {broken.byte:02x}; type another value")
+        self._check_offsets(broken)
+        return self._make_content([broken, None, *self.choices])
+
+    def _check_offsets(self, broken: BrokenByte) -> None:
+        """Raise UsageError if the byte makes an offset that does not belong into the file."""
+        first = self.batches[0].base_offset
+        for batch in recover(self.data, broken).kept:
+            if not first <= batch.last_offset <= first + MAX_RELATIVE_OFFSET:
+                raise UsageError(
+                    f"byte {broken.position}: a broker notices the offset {batch.last_offset}, because it is far "
+                    "outside this file; choose one of the last four bytes of an offset"
+                )
+
+    def _make_content(self, choices: Sequence[BrokenByte | None]) -> Content:
+        options = tuple("none" if broken is None else self._describe(broken) for broken in choices)
+        scenes: dict[tuple[int, ...], Scene] = {}
+        for number, broken in enumerate(choices):
+            recovery = recover(self.data, broken)
+            for moment, _ in enumerate(_MOMENTS):
+                scenes[number, moment] = self._draw(broken, recovery, moment)
+        controls = (
+            Control("byte", "broken byte", options, is_sequence=False),
+            Control("moment", "moment", _MOMENTS),
+        )
+        height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + 2
+        return Content(
+            "A segment: batches and what their checksums cover",
+            height,
+            controls,
+            scenes,
+            FreeInput("break a byte (position=hex)", "571=01"),
+        )
+
+    def _describe(self, broken: BrokenByte) -> str:
+        return f"byte {broken.position}, {self._name_place(broken.position)}"
+
+    def _find_batch(self, position: int) -> Batch:
+        return next(batch for batch in self.batches if position < batch.position + batch.size)
+
+    def _name_place(self, position: int) -> str:
+        """Return which part of its batch a byte belongs to."""
+        index = position - self._find_batch(position).position
+        name = next((name for name, last in _BROKEN_FIELDS if index <= last), "after the checksum")
+        return name if name == "after the checksum" else f"part of the {name}"
+
+    def _draw(self, broken: BrokenByte | None, recovery: Recovery, moment: int) -> Scene:
+        marks: list[Mark] = [*self._draw_head(broken)]
+        text = []
+        scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
+        kept_count = len(recovery.kept)
+        for number, batch in enumerate(self.batches):
+            y = _HEAD_HEIGHT + number * _ROW_HEIGHT
+            now = recovery.kept[number] if number < kept_count else None
+            is_broken = broken is not None and self._find_batch(broken.position) is batch
+            result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
+            is_cut = moment == 2 and number >= kept_count
+            marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
+            result_label = Label(f"result {number}", WIDTH - 4, y + 14, result, "end", tone, 11, is_bold=moment > 0)
+            marks.append(result_label)
+            if broken and is_broken:
+                x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale
+                sign_x = min(max(x - 6, 0), WIDTH - 12)
+                marks.append(Box("broken", sign_x, y + 2, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
+            if result:
+                text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
+        if broken:
+            text.append(f"broken byte: {broken.position}")
+        if moment > 0 and recovery.reason:
+            text.append(f"reason: {recovery.reason}")
+        caption = self._make_caption(broken, recovery, moment)
+        return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",))
+
+    def _draw_head(self, broken: BrokenByte | None) -> list[Mark]:
+        words = f"{len(self.data)} bytes in {len(self.batches)} batches"
+        tone = Tone.PLAIN
+        if broken:
+            old = self.data[broken.position]
+            words = f"byte {broken.position} was {old:02x}, now {broken.byte:02x}: {self._name_place(broken.position)}"
+            tone = Tone.ERROR
+        return [
+            Label("state", 4, 15, words, tone=tone, is_bold=True),
+            Box("legend outside", 4, 22, 12, 14, tone=Tone.WAIT, is_dashed=True),
+            Label("legend outside words", 20, 33, "offset, length, epoch, magic", size=11),
+            Box("legend checksum", 222, 22, 6, 14, tone=Tone.NEW),
+            Label("legend checksum words", 234, 33, "checksum", size=11),
+            Box("legend covered", 306, 22, 24, 14),
+            Label("legend covered words", 336, 33, "what the checksum covers", size=11),
+            Label("head byte", 4, 55, "at byte", tone=Tone.MUTED, size=11),
+            Label("head offset", 58, 55, "offset", tone=Tone.MUTED, size=11),
+            Label("head bar", _BAR_LEFT, 55, "the batch, to scale", tone=Tone.MUTED, size=11),
+        ]
+
+    def _make_caption(self, broken: BrokenByte | None, recovery: Recovery, moment: int) -> str:
+        if broken is None:
+            return (
+                "A file of batches without gaps, the oldest first. Break a byte. Then a broker starts after a crash: "
+                "does it notice the byte, and what does it keep?",
+                "Every checksum fits. The broker computes each one from the bytes after it, and compares.",
+                "Recovery keeps the whole file.",
+            )[moment]
+        if moment == 0:
+            return f"Byte {broken.position} has changed on the disk. Nothing happens until somebody reads it."
+        if recovery.reason is None:
+            if moment == 1:
+                return "The broker computes every checksum, and all of them fit. No checksum covers the broken byte."
+            return "Recovery keeps the whole file, with the broken byte. The change goes unnoticed."
+        failed = self.batches[len(recovery.kept)]
+        if moment == 1:
+            return f"The broker stops at byte {failed.position}: {recovery.reason}. It does not look at later batches."
+        size = len(self.data) - failed.position
+        return (
+            f"Recovery truncates the file at byte {failed.position}. It removes {size} bytes: the damaged batch and "
+            f"every later batch, although their bytes are correct. Reason: {recovery.reason}."
+        )
+
+
+def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
+    """Return what a broker's recovery keeps of a segment with a broken byte."""
+    if broken is not None:
+        changed = bytearray(data)
+        changed[broken.position] = broken.byte
+        data = bytes(changed)
+    kept: list[Batch] = []
+    try:
+        for batch in read_batches(data):
+            kept.append(batch)
+    except InvalidLog as error:
+        return Recovery(tuple(kept), error.reason)
+    return Recovery(tuple(kept), None)
+
+
+def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
+    """Return bytes of the fourth batch (or of the last one): one in each part of the header, and one in the records.
+
+    A byte of the first batch and a byte of the last batch follow, because recovery then keeps nothing, or nearly all.
+    """
+    batch = batches[min(3, len(batches) - 1)]
+    positions = [batch.position + last for _, last in _BROKEN_FIELDS]
+    positions += [batch.position + batch.size - 20, batches[0].position + 80, len(data) - 1]
+    return [BrokenByte(position, data[position] ^ 1) for position in dict.fromkeys(positions)]
+
+
+def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
+    """Return the three parts of a batch: before the checksum, the checksum, and what it covers."""
+    outside = CRC_POSITION * scale
+    covered = CRC_FROM * scale
+    width = batch.size * scale
+    words = _find_words(batch)
+    is_wide = width > _BAR_WIDTH / 2
+    tone = Tone.DEAD if is_cut else None
+    marks: list[Mark] = [
+        Label(f"byte {number}", 4, y + 14, str(batch.position), size=11),
+        Label(f"offset {number}", 58, y + 14, _format_offsets(batch).partition(" ")[2], size=11),
+        Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone or Tone.WAIT, is_dashed=True),
+        Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone or Tone.NEW),
+        Box(
+            f"covered {number}",
+            _BAR_LEFT + covered,
+            y,
+            width - covered,
+            _BAR_HEIGHT,
+            (words,) if is_wide else (),
+            tone or Tone.PLAIN,
+            11,
+            is_crossed=is_cut,
+        ),
+    ]
+    if not is_wide:
+        marks.append(Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone or Tone.PLAIN, size=11))
+    return marks
+
+
+def _find_words(batch: Batch) -> str:
+    """Return what a batch contains, in a few words."""
+    if batch.is_control:
+        return "marker"
+    words = []
+    for record in batch.records:
+        try:
+            decoded = decode(record.key, record.value)
+        except BadBytes:
+            return "records"
+        words.append("tombstone" if record.value is None else _WORDS.get(decoded.name, "records"))
+    if len(words) == 1:
+        return words[0]
+    return f"{len(words)} {'records' if len(set(words)) > 1 else words[0].removesuffix('s') + 's'}"
+
+
+def _describe_result(
+    moment: int, number: int, kept_count: int, batch: Batch, now: Batch | None, *, is_broken: bool
+) -> tuple[str, Tone]:
+    """Return the words at the right of a batch, and their tone."""
+    if moment == 0:
+        return "", Tone.MUTED
+    if now is None and moment == 1:
+        return ("wrong ✗", Tone.ERROR) if number == kept_count else ("not checked", Tone.MUTED)
+    if now is None:
+        return "cut away ✗", Tone.ERROR
+    if moment == 1:
+        return "fits ✓", Tone.LIVE
+    if (now.base_offset, now.last_offset) != (batch.base_offset, batch.last_offset):
+        return f"kept as {_format_offsets(now).partition(' ')[2]}", Tone.WAIT
+    if is_broken:
+        return "kept broken", Tone.WAIT
+    return "kept ✓", Tone.LIVE
+
+
+def _format_offsets(batch: Batch) -> str:
+    if batch.base_offset == batch.last_offset:
+        return f"offset {batch.base_offset}"
+    return f"offsets {batch.base_offset}–{batch.last_offset}"

@@ -1,0 +1,348 @@
+"""Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes.
+
+Each version is one row, with its fields in common columns. Below it is the row of the chosen reader: the fields that
+this reader cuts out of the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from textwrap import wrap
+
+from kafkagroups.anatomy.spans import Span, split_into_spans
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from kafkagroups.course.figures.byte_ribbon import find_name
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
+from kafkagroups.records.fields import field_specs, make_format
+from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
+
+_LEFT = 7
+_SIZE = 11
+_BLOCK_HEIGHT = 32
+_ROW_HEIGHT = 106
+_ERROR_SIGN = "✗ "
+_SKIPPED = "skip"
+"""What a reader that ignores the version does with its bytes."""
+# The columns of the picture: the fields that stand in each, the x of its left side, and its width.
+_COLUMNS = (
+    (("version",), 0, 32),
+    (("offset",), 32, 112),
+    (("leaderEpoch",), 144, 58),
+    (("length of metadata",), 202, 32),
+    (("metadata",), 234, 88),
+    (("commitTimestamp",), 322, 112),
+    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 434, 112),
+)
+_WORDS = {
+    "version": "ver",
+    "leaderEpoch": "epoch",
+    "length of metadata": "len",
+    "commitTimestamp": "commit time",
+    "expireTimestamp": "expire time",
+}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of commits.
+
+    Attributes
+    ----------
+    words
+        What the reader does. The control shows it.
+    fixed_version
+        The version that the reader expects, no matter which version the bytes name. None: it reads the version.
+    dialect
+        The rules of a Kafka broker, if the reader reads the version.
+    """
+
+    words: str
+    fixed_version: int | None = None
+    dialect: Dialect = DEFAULT_DIALECT
+
+
+@dataclass(frozen=True)
+class ReadField:
+    """A field that a reader cut out of the bytes."""
+
+    name: str
+    start: int
+    end: int
+    value: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader makes of a value: its fields, and why it refuses the value (None if it accepts it)."""
+
+    fields: tuple[ReadField, ...]
+    error: str | None = None
+
+
+READERS = (
+    Reader("reads the version, then the fields (Kafka 4.3.1)"),
+    Reader("ignores the version, expects version 1", 1),
+    Reader("ignores the version, expects version 3", 3),
+    Reader("ignores the version, expects version 4", 4),
+    Reader("Kafka 1.0.1: has the versions 0 and 1", None, dialect("classic", "1.0.1")),
+    Reader("Kafka 2.8.2: has the versions 0 to 3", None, dialect("classic", "2.8.2")),
+)
+
+
+class VersionOverlay(Figure):
+    """The same commit in several value versions, and a reader that the lesson's reader chooses.
+
+    Parameters
+    ----------
+    *records
+        The keys and the values of the commits as brokers of different versions wrote them.
+    """
+
+    def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
+        self.records = records
+        super().__init__(_make_content(records))
+
+    def compute_content(self, value: str) -> Content:
+        """Return the content with another leader epoch in the versions that have one."""
+        try:
+            epoch = int(value)
+        except ValueError:
+            epoch = -2
+        if not -1 <= epoch <= MAX_INT32:
+            raise UsageError(f"expected a leader epoch from -1 (unknown) to {MAX_INT32}; found {value[:20]!r}")
+        return _make_content([_set_epoch(key, data, epoch) for key, data in self.records])
+
+
+def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[bytes | None, bytes | None]:
+    """Return the record with another leader epoch, if its version has one."""
+    record = decode(key, value)
+    assert isinstance(record.value, OffsetCommitValue)
+    if record.value_version is not None and record.value_version >= 3:
+        record = replace(record, value=replace(record.value, leader_epoch=epoch))
+    return encode(record)
+
+
+def _make_content(records: Sequence[tuple[bytes | None, bytes | None]]) -> Content:
+    options = ("no reader yet", *(reader.words for reader in READERS))
+    scenes: dict[tuple[int, ...], Scene] = {(0,): _draw(records, None)}
+    for number, reader in enumerate(READERS):
+        scenes[(number + 1,)] = _draw(records, reader)
+    control = Control("reader", "reader", options, is_sequence=False)
+    height = _ROW_HEIGHT * len(records) + 2
+    free_input = FreeInput("leader epoch of the commit", "-1")
+    return Content("One commit in different value versions", height, (control,), scenes, free_input)
+
+
+def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
+    """Return what a reader makes of a commit's value.
+
+    If the reader refuses the value, the fields are those that it has read before.
+    """
+    data = value
+    if reader.fixed_version is not None:
+        data = reader.fixed_version.to_bytes(VERSION_BYTES, "big") + value[VERSION_BYTES:]
+    try:
+        record = decode(key, data, reader.dialect)
+    except BadBytes as error:
+        if error.field == "value.version":
+            return Reading((), error.reason)
+        return Reading(_skip_version(tuple(_read_until_error(data))), error.reason)
+    spans = split_into_spans(record, key, data, reader.dialect)
+    fields = tuple(_make_field(span) for span in spans if span.part == "value" and span.field)
+    return Reading(_skip_version(fields) if reader.fixed_version is not None else fields)
+
+
+def _make_field(span: Span) -> ReadField:
+    return ReadField(find_name(span), span.start, span.end, span.text)
+
+
+def _skip_version(fields: tuple[ReadField, ...]) -> tuple[ReadField, ...]:
+    """Return the fields of a reader that does not look at the version, which is the first field."""
+    return (replace(fields[0], value=_SKIPPED), *fields[1:])
+
+
+def _read_until_error(data: bytes) -> Iterator[ReadField]:
+    """Yield the fields of a commit's value before the first field that cannot be read."""
+    version = int.from_bytes(data[:VERSION_BYTES], "big")
+    message_format = make_format(OffsetCommitValue, version)
+    position = VERSION_BYTES
+    yield ReadField("version", 0, position, str(version))
+    for spec in field_specs(OffsetCommitValue):
+        if spec.tag is not None or not spec.is_in(message_format):
+            continue
+        try:
+            value, end = spec.wire.reader(message_format, spec.nullable)(data, position)
+        except (BadBytes, struct.error, IndexError):
+            return
+        yield ReadField(spec.json_name, position, end, str(value))
+        position = end
+
+
+def _draw(records: Sequence[tuple[bytes | None, bytes | None]], reader: Reader | None) -> Scene:
+    marks: list[Mark] = []
+    text = []
+    results = []
+    for number, (key, value) in enumerate(records):
+        assert value is not None
+        record = decode(key, value)
+        y = number * _ROW_HEIGHT
+        title = f"version {record.value_version}"
+        first, _, last = describe_writers([writers_of(record)]).partition(" – ")
+        writers = f"Kafka {first} to {last}" if last else f"Kafka {first} and newer"
+        marks += [
+            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
+            Label(f"writers {number}", _LEFT + 80, y + 15, f"written by {writers}", tone=Tone.MUTED, size=11),
+        ]
+        written = read_value(Reader(""), key, value)
+        sides = _find_sides(written)
+        marks += _draw_written(number, y + 20, record, value, written)
+        if reader is None:
+            text.append(f"{title}: {len(value)} bytes")
+            marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, f"{len(value)} bytes", "end"))
+            continue
+        reading = read_value(reader, key, value)
+        wrong = _find_wrong(written, reading)
+        tone, result = _describe_result(reading, wrong)
+        marks.append(Label(f"result {number}", WIDTH - _LEFT, y + 15, result, "end", tone, is_bold=True))
+        marks += _draw_reading(number, y + 20 + _BLOCK_HEIGHT + 4, len(value), sides, reading, wrong)
+        results.append((record.value_version, reading, wrong))
+        text.append(f"{title}: {result}")
+        if reading.error is not None:
+            text.append(f"{title} refused: {reading.error}")
+        else:
+            text += [f"{title} {field.name}: {_fit(field, sides)}" for field in reading.fields if _is_shown(field)]
+    return Scene(tuple(marks), _make_caption(reader, results), tuple(text))
+
+
+def _find_sides(written: Reading) -> dict[int, tuple[float, float]]:
+    """Return the x of the left and the right side of each byte. The bytes of a column fill the column evenly."""
+    sides: dict[int, tuple[float, float]] = {}
+    for names, x, width in _COLUMNS:
+        fields = [field for field in written.fields if field.name in names]
+        if not fields:
+            continue
+        start = fields[0].start
+        end = fields[-1].end
+        byte_width = width / (end - start)
+        for position in range(start, end):
+            left = _LEFT + x + byte_width * (position - start)
+            sides[position] = (left, left + byte_width)
+    return sides
+
+
+def _draw_written(number: int, y: float, record: Record, value: bytes, written: Reading) -> Iterator[Mark]:
+    """Yield the blocks of the fields as they were written, each with its bytes."""
+    for names, x, width in _COLUMNS:
+        fields = [field for field in written.fields if field.name in names]
+        if not fields:
+            continue
+        name = fields[0].name
+        words = "tags: topic id" if name == "tagged fields" else _WORDS.get(name, name)
+        data = value[fields[0].start : fields[-1].end]
+        hex_text = data.hex() if len(data) <= 8 else f"{data[:7].hex()}…"
+        yield Box(f"written {number} {name}", _LEFT + x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
+
+
+def _draw_reading(
+    number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading, wrong: set[str]
+) -> Iterator[Mark]:
+    """Yield the blocks of the fields that the reader cuts out, and a crossed block for what it refuses."""
+    end = 0
+    for field in reading.fields:
+        end = max(end, field.end)
+        if not _is_shown(field):
+            continue
+        x = sides[field.start][0]
+        width = sides[field.end - 1][1] - x
+        is_wrong = field.name in wrong
+        tone = Tone.ERROR if is_wrong else Tone.LIVE
+        if field.value == _SKIPPED:
+            tone = Tone.DEAD
+        sign = _ERROR_SIGN if is_wrong else ""
+        words = sign + _WORDS.get(field.name, field.name)
+        if measure_text(words, _SIZE) > width:
+            words = sign.strip()
+        yield Box(
+            f"read {number} {field.name}",
+            x,
+            y,
+            width,
+            _BLOCK_HEIGHT,
+            (words, _fit(field, sides)),
+            tone,
+            _SIZE,
+            is_dashed=is_wrong,
+        )
+    if reading.error is not None:
+        x = sides[end][0]
+        width = sides[size - 1][1] - x
+        lines = wrap(_ERROR_SIGN + reading.error, int(width / measure_text("0", _SIZE)))
+        yield Box(f"refused {number}", x, y, width, _BLOCK_HEIGHT, tuple(lines), Tone.ERROR, _SIZE, is_dashed=True)
+    elif end < size:
+        x = sides[end][0]
+        width = sides[size - 1][1] - x
+        words = "not read" if measure_text("not read", _SIZE) <= width else "…"
+        yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, (words,), Tone.DEAD, _SIZE, is_dashed=True)
+
+
+def _is_shown(field: ReadField) -> bool:
+    """Return whether the reader's row has a block for a field. The parts of the tagged fields are too narrow."""
+    return field.name not in ("tagged fields", "tag of topicId") and field.end > field.start
+
+
+def _fit(field: ReadField, sides: dict[int, tuple[float, float]]) -> str:
+    """Return as much of a field's value as its block has room for."""
+    width = sides[field.end - 1][1] - sides[field.start][0]
+    text = field.value
+    while measure_text(text, _SIZE) > width and len(text) > 1:
+        text = text.removesuffix("…")[:-1] + "…"
+    return text
+
+
+def _find_wrong(written: Reading, reading: Reading) -> set[str]:
+    """Return the names of the fields that the reader cuts at another place, or reads with another value."""
+    right = set(written.fields)
+    return {field.name for field in reading.fields if field.name != "version" and field not in right}
+
+
+def _describe_result(reading: Reading, wrong: set[str]) -> tuple[Tone, str]:
+    if reading.error is not None:
+        return Tone.ERROR, "refuses it ✗"
+    if wrong:
+        return Tone.ERROR, f"no error, {len(wrong)} wrong fields ✗"
+    return Tone.LIVE, "reads it correctly ✓"
+
+
+def _make_caption(reader: Reader | None, results: Sequence[tuple[int | None, Reading, set[str]]]) -> str:
+    if reader is None:
+        return (
+            "Brokers of different releases wrote the same commit. The fields stand in common columns. "
+            "The bytes contain no names, so a reader needs the version. Choose a reader."
+        )
+    misread = [str(version) for version, reading, wrong in results if reading.error is None and wrong]
+    refused = [str(version) for version, reading, _ in results if reading.error is not None]
+    parts = []
+    if misread:
+        parts.append(f"{_name_versions(misread)}: wrong values, and no error. Nobody notices it.")
+    if refused:
+        reads_version = reader.fixed_version is None
+        why = "the reader does not have the version" if reads_version else "a length makes no sense"
+        parts.append(f"{_name_versions(refused)}: refused, because {why}.")
+    if not parts:
+        parts.append("This reader reads the version first. So it cuts the bytes at the right places, in every row.")
+    elif reader.fixed_version is not None:
+        parts.append("The reader counts bytes from the left, with the layout that it expects.")
+    else:
+        parts.append("A broker that finds such a record stops its load.")
+    return " ".join(parts)
+
+
+def _name_versions(versions: Sequence[str]) -> str:
+    return f"Version{'s' if len(versions) > 1 else ''} {' and '.join(versions)}"

@@ -77,7 +77,7 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
         for record_count, line in enumerate(read_batch_lines(batch, names), 1):
             recorder = _FateRecorder()
             cache = create_cache(reading_rules)
-            batches = [*earlier_batches, _keep_first_records(batch, record_count)]
+            batches = [*earlier_batches, keep_first_records(batch, record_count)]
             error = None
             try:
                 # To fold batches means to compute groups and offsets from the records of the batches.
@@ -92,7 +92,7 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
         earlier_batches.append(batch)
 
 
-def _keep_first_records(batch: Batch, count: int) -> Batch:
+def keep_first_records(batch: Batch, count: int) -> Batch:
     """Return a copy of the batch that contains only its first `count` records."""
     records = batch.records[:count]
     return replace(batch, parse_records=lambda _: records)

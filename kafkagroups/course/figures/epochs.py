@@ -1,0 +1,215 @@
+"""Lesson 13: the epochs of a consumer group, its targets and its current assignments, record by record.
+
+The figure loads the partition of the shop's group `loyalty` (data/harbour/4.3.1) up to each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.load_steps import keep_first_records
+from kafkagroups.course.protocol_lines import collect_names, describe_record
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.fold import fold_batches
+from kafkagroups.groups.log_records import find_group_id
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.observer import Observer
+from kafkagroups.loading.caches import create_cache
+from kafkagroups.loading.groups import collect_groups
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.folders import open_logs
+from kafkagroups.records.dialects import dialect
+from kafkagroups.records.serde import decode
+
+_EPOCH_LEFT = 138
+_EPOCH_WIDTH = 30
+_PARTITIONS_LEFT = 300
+_PARTITION_WIDTH = 82
+_FIRST_MEMBER_TOP = 112
+_MEMBER_HEIGHT = 84
+_STATE_NAMES = {0: "Stable", 1: "must revoke", 2: "waits for others"}
+_REASON_BY_TYPE = {
+    3: "The group has changed, so the group epoch rises. The targets are still old.",
+    5: "The log now contains the subscription of a member.",
+    6: "All targets are computed for this group epoch. The members do not have them yet.",
+    7: "The coordinator has computed a target: the partitions that the member should have.",
+}
+
+
+class _Member(NamedTuple):
+    """A member with the names of its partitions."""
+
+    epoch: int
+    state: int | None
+    current: tuple[str, ...]
+    revoking: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+class _State(NamedTuple):
+    """The group after a record. `members` has the names of clients as keys."""
+
+    group_epoch: int
+    assignment_epoch: int
+    members: dict[str, _Member]
+
+
+class Epochs(Figure):
+    """A figure that loads a consumer group record by record, and shows its epochs.
+
+    Parameters
+    ----------
+    path
+        A partition folder.
+    group
+        The group id.
+
+    Raises
+    ------
+    UsageError
+        If the log has no record of a consumer group with this id.
+    """
+
+    def __init__(self, path: str | Path, group: str) -> None:
+        steps = list(_list_steps(path, group))
+        if not steps:
+            raise UsageError(f"Epochs: {path} has no record of a consumer group {group!r}")
+        last = steps[-1][2]
+        height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 6
+        epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
+        names = ["nothing is loaded", *(title for _, title, _ in steps)]
+        empty = _State(0, 0, {})
+        scenes: dict[tuple[int, ...], Scene] = {
+            (0,): _draw("Load the records of the group one by one.", empty, empty, list(last.members), epochs)
+        }
+        before = empty
+        for number, (record_type, title, state) in enumerate(steps, 1):
+            caption = f"Record {title}. {_explain(record_type, state, before)}"
+            scenes[(number,)] = _draw(caption, state, before, list(last.members), epochs)
+            before = state
+        controls = (Control("record", "step", tuple(names)),)
+        super().__init__(Content(f"The epochs of the consumer group {group}", height, controls, scenes))
+
+
+def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
+    """Yield the type, a title and the group's state after it, for each record of the group that is not a commit."""
+    names = collect_names(path)
+    rules = dialect("new", None)
+    log = open_logs(str(path))[0]
+    earlier: list[Batch] = []
+    for batch in log:
+        for count, log_record in enumerate(batch.records, 1):
+            record = decode(log_record.key, log_record.value)
+            if find_group_id(record) != group or record.type in (0, 1):
+                continue
+            cache = create_cache(rules)
+            cache.add(fold_batches(log.partition, [*earlier, keep_first_records(batch, count)], rules, Observer()))
+            loaded = collect_groups(cache, {}).get(group)
+            title = f"{log_record.offset}: {describe_record(record, names)}"
+            if isinstance(loaded, ModernGroup):
+                yield record.type, title, _read_state(loaded, names.clients, names.topics)
+        earlier.append(batch)
+
+
+def _read_state(group: ModernGroup, clients: dict[str, str], topics: dict[str, str]) -> _State:
+    members = {}
+    for member_id, member in group.members.items():
+        target = group.targets.get(member_id)
+        current = member.assignment
+        members[clients[member_id]] = _Member(
+            member.member_epoch,
+            member.state,
+            _list_partitions(current.assigned_partitions if current else [], topics),
+            _list_partitions(current.partitions_pending_revocation if current else [], topics),
+            _list_partitions(target.topic_partitions if target else [], topics),
+        )
+    return _State(group.group_epoch, group.assignment_epoch, dict(sorted(members.items())))
+
+
+def _list_partitions(assignment: list[Any], topics: dict[str, str]) -> tuple[str, ...]:
+    """Return the names of partitions, for example "orders-0"."""
+    return tuple(f"{topics[each.topic_id]}-{number}" for each in assignment for number in sorted(each.partitions))
+
+
+def _list_epochs(state: _State) -> list[int]:
+    return [state.group_epoch, state.assignment_epoch, *(member.epoch for member in state.members.values())]
+
+
+def _draw(caption: str, state: _State, before: _State, members: list[str], epochs: list[int]) -> Scene:
+    marks: list[Mark] = []
+    for column, epoch in enumerate(epochs):
+        x = _EPOCH_LEFT + column * _EPOCH_WIDTH + 14
+        marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
+    marks.append(Label("epoch title", 10, 16, "epoch", tone=Tone.MUTED))
+    marks += _draw_epoch("group epoch", 28, state.group_epoch, before.group_epoch, epochs)
+    marks += _draw_epoch("assignment epoch", 64, state.assignment_epoch, before.assignment_epoch, epochs)
+    text = [f"group epoch: {state.group_epoch}", f"assignment epoch: {state.assignment_epoch}"]
+    for number, name in enumerate(members):
+        member = state.members.get(name)
+        marks += _draw_member(name, number, member, before.members.get(name), epochs)
+        if member is not None:
+            text += [f"epoch of {name}: {member.epoch}"]
+            text += [f"{name} has: {partition}" for partition in member.current]
+            text += [f"{name} must revoke: {partition}" for partition in member.revoking]
+            text += [f"{name} should have: {partition}" for partition in member.target]
+    return Scene(tuple(marks), caption, tuple(text))
+
+
+def _draw_epoch(name: str, top: float, epoch: int, before: int, epochs: list[int]) -> list[Mark]:
+    """Return a row with the name of an epoch, and a token in the column of its number."""
+    left = _EPOCH_LEFT + epochs.index(epoch) * _EPOCH_WIDTH
+    right = _EPOCH_LEFT + len(epochs) * _EPOCH_WIDTH
+    tone = Tone.NEW if epoch != before else Tone.LIVE
+    return [
+        Label(f"name {name}", 10, top + 18, name, is_bold=True),
+        Arrow(f"line {name}", _EPOCH_LEFT, top + 14, right, top + 14, Tone.MUTED, has_head=False),
+        Box(f"token {name}", left, top, 28, 28, (str(epoch),), tone, 14, is_bold=True),
+    ]
+
+
+def _draw_member(
+    name: str, number: int, member: _Member | None, before: _Member | None, epochs: list[int]
+) -> list[Mark]:
+    """Return the rows of a member: its epoch and its partitions, and below them its target."""
+    top = _FIRST_MEMBER_TOP + number * _MEMBER_HEIGHT
+    if member is None:
+        return [Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)]
+    marks = _draw_epoch(name, top, member.epoch, before.epoch if before else 0, epochs)
+    marks.append(Label(f"state {name}", 10, top + 36, _STATE_NAMES.get(member.state or 0, ""), size=11))
+    marks.append(Label(f"has {name}", _PARTITIONS_LEFT - 8, top + 18, "has", "end", Tone.MUTED, 11))
+    marks.append(Label(f"target {name}", _PARTITIONS_LEFT - 8, top + 52, "should have", "end", Tone.MUTED, 11))
+    for partition in member.target:
+        marks.append(_draw_partition(f"target {name} {partition}", partition, top + 36, Tone.MUTED, is_dashed=True))
+    for partition in member.current:
+        marks.append(_draw_partition(f"has {partition}", partition, top, Tone.LIVE))
+    for partition in member.revoking:
+        marks.append(_draw_partition(f"has {partition}", partition, top, Tone.ERROR, is_dashed=True))
+    return marks
+
+
+def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dashed: bool = False) -> Box:
+    number = int(partition.rpartition("-")[2])
+    left = _PARTITIONS_LEFT + number * (_PARTITION_WIDTH + 4)
+    return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed)
+
+
+def _explain(record_type: int, state: _State, before: _State) -> str:
+    """Return what a record changed, as one or two sentences."""
+    if record_type != 8:
+        return _REASON_BY_TYPE.get(record_type, "")
+    changed = [name for name, member in state.members.items() if member != before.members.get(name)]
+    if not changed:
+        return "Nothing changes in the memory."
+    member = state.members[changed[0]]
+    old = before.members.get(changed[0])
+    if member.revoking:
+        return f"{changed[0]} must first give {', '.join(member.revoking)} back. Its epoch does not rise yet."
+    if old is not None and old.revoking:
+        return f"{changed[0]} has revoked {', '.join(old.revoking)}, and its epoch rises."
+    if member.state == 2:
+        return f"{changed[0]} has the new epoch, and waits for a partition that another member still has."
+    return f"{changed[0]} has all partitions of its target."

@@ -242,7 +242,7 @@ course.compare_with_broker(states, {name: group["state"] for name, group in list
 # %% [markdown]
 # Everything is back. A rebalance in progress comes back, too, because each of its steps is a record. Only timers are lost: each member gets a full session timeout.
 #
-# The last line is a log that was made for a test. The values of a group may be in any order. Its **tombstones** may not.
+# The last line is about a log that was made for a test. The values of a group may be in any order. Its **tombstones** may not.
 #
 # ## The last member leaves
 #
@@ -307,7 +307,7 @@ for name, offsets in answer["offsets"].items():
 # - **B**: 5, 8, 7, 6, 3
 # - **C**: 6, 3. The cleaner has removed all other records of the group.
 #
-# Which partition does a 4.3.1 broker load? Write the letter as a text.
+# Which partition does a 4.3.1 broker load? Write the letter in quotes, for example `"X"`.
 
 # %%
 # exercise: correct_tombstones
@@ -428,7 +428,7 @@ for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group is Reconciling for minutes | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH does not revoke | Restart this member |
+# | A group is Reconciling for minutes | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
 # | A group does not become Stable | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --state --verbose` | GROUP-EPOCH above TARGET-ASSIGNMENT-EPOCH: Assigning | Wait for a heartbeat |
 # | A group is not listed | `kafka-groups.sh --bootstrap-server localhost:9092 --list` | The type of each group | Use the tool of this type |
 # | A share consumer receives nothing | `kafka-share-groups.sh --bootstrap-server localhost:9092 --describe --group tasters --members` | The partitions of each member | Reading is safe |

@@ -383,7 +383,11 @@ def _draw_block(
     data = bytes_by_part[span.part][span.start : span.end]
     rest = " …" if len(data) > _SHOWN_BYTES else ""
     characters = [chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[:_SHOWN_BYTES]]
-    lines = (_find_label(span), data[:_SHOWN_BYTES].hex(" ") + rest, "  ".join(characters) + rest)
+    lines = (
+        _find_label(span),
+        data[:_SHOWN_BYTES].hex(" ") + rest,
+        "  ".join(characters) + (f" {rest}" if rest else ""),
+    )
     tone = Tone.PLAIN
     if is_selected:
         tone = Tone.NEW

@@ -191,9 +191,12 @@ class Segment(Figure):
         if moment == 1:
             return f"The broker stops at byte {failed.position}: {recovery.reason}. It does not look at later batches."
         size = len(self.data) - failed.position
+        removed = "the damaged batch"
+        if failed is not self.batches[-1]:
+            removed += " and every later batch, although their bytes are correct"
         return (
-            f"Recovery truncates the file at byte {failed.position}. It removes {size} bytes: the damaged batch and "
-            f"every later batch, although their bytes are correct. Reason: {recovery.reason}."
+            f"Recovery truncates the file at byte {failed.position}. It removes {size} bytes: {removed}. "
+            f"Reason: {recovery.reason}."
         )
 
 
@@ -282,7 +285,7 @@ def _describe_result(
     if moment == 1:
         return "fits ✓", Tone.LIVE
     if (now.base_offset, now.last_offset) != (batch.base_offset, batch.last_offset):
-        return f"kept as {_format_offsets(now).partition(' ')[2]}", Tone.WAIT
+        return f"kept as {_format_offsets(now)}", Tone.WAIT
     if is_broken:
         return "kept broken", Tone.WAIT
     return "kept ✓", Tone.LIVE

@@ -15,29 +15,34 @@ from kafkagroups.course.broker import (
 )
 from kafkagroups.course.byte_breaker import ByteBreaker
 from kafkagroups.course.byte_explorers import BatchExplorer, RecordExplorer
-from kafkagroups.course.checks import check, ensure_correct, hint, solution
+from kafkagroups.course.checks import check, hint, solution
 from kafkagroups.course.cleaner_passes import (
     abort_transaction,
     list_offset_map_records,
     repeat_cleaner_passes,
     write_log_with_hanging_transaction,
 )
+from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.compaction_slider import CompactionSlider
 from kafkagroups.course.conversations import read_commits, read_exchanges, read_fetches
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
 from kafkagroups.course.fetch_table import FetchTable
+from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
+from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
+from kafkagroups.course.figures.segment import Segment
+from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.group_life_stepper import GroupLifeStepper
 from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import run_duplicate_static_member, run_weekend_expiry
 from kafkagroups.course.load_stepper import LoadStepper
-from kafkagroups.course.load_times import BenchmarkCurves, LoadTimes, measure_seconds
+from kafkagroups.course.load_times import LoadTimes, measure_seconds, print_measurements
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
+from kafkagroups.course.log_parts import list_part_results, merge_in_random_order
 from kafkagroups.course.notebook_helpers import (
     compare_with_broker,
-    compare_with_prediction,
     fetch_offsets,
     hexdump,
     print_server_log,
@@ -48,7 +53,6 @@ from kafkagroups.course.notebook_helpers import (
 )
 from kafkagroups.course.offset_places import print_offset_places
 from kafkagroups.course.partition_histogram import PartitionHistogram
-from kafkagroups.course.pending_commit_stepper import PendingCommitStepper, print_crash_outcomes
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
@@ -56,13 +60,15 @@ from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
-from kafkagroups.course.small_logs import load_small_log, write_small_log
+from kafkagroups.course.small_logs import load_small_log
 
 __all__ = [
     "TWO_CONSUMERS",
     "BatchExplorer",
-    "BenchmarkCurves",
+    "BatchRibbon",
     "ByteBreaker",
+    "CommitAndPowerCut",
+    "CommitScript",
     "CompactionSlider",
     "ExpiryTimeline",
     "FetchTable",
@@ -71,17 +77,17 @@ __all__ = [
     "LoadStepper",
     "LoadTimes",
     "PartitionHistogram",
-    "PendingCommitStepper",
     "ReadCountingLogs",
     "RecordExplorer",
+    "RecordRibbon",
+    "Segment",
+    "VersionOverlay",
     "abort_transaction",
     "check",
     "commit_again",
     "compare_kafka_versions",
     "compare_with_broker",
-    "compare_with_prediction",
     "delete_while_pending",
-    "ensure_correct",
     "fetch_offsets",
     "find_data",
     "find_deletion_days",
@@ -92,13 +98,16 @@ __all__ = [
     "hint",
     "link_older_segments",
     "list_offset_map_records",
+    "list_part_results",
     "load_small_log",
     "make_scratch_folder",
     "measure_seconds",
+    "merge_in_random_order",
     "play_conversation",
     "play_script",
     "print_crash_outcomes",
     "print_crash_table",
+    "print_measurements",
     "print_offset_places",
     "print_protocol_lines",
     "print_server_log",
@@ -123,5 +132,4 @@ __all__ = [
     "solution",
     "start_broker",
     "write_log_with_hanging_transaction",
-    "write_small_log",
 ]

@@ -82,18 +82,16 @@ course.print_offset_places(broker, "dashboard", orders_0)
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# The widget commits 5, then 6. It shows the second commit in smaller steps: first the cache, then the answer.
+# The figure commits 5, then 6. It shows the second commit in smaller steps: first the cache, then the answer.
 #
-# The last column assumes that this broker loses its power after the step. Another broker loads its copy of the log and answers a fetch. `6 or 5` means: 6 if the copy contains the newest record, otherwise 5.
-#
-# Lesson 05 explains the column *stable fetch*.
+# Go through the steps. At each step, cut the power: this broker is gone, with its memory. Another broker loads its copy of the log and answers a fetch. It may have the whole log, or only the records that the replicas have confirmed.
 
 # %%
 # figure
-course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
+course.CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
 
 # %% [markdown]
-# Read the last column from top to bottom:
+# If you cut the power after these steps:
 #
 # - **Step 4**: 6 is only in memory. A crash loses it.
 # - **Step 5**: the record is on one disk. The next broker may have it or not.
@@ -124,10 +122,9 @@ course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "cache 6", "ans
 this_and_next = ...
 
 # %%
-late = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "late 6")
-with course.fold("this_and_next", this_and_next):
-    course.reveal("this_and_next", this_and_next, late.read_last_offsets())
-    display(late)
+late = course.CommitScript("commit 5", "confirm 5", "commit 6", "late 6")
+with course.fold("this_and_next", this_and_next, late.read_last_offsets()):
+    late.print_steps()
 
 # %% [markdown]
 # <details><summary>Is that a problem?</summary>
@@ -185,10 +182,9 @@ course.check("commit_error", commit_error)
 in_the_end = ...
 
 # %%
-crossed = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 7", "confirm 6")
-with course.fold("in_the_end", in_the_end):
-    course.reveal("in_the_end", in_the_end, crossed.read_last_offsets()[0])
-    display(crossed)
+crossed = course.CommitScript("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 7", "confirm 6")
+with course.fold("in_the_end", in_the_end, crossed.read_last_offsets()[0]):
+    crossed.print_steps()
 
 # %% [markdown]
 # The position in the log decides, and not the order of the confirmations. A broker that loads this log finds 7 at its end, too. So the cache and the log agree.

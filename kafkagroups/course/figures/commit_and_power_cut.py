@@ -6,9 +6,9 @@ answers: with all records of the log, and with the records that the replicas hav
 
 from __future__ import annotations
 
+from kafkagroups.course.commit_script import CommitScript, CommitStep
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.pending_commit_stepper import CommitStep, PendingCommitStepper
 
 _HEIGHT = 268
 _POWER = ("on", "cut after this step")
@@ -20,11 +20,11 @@ class CommitAndPowerCut(Figure):
     Parameters
     ----------
     *script
-        The actions in their order, as `PendingCommitStepper` explains them.
+        The actions in their order, as `CommitScript` explains them.
     """
 
     def __init__(self, *script: str) -> None:
-        self.steps = PendingCommitStepper(*script).steps
+        self.steps = CommitScript(*script).steps
         controls = (
             Control("step", "step", tuple(step.description for step in self.steps)),
             Control("power", "power", _POWER, is_sequence=False),

@@ -1,4 +1,4 @@
-"""Lesson 04: a widget that shows pending commits, and the result of a crash at each step.
+"""Lesson 04: the steps of commits, from a script, and the result of a crash at each step.
 
 A commit outside a transaction is pending until the replicas have its record. A commit in a transaction is pending until
 the transaction ends. A commit is in flight from the append of its record until the replicas have the record. "The next
@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import ipywidgets as widgets
-
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.results import CommitErrors
@@ -24,7 +22,6 @@ from kafkagroups.course.offset_places import (
     read_cached_offset,
     read_offset_places,
 )
-from kafkagroups.course.widgets import Stepper, format_html
 from kafkagroups.errors import UsageError
 
 GROUP = "dashboard"
@@ -71,8 +68,8 @@ class _ObservedLogs(HeldLogs):
         super().append(partition, batch, callback)
 
 
-class PendingCommitStepper(Stepper):
-    """A widget that steps through commits of the group `dashboard` for orders-0.
+class CommitScript:
+    """The steps of commits of the group `dashboard` for orders-0.
 
     Parameters
     ----------
@@ -112,15 +109,7 @@ class PendingCommitStepper(Stepper):
         for action in script:
             self._play(action)
         if not self.steps:
-            raise UsageError(
-                'PendingCommitStepper: expected a script, for example PendingCommitStepper("commit 5", "confirm 5")'
-            )
-        self.step_slider = widgets.SelectionSlider(
-            options=[(str(number), number - 1) for number in range(1, len(self.steps) + 1)],
-            description="step",
-            layout=widgets.Layout(width="420px"),
-        )
-        super().__init__(self.step_slider, len(self.steps), "step")
+            raise UsageError('CommitScript: expected a script, for example CommitScript("commit 5", "confirm 5")')
 
     def read_last_offsets(self) -> tuple[int, int]:
         """Return the offset that this broker answers after the last step, and the one that the next broker answers.
@@ -143,7 +132,7 @@ class PendingCommitStepper(Stepper):
             return
         if name not in _ACTIONS_WITH_OFFSET or not number.isdigit():
             known_actions = ", ".join(f'"{known_name} 6"' for known_name in _ACTIONS_WITH_OFFSET)
-            raise UsageError(f'PendingCommitStepper: expected {known_actions}, "marker" or "abort", found {action!r}')
+            raise UsageError(f'CommitScript: expected {known_actions}, "marker" or "abort", found {action!r}')
         offset = int(number)
         if name == "answer":
             self._answer(offset)
@@ -244,30 +233,9 @@ class PendingCommitStepper(Stepper):
             next_answers += f", waits: {_join_different(*waiting_texts)}"
         self.steps.append(CommitStep(description, places, whole_log_answer, confirmed_log_answer, next_answers))
 
-    def _draw(self) -> None:
-        self.view.value = format_html("kg-flight", self._format_current())
-
-    def _format_current(self) -> list[str]:
-        step_number = self.step_slider.value + 1
-        step = self.steps[step_number - 1]
-        next_answers = step.next_answers
-        if " or " in next_answers:
-            next_answers += ", if the next broker does not have the record"
-        # Line 0 of the table is the heading, so the number of a line is the number of its step.
-        table = [
-            f"{'▶' if line_number == step_number else ' '} {line}"
-            for line_number, line in enumerate(self._format_table())
-        ]
-        return [
-            f"step {step_number} of {len(self.steps)}: {step.description}",
-            "",
-            *table,
-            "",
-            f"the clients receive                        {step.places.responses}",
-            f"a fetch returns                            {step.places.cache}",
-            f"a fetch with requireStable returns         {step.places.stable_fetch}",
-            f"if this broker crashes, the next answers   {next_answers}",
-        ]
+    def print_steps(self) -> None:
+        """Print a table with one line for each step."""
+        print("\n".join(self._format_table()))
 
     def _format_table(self) -> list[str]:
         rows = [("step", "pending", "log", "cache", "stable fetch", "next broker")]
@@ -280,12 +248,6 @@ class PendingCommitStepper(Stepper):
         widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
         return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
-    def static_html(self) -> str:
-        return format_html("kg-flight", self._format_table())
-
-    def static_text(self) -> str:
-        return "\n".join(self._format_table())
-
 
 def _join_different(*texts: str) -> str:
     """Return the different texts joined by "or", for example "6 or 5". An empty text becomes "–"."""
@@ -296,15 +258,15 @@ def print_crash_outcomes() -> None:
     """Print what is left of a commit of 6 if the broker dies at different moments. 5 was committed before."""
     start = ("commit 5", "confirm 5")
     runs = {
-        "checked": (PendingCommitStepper(*start, "commit 6"), -2),
-        "appended": (PendingCommitStepper(*start, "commit 6"), -1),
-        "refused by the log": (PendingCommitStepper(*start, "refuse 6"), -1),
-        "appended, but too late": (PendingCommitStepper(*start, "commit 6", "late 6"), -1),
-        "on the replicas": (PendingCommitStepper(*start, "commit 6", "cache 6"), -1),
-        "answered": (PendingCommitStepper(*start, "commit 6", "confirm 6"), -1),
+        "checked": (CommitScript(*start, "commit 6"), -2),
+        "appended": (CommitScript(*start, "commit 6"), -1),
+        "refused by the log": (CommitScript(*start, "refuse 6"), -1),
+        "appended, but too late": (CommitScript(*start, "commit 6", "late 6"), -1),
+        "on the replicas": (CommitScript(*start, "commit 6", "cache 6"), -1),
+        "answered": (CommitScript(*start, "commit 6", "confirm 6"), -1),
     }
     print(f"{'at the crash, 6 is':<25}{'fetch before':<15}{'answer to the commit':<28}fetch after the crash")
-    for moment, (stepper, index) in runs.items():
-        step = stepper.steps[index]
+    for moment, (script, index) in runs.items():
+        step = script.steps[index]
         answer = step.places.responses.rpartition("6: ")[2].replace("waits", "none yet")
         print(f"{moment:<25}{step.places.cache:<15}{answer:<28}{step.next_answers}")

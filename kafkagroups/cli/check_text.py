@@ -60,10 +60,12 @@ def _describe_verdict(verdict: Check) -> list[str]:
         f"The load takes about {seconds:.1f} s for {count_of(records, 'record')}. Until then, clients get "
         "COORDINATOR_LOAD_IN_PROGRESS."
     )
-    large = sum(partition.bytes > MAX_SIZE for partition in partitions.values())
-    if large:
+    not_judged = [number for number, partition in partitions.items() if not partition.judged_after_cleaning]
+    if not_judged:
         lines.append(
-            f"Not judged after a cleaning: {count_of(large, 'partition')} of more than {MAX_SIZE // 2**20} MiB."
+            f"Not judged after a cleaning, because of size, damage or zeros: {count_of(len(not_judged), 'partition')} "
+            f"({list_names(not_judged)}). Partitions of up to {MAX_SIZE // 2**20} MiB are judged if they are checked "
+            "one at a time."
         )
     count = len(verdict.findings)
     lines.append("No findings." if count == 0 else f"{count_of(count, 'finding')}.")

@@ -14,7 +14,11 @@ also remove the record at which a load fails. These logs are reachable, and each
 
 Simpler than Kafka: the new records before a second pass are left out, because they are not known. The map is not full
 in the middle of a segment.
-A log above MAX_SIZE bytes, or with damage, is not judged. Source: Cleaner.java, LogToClean.java (4.3.1).
+
+A log that loads, and in which no record needs another one, needs no pass: it loads after every cleaning. With the
+classic coordinator, these are all logs that load. A log with damage is not judged. Passes take time: a log above
+MAX_SIZE bytes gets none, and the logs of one path above MAX_TOTAL_SIZE bytes together get none, either.
+Source: Cleaner.java, LogToClean.java (4.3.1).
 """
 
 from __future__ import annotations
@@ -40,8 +44,12 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES, base_offset_of, is_segme
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect
 
-MAX_SIZE = 2 * 2**20
-"""Each reachable log is written and loaded, so larger logs would take minutes."""
+MAX_SIZE = 8 * 2**20
+"""Each reachable log is written and loaded. A log of this size takes about 5 s, measured on one core."""
+MAX_TOTAL_SIZE = 16 * 2**20
+"""`check` and `report` of a large folder should not take minutes."""
+MAX_SIZE_TO_SCAN = 64 * 2**20
+"""The largest log that is searched for records that need other records."""
 MAX_BOUNDARIES = 8
 """The largest number of ends of the first pass that are tried. In a log with more segments, some are left out."""
 DELETE_RETENTION_MS = 86_400_000
@@ -58,12 +66,37 @@ class CleanedLog:
     is_whole: bool
 
 
-def find_after_cleaning(log: Log, rules: Dialect) -> list[Finding]:
-    """Return the finding about a partition that loads now but not after a cleaning, or the other way round."""
-    now = _load(log, rules) if _can_be_cleaned(log) else None
-    if now is None or not is_judged(log, now) or not now.records:
-        return []
-    if now.error is None and not _can_fail(log, rules):
+class AfterCleaning:
+    """Judges the logs of one path as the log cleaner could leave them. `rules` is the coordinator that loads them.
+
+    `judged` has the partitions that were judged.
+    """
+
+    def __init__(self, rules: Dialect) -> None:
+        self.rules = rules
+        self.judged: set[int | None] = set()
+        self._bytes_left = MAX_TOTAL_SIZE
+
+    def find(self, log: Log, loaded: LoadedPartition) -> list[Finding]:
+        """Return the finding about a partition that loads now but not after a cleaning, or the other way round.
+
+        `loaded` is the partition as it loads together with the others.
+        """
+        if not _is_whole(log) or loaded.damage is not None or loaded.zeros is not None:
+            return []
+        if loaded.error is None and _never_fails(log, self.rules):
+            self.judged.add(log.partition)
+            return []
+        if log.size > min(MAX_SIZE, self._bytes_left):
+            return []
+        self._bytes_left -= log.size
+        self.judged.add(log.partition)
+        return _find_by_passes(log, self.rules)
+
+
+def _find_by_passes(log: Log, rules: Dialect) -> list[Finding]:
+    now = _load(log, rules)
+    if not now.records:
         return []
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError, BadBytes):
         # The cleaner itself fails at some logs, and at times that do not fit into 64 bits.
@@ -76,24 +109,24 @@ def find_after_cleaning(log: Log, rules: Dialect) -> list[Finding]:
     return []
 
 
-def is_judged(log: Log, loaded: LoadedPartition) -> bool:
-    """Return whether `find_after_cleaning` judges a log. `loaded` is the log as it loads now."""
-    return _can_be_cleaned(log) and loaded.damage is None and loaded.zeros is None
-
-
-def _can_be_cleaned(log: Log) -> bool:
+def _is_whole(log: Log) -> bool:
+    """Return whether a log is a folder of whole segments, which passes can clean."""
     names = [os.path.basename(segment) for segment in log.segments]
-    is_whole = log.content is None and not log.ranges
-    return is_whole and log.size <= MAX_SIZE and all(map(is_segment_name, names))
+    return log.content is None and not log.ranges and all(map(is_segment_name, names))
 
 
 def _load(log: Log, rules: Dialect) -> LoadedPartition:
     return load_logs([log], rules, engine=choose_engine_for("auto", [log])).partitions[log.partition]
 
 
-def _can_fail(log: Log, rules: Dialect) -> bool:
-    """Return whether a part of a log that loads can fail to load: only records of the new protocols need each other."""
+def _never_fails(log: Log, rules: Dialect) -> bool:
+    """Return whether each part of a log that loads is known to load: no record in it needs another one.
+
+    Only records of the new protocols need each other.
+    """
     if rules.coordinator == "classic":
+        return True
+    if log.size > MAX_SIZE_TO_SCAN:
         return False
     prefixes = {number.to_bytes(2, "big") for number, versions in READ_TYPES.items() if rules.version in versions}
     for batch in log:
@@ -102,8 +135,8 @@ def _can_fail(log: Log, rules: Dialect) -> bool:
         except BadBytes:
             continue
         if any((record.key or b"")[:2] in prefixes for record in records):
-            return True
-    return False
+            return False
+    return True
 
 
 class _Cleanings:

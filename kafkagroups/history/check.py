@@ -17,7 +17,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.after_cleaning import find_after_cleaning, is_judged
+from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
@@ -60,8 +60,8 @@ class PartitionCheck:
         The ids of the groups with records in the partition that the broker then does not answer for, sorted. Empty if
         the partition loads.
     judged_after_cleaning
-        Whether the findings also say what happens after the log cleaner has cleaned the log. A log above 2 MiB, or with
-        damage or zeros, is not judged.
+        Whether the findings also say what happens after the log cleaner has cleaned the log. A log with damage or zeros
+        is not judged, and not all large logs are (after_cleaning.py).
     """
 
     error: str | None
@@ -198,10 +198,13 @@ def check_logs(
     groups = load_logs(logs, rules, path, partitions=partitions, engine=chosen)
     judged = rules if target is None else target
     judged_groups = groups if target is None else load_logs(logs, target, path, partitions=partitions, engine=chosen)
-    checks = {log.partition: _check_partition(log, judged_groups) for log in logs}
+    checks = {}
     findings: list[Finding] = []
+    after_cleaning = AfterCleaning(judged)
     for log in logs:
-        check = checks[log.partition]
+        findings += after_cleaning.find(log, judged_groups.partitions[log.partition])
+        check = _check_partition(log, judged_groups, is_judged_after_cleaning=log.partition in after_cleaning.judged)
+        checks[log.partition] = check
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
         if check.error is not None:
@@ -209,13 +212,12 @@ def check_logs(
             way_out = find_way_out(log, judged_groups)
             unload = describe_unload(log, judged_groups, kind, way_out)
             findings.append(unload or _describe_failure(log, check, judged, kind, way_out))
-        findings += find_after_cleaning(log, judged)
     if target is not None:
         findings += find_changes(logs, groups, judged_groups, rules, target)
     return Check(path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)
 
 
-def _check_partition(log: Log, groups: Groups) -> PartitionCheck:
+def _check_partition(log: Log, groups: Groups, *, is_judged_after_cleaning: bool) -> PartitionCheck:
     loaded = groups.partitions[log.partition]
     lost = [] if loaded.error is None else _find_lost_groups(log, groups)
     return PartitionCheck(
@@ -225,7 +227,7 @@ def _check_partition(log: Log, groups: Groups) -> PartitionCheck:
         records=loaded.records,
         bytes=log.size,
         groups_lost=lost,
-        judged_after_cleaning=is_judged(log, loaded),
+        judged_after_cleaning=is_judged_after_cleaning,
     )
 
 

@@ -129,16 +129,27 @@ def render_verdict(facts: LogFacts) -> Html:
         if part.error is not None
     ]
     count = len(check.partitions)
+    not_judged = [
+        format_partition(number) for number, part in check.partitions.items() if not part.judged_after_cleaning
+    ]
+    after_cleaning = Html("")
+    if not_judged:
+        after_cleaning = paragraph(
+            "Not judged as the log cleaner could leave it, because of size, damage or zeros: "
+            f"{format_of(len(not_judged), 'partition')} ({list_names(not_judged)})."
+        )
     broker = f"Kafka {check.judged.kafka} ({check.judged.coordinator} coordinator)"
     if not rows:
         name = "the partition" if count == 1 else f"all {count} partitions"
         line = element("p", f"✓ {broker} loads {name}.", class_="good")
-        return line if check.is_sound else join(line, paragraph("The verdict is about what is before the damage."))
+        damage = "" if check.is_sound else paragraph("The verdict is about what is before the damage.")
+        return join(line, damage, after_cleaning)
     columns = ("partition", "why", "record", "groups without answers")
     return join(
         element("p", f"✗ {broker} cannot load {len(rows)} of {format_of(count, 'partition')}.", class_="bad"),
         paragraph(f"For the groups of such a partition, {describe_answers(check.judged)}."),
         limited_table(columns, rows, "Partitions that do not load", MAX_ROWS),
+        after_cleaning,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
+from kafkagroups.history import after_cleaning
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.releases.cases import LEFT_OUT, loads
@@ -638,9 +639,31 @@ def test_a_log_that_the_cleaner_cannot_clean(tmp_path):
     assert not only_partition(kg.check(copy)).judged_after_cleaning
 
 
-def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path):
-    """A log above 2 MiB is loaded only as it is, and the verdict says so."""
-    synth.write(tmp_path / "log", records=40_000, partitions=1, seed=1)
-    (large,) = kg.check(tmp_path / "log").to_json()["partitions"].values()
-    assert large["bytes"] > 2 * 2**20 and large["judged_after_cleaning"] is False
-    assert all(part.judged_after_cleaning for part in kg.check(HARBOUR).partitions.values())
+def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, monkeypatch, capsys):
+    """A large log is judged if no record in it needs another one. Otherwise passes take time, and there is a limit.
+
+    The classic coordinator needs no record: commits and group records stand alone (GroupMetadataManager, 3.9).
+    """
+    synth.write(tmp_path / "old", records=3_000, partitions=1, seed=1)
+    synth.write(tmp_path / "log", records=3_000, partitions=2, modern=0.5, generations=0.1, seed=1)
+    folders = sorted((tmp_path / "log").iterdir())
+    sizes = [sum(segment.stat().st_size for segment in folder.glob("*.log")) for folder in folders]
+
+    def judge(path, coordinator="new"):
+        partitions = kg.check(path, coordinator).to_json()["partitions"].values()
+        return [part["judged_after_cleaning"] for part in partitions]
+
+    assert all(judge(HARBOUR))
+    assert judge(tmp_path / "log") == [True, True]
+    monkeypatch.setattr(after_cleaning, "MAX_TOTAL_SIZE", sum(sizes) - 1)
+    assert judge(tmp_path / "log") == [True, False]
+    assert judge(folders[1]) == [True]
+    monkeypatch.setattr(after_cleaning, "MAX_SIZE", 1)
+    assert judge(tmp_path / "log") == [False, False]
+    assert judge(tmp_path / "log", "classic") == [True, True]
+    assert judge(tmp_path / "old") == [True]
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "log")]) == 0
+    assert "Not judged after a cleaning, because of size, damage or zeros: 2 partitions" in capsys.readouterr().out
+    monkeypatch.setattr(after_cleaning, "MAX_SIZE_TO_SCAN", 1)
+    assert judge(tmp_path / "old") == [False]

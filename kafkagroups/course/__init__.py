@@ -27,9 +27,10 @@ from kafkagroups.course.compaction_slider import CompactionSlider
 from kafkagroups.course.conversations import read_commits, read_exchanges, read_fetches
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
-from kafkagroups.course.fetch_table import FetchTable
+from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
+from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
@@ -71,7 +72,7 @@ __all__ = [
     "CommitScript",
     "CompactionSlider",
     "ExpiryTimeline",
-    "FetchTable",
+    "Failover",
     "GroupLife",
     "GroupLifeStepper",
     "LoadStepper",
@@ -107,6 +108,7 @@ __all__ = [
     "play_script",
     "print_crash_outcomes",
     "print_crash_table",
+    "print_fetches",
     "print_measurements",
     "print_offset_places",
     "print_protocol_lines",

@@ -169,11 +169,17 @@ all_stable = course.format_offsets(broker.offset_fetch("fraud-check", require_st
 course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned"))
 
 # %% [markdown]
-# The table shows the memory of the coordinator and its answers to four questions. Click *next* until you see `fraud-check`:
+# The table shows the memory of the coordinator and its answers to four questions about `fraud-check`:
+
+# %%
+course.print_fetches(broker, "fraud-check")
+
+# %% [markdown]
+# Step through a failover, and ask each broker for an offset:
 
 # %%
 # figure
-course.FetchTable(broker, list(said["offsets"]), shown_group="billing")
+course.Failover()
 
 # %% [markdown]
 # Why does this matter? A program reads `payments`, writes alarms, and commits both in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.

@@ -219,33 +219,21 @@ def test_the_byte_breakers_slider_moves_the_broken_byte(page, lab):
     page.screenshot(path=SCREENS / "byte-breaker.png")
 
 
-def test_a_commit_in_flight_steps(page, lab):
-    """Lesson 04: next and previous step through the commit, with the keyboard too."""
+def test_a_figure_steps_in_the_lesson(page, lab):
+    """Lesson 04: the figure is live. Its buttons and the keyboard step, and its alternatives cut the power."""
     run_all(page, lab, "04_storing")
-    flight = scroll_to(page, ".jp-OutputArea-output:has(.kg-flight)")
-    shown = flight.locator(".kg-flight")
-    expect(shown).to_contain_text("step 1 of 7")
-    flight.get_by_role("button", name="next").click()
-    expect(shown).to_contain_text("5 appended, in flight")
-    flight.get_by_role("button", name="next").focus()
-    page.keyboard.press("Enter")
-    expect(shown).to_contain_text("5 confirmed: NONE")
-    flight.get_by_role("button", name="previous").click()
-    expect(shown).to_contain_text("step 2 of 7")
-    page.screenshot(path=SCREENS / "flight.png")
-
-
-def test_the_table_of_fetches_goes_from_group_to_group(page, lab):
-    """Lesson 05: previous, next and the list of groups choose the group."""
-    run_all(page, lab, "05_fetching")
-    fetches = scroll_to(page, ".jp-OutputArea-output:has(.kg-fetches)")
-    shown = fetches.locator(".kg-fetches")
-    expect(shown).to_contain_text("billing: Stable")
-    fetches.get_by_role("button", name="next").click()
-    expect(shown).to_contain_text("café-☕: Empty")
-    fetches.locator("select").select_option(label="mailer")
-    expect(shown).to_contain_text("mailer: unknown")
-    page.screenshot(path=SCREENS / "fetches.png")
+    figure = scroll_to(page, ".kg-figure")
+    place = figure.locator(".kg-place")
+    expect(place).to_have_text("step 1 of 7: 5 checked, prepared")
+    figure.get_by_role("button", name="next").click()
+    expect(place).to_have_text("step 2 of 7: 5 appended, in flight")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("ArrowRight")
+    expect(place).to_have_text("step 3 of 7: 5 confirmed: NONE")
+    figure.get_by_role("radio", name="cut after this step").check()
+    expect(figure.locator(".kg-caption")).to_contain_text("The next broker answers 5.")
+    page.screenshot(path=SCREENS / "figure-in-lesson.png")
+    assert page.outside == []
 
 
 def test_a_process_crashes_in_the_stepper(page, lab):

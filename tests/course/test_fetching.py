@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from tests.course.test_widgets import DATA, bundle
+from tests.course.test_widgets import DATA
 
 SHOP = str(DATA / "3.9.2")
 ANSWERS = json.loads((DATA / "3.9.2" / "answers.json").read_text())
@@ -26,38 +26,23 @@ def test_a_fetch_reads_no_record():
     assert logs.records_read == loaded
 
 
-def test_the_table_shows_what_the_broker_answered():
+@pytest.mark.parametrize("name", sorted(ANSWERS["offsets"]))
+def test_the_table_shows_what_the_broker_answered(name, capsys):
     """For every group of the shop: all and by name, without and with requireStable (answers.json)."""
-    table = course.FetchTable(course.start_broker(SHOP), list(ANSWERS["offsets"]), shown_group="fraud-check")
-    for _ in table.groups:
-        name = table.groups[table.group_chooser.value]
-        rows = {line.split()[0]: line.split()[1:] for line in table.static_text().splitlines()[3:-2]}
-        for partition, (_, _, everything, by_name, all_stable, named_stable) in rows.items():
-            for cell, asked in [(everything, "offsets"), (all_stable, "stable")]:
-                assert cell == format_answer(ANSWERS[asked][name].get(partition)), (name, partition, asked)
-            if partition in ANSWERS["stable_every_live_partition_named"][name]:
-                assert named_stable == format_answer(ANSWERS["stable_every_live_partition_named"][name][partition])
-            assert by_name == (everything if everything != "·" else "-1")
-        table.next.click()
-    assert table.groups[table.group_chooser.value] == "fraud-check"
+    course.print_fetches(course.start_broker(SHOP), name)
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:-1]}
+    for partition, (_, _, everything, by_name, all_stable, named_stable) in rows.items():
+        for cell, asked in [(everything, "offsets"), (all_stable, "stable")]:
+            assert cell == format_answer(ANSWERS[asked][name].get(partition)), (partition, asked)
+        if partition in ANSWERS["stable_every_live_partition_named"][name]:
+            assert named_stable == format_answer(ANSWERS["stable_every_live_partition_named"][name][partition])
+        assert by_name == (everything if everything != "·" else "-1")
 
 
 def format_answer(answer):
     if answer is None:
         return "·"
     return answer.removesuffix("_OFFSET_COMMIT") if isinstance(answer, str) else str(answer["offset"])
-
-
-def test_the_table_has_a_static_form():
-    table = course.FetchTable(course.start_broker(SHOP), ["billing", "nobody"], shown_group="nobody")
-    shown = bundle(table)
-    for form in ("text/plain", "text/html"):
-        assert "nobody: unknown" in shown[form] and "by name, stable" in shown[form]
-    table.previous.click()
-    assert "billing: Stable" in table.view.value
-    for groups, at in (([], None), (["billing"], "shipping")):
-        with pytest.raises(kg.UsageError):
-            course.FetchTable(course.start_broker(SHOP), groups, at)
 
 
 def test_fetches_of_every_version_are_listed():

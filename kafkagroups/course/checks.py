@@ -79,29 +79,6 @@ def hint(name: str, number: int = 1) -> None:
     print(f"hint {number} of {len(hints)}: {hints[number - 1]}{note}")
 
 
-def ensure_correct(name: str, attempt: Any) -> Any:
-    """Return a correct function for the following cells, and print who wrote this function: the learner or the package.
-
-    Parameters
-    ----------
-    name
-        The exercise's name.
-    attempt
-        The learner's function.
-
-    Returns
-    -------
-    Callable
-        The learner's function if it is correct, or if no exercise has this name. Otherwise, the package's function.
-    """
-    exercise = _find_exercise(name)
-    if exercise is None or _check_function(exercise, attempt).startswith(_PASSED):
-        print(f"the lesson continues with your {name}")
-        return attempt
-    print(f"your {name} is not correct yet; the lesson continues with the package's {name}")
-    return exercise.correct
-
-
 def solution(name: str) -> None:
     """Print the solution of an exercise.
 
@@ -133,16 +110,10 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
     if type(attempt) is not expected_type:
         expected = _EXPECTED_BY_TYPE.get(expected_type, f"a {expected_type.__name__} is expected")
         return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected}."
-    if exercise.find_mistake is None:
-        is_correct = attempt == exercise.correct
-        sentences = [sentence for sentence, value in exercise.known_mistakes.items() if value == attempt]
-        mistake = sentences[0] if sentences else None
-    else:
-        mistake = exercise.find_mistake(attempt)
-        is_correct = mistake is None
-    if is_correct:
+    if attempt == exercise.correct:
         return f"{_PASSED} {exercise.name}: right"
-    return f"✗ {exercise.name}: not {_shorten(attempt)}." + _format_mistake(mistake)
+    sentences = (sentence for sentence, value in exercise.known_mistakes.items() if value == attempt)
+    return f"✗ {exercise.name}: not {_shorten(attempt)}." + _format_mistake(next(sentences, None))
 
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:

@@ -1,4 +1,4 @@
-"""Lesson 12: loading times as bars, and the curves of the benchmark.
+"""Lesson 12: loading times as bars, and the times that the benchmark measured.
 
 Lesson 12 compares several ways to load a log, for example the engines of this package and a loop in Python. The
 loading times differ between machines and between runs. Only the names and the record counts are always the same.
@@ -7,7 +7,7 @@ loading times differ between machines and between runs. Only the names and the r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from time import perf_counter
@@ -21,6 +21,7 @@ MILLION = 1_000_000
 # The width of the longest bar and of the names, in characters.
 _BAR_WIDTH = 40
 _NAME_WIDTH = 36
+_TABLE_RECORD_COUNTS = (MILLION, 10 * MILLION, 100 * MILLION)
 
 
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
@@ -110,7 +111,7 @@ class LoadTimes:
         if seconds_by_record_count:
             records = max(seconds_by_record_count)
             seconds = seconds_by_record_count[records] * MILLION / records
-            self._add(LoadTime(name, seconds, "measured on another machine"))
+            self._add(LoadTime(name, seconds, "quoted from docs/performance.md"))
 
     def _add(self, time: LoadTime) -> None:
         other_times = [old_time for old_time in self.times if old_time.name != time.name]
@@ -134,7 +135,7 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the shortest times that the benchmark measured: for each way of loading, the seconds by record count.
+    """Return the shortest times that the benchmark measured, by way of loading and by record count.
 
     If several topics have the same record count, only the time of the first topic counts.
     """
@@ -148,19 +149,21 @@ def read_measurements() -> dict[str, dict[int, float]]:
     return measurements
 
 
-class BenchmarkCurves:
-    """The loading times that the benchmark measured, for different numbers of records.
+def print_measurements(names: Mapping[str, str]) -> None:
+    """Print a table of loading times that the benchmark measured: a row for each way, a column for each record count.
 
-    The HTML version is the figure of docs/performance.md. The text version has one line for each way of loading.
+    Parameters
+    ----------
+    names
+        The text of each row, by the benchmark's name for the way of loading.
     """
+    columns = "".join(f"{record_count // MILLION:>10} M" for record_count in _TABLE_RECORD_COUNTS)
+    print(f"{'records':<{_NAME_WIDTH}}{columns}")
+    measurements = read_measurements()
+    for way, name in names.items():
+        cells = [_format_seconds(measurements[way].get(record_count)) for record_count in _TABLE_RECORD_COUNTS]
+        print(f"{name:<{_NAME_WIDTH}}{''.join(cells)}")
 
-    def __repr__(self) -> str:
-        lines = ["shortest time by number of records in the log"]
-        for way, seconds_by_record_count in read_measurements().items():
-            measurements = sorted(seconds_by_record_count.items())
-            points = (f"{record_count / MILLION:g} M {seconds:.2f} s" for record_count, seconds in measurements)
-            lines.append(f"{way:<16}" + ", ".join(points))
-        return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        return find_upwards("docs/performance.svg").read_text()
+def _format_seconds(seconds: float | None) -> str:
+    return f"{'–':>12}" if seconds is None else f"{seconds:>10.2f} s"

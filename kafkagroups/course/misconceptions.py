@@ -130,6 +130,19 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         "the offset": "The load failed while it was reading. The classic coordinator keeps nothing of the partition.",
         "an error": "That is what the new coordinator does. The classic one gives no error.",
     },
+    # Lesson 12
+    "offsets_of_mailer": {
+        0: "The second machine finds no offset that it could remove. So its tombstones have no effect.",
+        6: "The lines of the second machine are tombstones. It has no offset to add.",
+    },
+    "from_cxmt": {
+        101: "The marker stores 101, but the tombstone comes after the marker now. It deletes 101.",
+        100: "At the marker, 101 replaces 100. Then the tombstone deletes it.",
+    },
+    "times_faster": {
+        50: "50 cores do not get equal parts. One core reads the whole largest partition.",
+        14: "14 % of the records are in the largest partition. Divide the number of all records by its records.",
+    },
     # Lesson 13
     "partitions_of_loyalty_2": {
         1: "That is its target. But loyalty-1 still has this partition, and must revoke it first.",

@@ -39,24 +39,6 @@ def print_server_log() -> Iterator[None]:
         log.setLevel(earlier_level)
 
 
-def compare_with_prediction(prediction: Any, answer: Any) -> None:
-    """Print the answer next to the learner's prediction.
-
-    Parameters
-    ----------
-    prediction
-        The learner's prediction, or `...` if the learner made no prediction.
-    answer
-        The correct answer.
-    """
-    if prediction is ...:
-        print(f"the answer is {answer!r}; you made no prediction")
-    elif prediction == answer:
-        print(f"the answer is {answer!r}, as you predicted")
-    else:
-        print(f"the answer is {answer!r}; you predicted {prediction!r}")
-
-
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
     """Print whether a real broker had the same result as this package.
 

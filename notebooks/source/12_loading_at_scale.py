@@ -1,65 +1,62 @@
 # %% [markdown]
 # # 12 · Loading at scale
 #
-# **Replay is a fold. When may it be split, and does it pay?**
+# **When can a load be divided, and is it worth it?**
 #
-# | after this lesson you can | minutes (reading + doing) | needs Java |
+# | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which fold may be cut into parts and joined again and which may not, show it with four records, choose between a loop, a compiled loader and Spark by measuring, go on from a snapshot | 30 + 25 | two cells |
+# | say which loads can be divided; merge the results of two parts; choose between one process and Spark; continue a load where the last one ended | {{minutes}} | two cells |
 #
 # ```
-#  one reader                     many readers, any fold              many readers, only a mergeable fold
+#  one reader                     parts of a log, merged                whole partitions
 #
-#  │0 1 2 3 4 5 6 7│ ──▶ answer    partition 0 ──▶ its answer ─┐       │0 1│ ──▶ part ─┐
-#                                  partition 1 ──▶ its answer ─┼▶ all  │2 3│ ──▶ part ─┼─▶ merge ──▶ answer
-#                                  partition 2 ──▶ its answer ─┘       │4 5│ ──▶ part ─┘
+#  │0 1 2 3 4 5│ ──▶ answer       │0 1│ ──▶ result ─┐                  partition 0 ──▶ its answer
+#                                 │2 3│ ──▶ result ─┼──▶ answer        partition 1 ──▶ its answer
+#                                 │4 5│ ──▶ result ─┘                  partition 2 ──▶ its answer
 # ```
-#
-# Five things to hold on to:
-#
-# 1. Loading is a **fold**: a state, a record, the next state; from the first record to the last.
-# 2. A fold may be split where its parts can be **merged**, in any grouping and any order. A maximum can. "What is there now?" can't.
-# 3. The new coordinator's offsets are a maximum, once it is known which transactions were committed. The classic one's are not.
-# 4. A group lives in **one** partition. So whoever reads a whole partition needs nobody else, whatever the rule: no merge at all.
-# 5. Measure first. For one topic, read once, one process beats a cluster nearly always.
-#
-# (At its first run on a machine the lesson compiles, for up to half a minute.)
 
 # %% [markdown]
-# ## A fold
+# Four things to hold on to:
 #
-# In lesson 11 you wrote a loop over lines. Taken apart, it is a function of two arguments, and Python's `reduce` does the walking. Here is what became of `mailer`
-# on the 4.3.1 broker: partition 12, from its first commit to its deletion.
+# 1. A load is a **fold**: a function gets a state and the next record, and returns the next state.
+# 2. A log can be divided if the results of its parts can be **merged**.
+# 3. A group lives in one partition. Tasks that read **whole partitions** need no merge.
+# 4. **Measure first.** For one topic, one process is nearly always enough.
+#
+# The first run of this lesson on a machine compiles code for up to half a minute.
+
+# %% [markdown]
+# ## A load is a fold
+#
+# In lesson 11 you wrote a loop over the lines of a log. Here, its body is the function `step`. Python's `reduce` calls `step` for each line. This is a fold.
+#
+# The log is the partition of `mailer` on the 4.3.1 broker. The group came, committed and was deleted:
 
 # %%
-import json
-import random
-from functools import partial, reduce
-from math import ceil
-from pathlib import Path
-from struct import unpack_from
+from functools import reduce
 
 import kafkagroups as kg
 from kafkagroups import course, synth
-from kafkagroups.api import loaded_columns
 from kafkagroups.loading import snapshots
 
 
 def step(offsets, line):
-    key = line.group, line.partition
-    if line.record_type == "offset" and line.value is None:
-        offsets.pop(key, None)
-    elif line.record_type == "offset":
-        offsets[key] = line.value
+    if line.record_type == "offset":
+        offsets[line.group, line.partition] = line.value
+        if line.value is None:
+            del offsets[line.group, line.partition]
     return offsets
 
 
 mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
 print(*mailer, sep="\n")
-print("\nwhat counts at the end:", reduce(step, mailer, {}))
+print("offsets at the end:", reduce(step, mailer, {}))
 
 # %% [markdown]
-# Now two machines are to share the work. One folds the first five lines, the other the last five, and the second dictionary is laid over the first.
+# ## Two machines
+#
+# Now two machines divide this log. One folds the lines 0 to 4. The other folds the lines 5 to 9, and begins with an empty dictionary. At the end, the entries of the second dictionary are copied into the first one.
+#
 # *Predict*: how many offsets does `mailer` have then?
 
 # %%
@@ -68,14 +65,26 @@ offsets_of_mailer = ...
 
 # %%
 first, second = reduce(step, mailer[:5], {}), reduce(step, mailer[5:], {})
-course.compare_with_prediction(offsets_of_mailer, len(first | second))
+
+course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 
 # %% [markdown]
-# The dead came back. The second machine met three tombstones, had nothing to remove, and forgot them. A **part** of a log has to know more than an answer
-# does: that something was removed, and where each thing stood, in case the parts arrive in another order.
+# <details><summary>Why?</summary>
 #
-# Write `merge(left, right)`. Both are dictionaries: a key, and a pair of the line's place and its value, `(at, value)`; a value of `None` is a tombstone. Return what both say together.
-# Which of the two is the earlier part, nobody tells you.
+# The second machine reads three tombstones, but it has no offsets to remove. So its result is empty. The three offsets of the first machine remain, although they were deleted.
+#
+# </details>
+#
+# So the offsets alone are not enough as the result of a part.
+#
+# ## Exercise: merge two results
+#
+# Now the result of a part has the **newest line** of each key. It is a dictionary of pairs `(at, value)`:
+#
+# - `at` is the position of the line in the log.
+# - `value` is the offset, or `None` for a tombstone.
+#
+# Write `merge(left, right)`. It returns the result of both parts together. `left` can be the earlier part or the later one. More parts can follow.
 
 # %%
 # exercise: merge
@@ -85,229 +94,188 @@ def merge(left, right):
 # %%
 course.check("merge", merge)
 # course.hint("merge")
-merge = course.ensure_correct("merge", merge)
 
 # %% [markdown]
-# It is a maximum, by `at`. `merge(a, b)` is `merge(b, a)`, and whether you merge *a* with *b* first or *b* with *c* is all one: in the words of algebra it is
-# **commutative** and **associative**. Nothing more is needed to spread a fold over any number of machines.
-#
 # ## Transactions first
 #
-# One thing is missing. An offset with a producer counts only if that producer's next marker commits, and the marker may lie in another machine's part. But
-# markers are few. So they are collected first and told to everybody; then each line knows by itself whether it counts:
+# An offset in a transaction counts only if the next marker of its producer commits. This marker can be in the part of another machine. But there are few markers. So they are collected first, and sent to all machines. Then each machine can decide about its own lines.
+#
+# Here is the log of the whole shop. Each line that counts is one part. The parts are merged in twenty random orders:
 
 # %%
-def changes(lines):
-    """What counts, commits and tombstones, each as a part of its own: {key: (at, value)}."""
-    markers = [line for line in lines if line.record_type in ("commit", "abort")]
-    for line in lines:
-        if line.record_type == "offset":
-            fate = "commit"
-            if line.producer is not None and line.value is not None:
-                fate = next((end.record_type for end in markers if end.producer == line.producer and end.record_offset > line.record_offset), None)
-            if fate == "commit":
-                yield {(line.group, line.partition): (line.record_offset, line.value)}
+parts = course.list_part_results(course.find_data("harbour/4.3.1"))
+merged = [course.merge_in_random_order(parts, seed) for seed in range(20)]
+print(len(parts), "parts. The same offsets in every order:", all(each == merged[0] for each in merged))
 
-
-def in_any_order(parts, seed):
-    """Merges any two, until one is left."""
-    dice, parts = random.Random(seed), list(parts)
-    while len(parts) > 1:
-        dice.shuffle(parts)
-        parts.append(merge(parts.pop(), parts.pop()))
-    return {key: value for key, (at, value) in parts[0].items() if value is not None}
-
-
-logs = sorted(Path(course.find_data("harbour/4.3.1")).glob("__consumer_offsets-*"))
-parts = [part for log in logs for part in changes(course.read_lines(log))]
-print(len(parts), "parts, merged in 20 orders:", len({str(sorted(in_any_order(parts, seed).items())) for seed in range(20)}), "answer")
-
-said = json.loads(Path(course.find_data("harbour/4.3.1/answers.json")).read_text())["offsets"]
-theirs = {(group, name): there["offset"] for group, offsets in said.items() for name, there in offsets.items()}
-course.compare_with_broker(in_any_order(parts, 0), theirs, "4.3.1")
+answers = course.read_answers("harbour/4.3.1")["offsets"]
+answered = {(group, name): found["offset"] for group, offsets in answers.items() for name, found in offsets.items()}
+course.compare_with_broker(merged[0], answered, "4.3.1")
 
 # %% [markdown]
-# However they are shuffled: the answer of the broker, who read them in order. Kafka's **new** coordinator may be split like that. (Of groups
-# the newest record counts, which is a maximum too. A group's tombstone hides its offsets until a newer record of it: two maxima, compared.)
+# So the offsets of the **new** coordinator can be loaded in parts, even inside a partition. Only the markers must be known.
 #
-# ## The classic one needs the order
+# ## The classic coordinator needs the order
 #
-# The classic coordinator of 3.9 and before nearly does the same. Nearly: find the log where it does not. As in lesson 10, a letter is a batch about one offset of one group:
+# The classic coordinator decides about an offset of a transaction **when it reads the marker**. It compares this offset with the one in memory. If memory has no offset, or an older one, the offset of the transaction is stored.
 #
-# | letter | what |
-# |---|---|
-# | `C` | a plain commit |
-# | `X` | a commit in a transaction |
-# | `M`, `A` | that transaction's marker: it commits, it aborts |
-# | `T` | the offset's tombstone |
+# Here is a log of four batches about one offset:
 #
-# The number that is committed is 100 plus the letter's place: in `CXT` the 101 stands in a transaction that nobody has ended.
+# - `C` commits 100.
+# - `X` commits 101 in a transaction.
+# - `T` is a tombstone.
+# - `M` is the marker that commits the transaction.
 
 # %%
-def maximum(letters):
-    """What the fold of the parts says of that one offset."""
-    log = course.write_small_log(course.make_scratch_folder(), letters)
-    return in_any_order(changes(course.read_lines(log)), seed=0).get(("g", "t-0"))
-
-
-for letters in ["CX", "CXM", "XCM", "CXA", "CT"]:
-    [classic], [new] = (course.load_small_log(letters, coordinator, passes=0) for coordinator in ["classic", "new"])
-    print(f"{letters:<5} the maximum: {maximum(letters)!s:<5} new: {new!s:<5} classic: {classic}")
+for coordinator in ("classic", "new"):
+    [offset] = course.load_small_log("CXTM", coordinator, passes=0)
+    print(f"CXTM  {coordinator:<8} loads {offset}")
 
 # %% [markdown]
-# All agree; also on `XCM`, which broke the kitchen's board in lesson 11. Now you: **a log of at most four letters on which the classic coordinator answers something else.** By hand, with a
-# pencil: when does it look at an `X`, and what does it compare it with *then*? (Give it in quotes, like `"CXA"`.)
-
-# %%
-# exercise: counterexample
-counterexample = ...
-
-# %%
-course.check("counterexample", counterexample)
-# course.hint("counterexample")
-
-# %% [markdown]
-# Three letters are enough, `XTM`. Four make a story that a broker really writes: an offset was committed, a transaction offers a newer one, somebody deletes the offset, and then the
-# transaction commits.
-
-# %%
-for letters in ["CXTM", "CXMT"]:
-    [classic], [new] = (course.load_small_log(letters, coordinator, passes=0) for coordinator in ["classic", "new"])
-    print(f"{letters}  the maximum: {maximum(letters)!s:<5} new: {new!s:<5} classic: {classic}")
-
-course.LoadStepper(str(course.write_small_log(course.make_scratch_folder(), "CXTM")), "classic")
-
-# %% [markdown]
-# The same records, and only the marker has moved. For a maximum that is nothing: the tombstone stands behind both commits, and is the newest. The classic coordinator decides about the `X`
-# **when the marker comes**, and compares it with what is there at that moment: *is it older?* (`olderThan`, by the base offsets of the two batches). In `CXTM` nothing is there any more.
-# Its answer hangs on where the marker stands among the others; so no part of the log can be folded without the part before it.
+# In the log `CXMT`, only the marker has moved.
 #
-# It is not the transactions that forbid the splitting, nor the tombstones. It is a rule that asks for the **state** and not for the records. (One more such: a tombstone inside a transaction removes
-# at once under the new coordinator; under the classic one it takes only what the same transaction has pending. No client can write one.)
-#
-# ## Nobody has to merge
-#
-# All this for one partition. But the topic has fifty, and lesson 02 said: a group lives in one of them, by the hash of its name. So give each task **whole partitions**,
-# and let it read them from begin to end, in order:
-#
-# - any fold will do, the classic one as well;
-# - its answer is final: nothing is sent from task to task (no *shuffle*), nothing is merged;
-# - and no task ever waits for another.
-#
-# The price: a partition is never split. Here is a topic of a million records, of a thousand groups of which, as in life, few are busy and most are not.
-
-# %%
-topic = course.make_scratch_folder() / "topic"
-written = synth.write(topic, 1_000_000, groups=1000, keys=100, width=None, generations=0.01, segment_bytes=200_000, seed=10)
-
-records = {int(number): partition["records"] for number, partition in written["partitions"].items()}
-largest, middle = max(records, key=records.get), sorted(records, key=records.get)[25]
-print(f"{sum(records.values()):,} records in {len(records)} partitions, {written['live_offsets']:,} offsets are alive")
-print(f"the largest partition, {largest}: {records[largest]:,} records; one in the middle, {middle}: {records[middle]:,}")
-
-# %% [markdown]
-# *Predict*: a task takes whole partitions. How many cores can help at most, before all wait for the one with the largest?
+# *Predict*: which offset does the **classic** coordinator load from `CXMT`? Write `None` if there is no offset.
 
 # %%
 # prediction
-cores_that_help = ...
+from_cxmt = ...
 
 # %%
-course.compare_with_prediction(cores_that_help, ceil(sum(records.values()) / records[largest]))
+[offset] = course.load_small_log("CXMT", "classic", passes=0)
+
+course.reveal("from_cxmt", from_cxmt, offset)
 
 # %% [markdown]
-# More cores, or more machines, would stand about. (A broker does not even have several: one thread loads its partitions, one after the other.)
-# Could one not split a partition at least for the new coordinator? It was tried, on Spark and ten million records, and was nearly five times *slower*: of what a part held two thirds were still alive at
-# its end, so two thirds of the log went through the merge. Mergeable means that one may. It does not mean that it pays.
+# <details><summary>Why?</summary>
 #
-# ## The race
+# In `CXTM`, the tombstone removes 100. At the marker, memory has no offset, so 101 is stored. In `CXMT`, the marker stores 101, and the tombstone removes it.
 #
-# First a loop as one writes it in an afternoon, from what you know of lessons 01 and 03. No checksums, no transactions, no groups, no compression:
+# The new coordinator has no offset in both cases: the tombstone is newer than both commits.
+#
+# </details>
+#
+# The classic rule needs the offset that is in memory at the marker. It depends on everything before the marker. So a part of a partition cannot be loaded alone.
+#
+# ## Whole partitions need no merge
+#
+# Apache Spark divides a job into **tasks**, and runs them on many cores or machines. A group lives in one partition, as lesson 02 showed. So give each task whole partitions, which it reads in order:
+#
+# - Every rule works, also that of the classic coordinator.
+# - The result of a task is final. Nothing is merged.
+#
+# But a partition is never divided.
+#
+# Here is a generated topic with a million records. A few groups are busy, and most groups are not:
 
 # %%
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
+topic = course.make_scratch_folder() / "topic"
+shape = dict(groups=1000, keys=100, width=None, generations=0.01, segment_bytes=200_000, seed=10)
+written = synth.write(topic, 1_000_000, **shape)
 
-
-def text(data, at):
-    (size,) = unpack_from(">h", data, at)
-    return data[at + 2 : at + 2 + size].decode(), at + 2 + size
-
-
-def by_hand(partition):
-    offsets = {}
-    for segment in kg.open_log(partition).segments:
-        data, at = Path(segment).read_bytes(), 0
-        while at < len(data):
-            end = at + 12 + unpack_from(">i", data, at + 8)[0]
-            at += 61  # the batch's header
-            while at < end:
-                size, at = varint(data, at)
-                behind = at + size
-                _, at = varint(data, at + 1)  # attributes, time
-                _, at = varint(data, at)  # offset
-                size, at = varint(data, at)
-                key, at = data[at : at + size], at + size
-                size, at = varint(data, at)
-                if key[1] <= 1:  # types 0 and 1: an offset
-                    group, there = text(key, 2)
-                    name, there = text(key, there)
-                    key = group, name, unpack_from(">i", key, there)[0]
-                    if size < 0:
-                        offsets.pop(key, None)
-                    else:
-                        offsets[key] = unpack_from(">q", data, at + 2)[0]
-                at = behind
-    return offsets
+records = {number: partition["records"] for number, partition in written["partitions"].items()}
+largest = max(records, key=records.get)
+print(f"{sum(records.values()):,} records in {len(records)} partitions")
+print(f"the largest is partition {largest} with {records[largest]:,} records")
 
 # %% [markdown]
-# The bars tell what a **million** records take. The two slow ones run over a part and are scaled; that flatters them a little, for a small dictionary is quick. *least of three* is fair:
-# it is what the machine can do when nobody disturbs it. Each has to find as many offsets as the others, or its bar is worth nothing.
-#
-# Kafka's own dump tool, the thing one has at hand at night, is not run here: it needs Kafka's jars. Its bar is *quoted* from the benchmark (`docs/performance.md`), which ran it on another machine and
-# one partition.
+# *Predict*: you have 50 cores, and each task reads whole partitions. How many times faster than one core are they, at most? Round to a whole number.
 
 # %%
+# prediction
+times_faster = ...
+
+# %%
+course.reveal("times_faster", times_faster, round(sum(records.values()) / records[largest]))
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# One core reads the largest partition alone. This takes a seventh of the time that one core needs for everything. The other cores wait.
+#
+# </details>
+#
+# A broker does not use several cores for this. One thread loads its partitions, one after the other.
+#
+# ## Does it pay to divide a partition?
+#
+# We tried it with Spark: one partition, ten million records, the rule of the new coordinator. It took nearly **five times as long** as one task. The reason was the merge. In each part, two thirds of the records were the newest of their key, so all of these had to be merged.
+
+# %% [markdown]
+# ## Measure first
+#
+# The bars show the seconds for a **million** records. The slow ways load one partition, and their time is scaled.
+#
+# The last two bars are quoted from `docs/performance.md`, which was measured on another machine. The dump tool of Kafka only prints the records.
+
+# %%
+# figure
 race = course.LoadTimes()
+some = sorted(records, key=records.get)[25]
+part = topic / f"__consumer_offsets-{some}"
+folded = race.measure("reduce(step, lines, {})", lambda: reduce(step, course.read_lines(part), {}), records[some])
+readable = race.measure("kg.load, readable engine", lambda: kg.load(part, engine="python"), records[some])
 
-mine = race.measure("your loop, in Python", lambda: by_hand(topic / f"__consumer_offsets-{largest}"), records[largest])
-read = race.measure("kg.load, the loader to read", lambda: kg.load(topic / f"__consumer_offsets-{middle}", engine="python"), records[middle])
+kg.load(topic, engine="compiled")  # The first load compiles, so it is not measured.
+for threads in (1, 2):
+    name = f"kg.load, compiled, threads={threads}"
+    compiled = race.measure(name, lambda: kg.load(topic, engine="compiled", threads=threads), rounds=3)
 
-whole = partial(kg.load, topic, engine="compiled")
-once = course.measure_seconds(whole, rounds=1)
-one = race.measure("kg.load, compiled, 1 thread", lambda: whole(threads=1), rounds=3)
-two = race.measure("kg.load, compiled, 2 threads", lambda: whole(threads=2), rounds=3)
-table = race.measure("1 thread, and Arrow columns of all", lambda: loaded_columns(whole(threads=1), "offsets").read_all(), rounds=3)
-
-
-def count(groups):
-    return sum(len(group.offsets) for group in groups.values())
-
-
-print("offsets of the largest partition:", len(mine), "by your loop,", count(kg.load(topic / f"__consumer_offsets-{largest}")), "by the package")
-print("offsets of all:", count(one), count(two), table.num_rows, "and as the generator knows:", written["live_offsets"])
-print(f"the very first compiled load, with the compiler or its cache: {once:.2f} s")
+race.add_benchmark("broker 4.3.1", "broker-4.3.1")
 race.add_benchmark("kafka-dump-log 4.3.1", "dump-log")
 race
 
 # %% [markdown]
-# The compiled loader does everything that your loop leaves out: checksums, transactions, groups, the odd layouts of old versions. It is the readable one's twin, and tests hold the two equal. What it does
-# not do is make an object for each record only to throw it away; and where it must wait for memory, it asks for the next keys meanwhile. (Objects for what is left it makes when somebody looks. The bar with *Arrow columns*
-# has them all made: that is what Spark is going to do, too.)
+# Compare the numbers of offsets. A fast load with a wrong result is worth nothing:
+
+# %%
+def count(groups):
+    return sum(len(group.offsets) for group in groups.values())
+
+
+print("in the partition:", len(folded), "by reduce,", count(readable), "by the readable engine")
+print("in the topic:", count(compiled), "by the compiled engine,", written["live_offsets"], "by the generator")
+
+# %% [markdown]
+# - The **readable** engine makes Python objects for each record. You can read its code.
+# - The **compiled** engine has the same rules as machine code. From 16 MB on, `kg.load` chooses it.
 #
-# The **first** load is another matter: numba compiles, once on each machine, for some seconds up to half a minute, and every new process takes a while to fetch the machine code. So `engine="auto"`
-# leaves logs below 16 MB to the readable loader. And a second thread gains little at a million: what Python does for each partition and group, one thread at a time, takes as long as the fold.
+# A second thread gains little, because the load is so short.
 #
-# ## On Spark
+# ## How the time grows
 #
-# The same task, whole partitions, on Spark's workers; here two on your own machine. `spark.read` only *plans*; the work is done when somebody wants rows. The sink `noop` takes them and does nothing.
+# Each way needs time to **start**, and then time for **each record**. This table is quoted from `docs/performance.md`. Spark was already running, on the two cores of one machine:
+
+# %%
+course.print_measurements(
+    {
+        "broker-4.3.1": "broker 4.3.1, one partition",
+        "naive": "a loop in plain Python",
+        "package-1": "kg.load, compiled, threads=1",
+        "package-2": "kg.load, compiled, threads=2",
+        "package-spark": "Spark, two cores",
+    }
+)
+
+# %% [markdown]
+# On a large log, Spark is as fast as two threads.
+#
+# ## Exercise: when is Spark as fast? On paper
+#
+# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
+#
+# At how many **million** records do both need the same time? Write a whole number.
+
+# %%
+# exercise: equal_at
+equal_at = ...
+
+# %%
+course.check("equal_at", equal_at)
+# course.hint("equal_at")
+
+# %% [markdown]
+# ## Whole partitions on Spark
+#
+# Here Spark uses two cores of your own machine. Each task loads whole partitions, with the compiled engine. The format `noop` asks for all rows, and stores none:
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
@@ -315,134 +283,159 @@ from kafkagroups import spark as kgs
 try:
     spark = kgs.session("local[2]")
     kgs.register(spark)
-    table = spark.read.format("consumer_offsets").option("table", "offsets").load(str(topic))
-    race.measure("Spark local[2], its first job", lambda: table.write.format("noop").mode("overwrite").save())
-    race.measure("Spark local[2], warm", lambda: table.write.format("noop").mode("overwrite").save(), rounds=2)
-    print("offsets of all, by Spark:", table.count())
+    offsets = spark.read.format("consumer_offsets").option("table", "offsets").load(str(topic))
+    read_all = offsets.write.format("noop").mode("overwrite").save
+    race.measure("Spark, first job", read_all)
+    race.measure("Spark, second job", read_all)
+    print("offsets in the topic:", offsets.count())
 except kg.UsageError as error:
+    spark = None
     print(f"No Spark here: {error}")
 
 race
 
 # %% [markdown]
-# Warm, the same compiled code runs in its workers, and most of what you see is the job itself: some tenths of a second before anything is read. The longer the log, the less that matters. The first job
-# pays more: Python workers, their imports, the machine code in each. And the session alone took longer to start than the whole load takes without it.
+# The first job starts Python workers, and each of them loads the machine code. The second job still needs some tenths of a second before it reads a record.
 #
-# Spark can do the *mergeable* fold too, in its own words and without a line of our loader. `kafkagroups/spark/steps.py` is that, to be read: commits, markers, tombstones, the join of the first two, and the
-# maximum `max_by(…, record_offset)`. Spark itself splits that into partial maxima and a merge. It knows the new coordinator's rule only; you know why. Here are the steps on partition 9 of the shop:
+# ## The merge on Spark
+#
+# Spark can also merge parts. `kafkagroups/spark/steps.py` has the rule of the new coordinator as operations on tables. One of them finds the commit with the largest record offset of each key. Spark does this for parts, and merges the results. Here it loads partition 9 of the shop:
 
 # %% tags=["java"]
 from kafkagroups.spark import steps
 
-try:
-    nine = course.find_data("harbour/4.3.1/__consumer_offsets-9")
-    spark = kgs.session("local[2]")
-    kgs.register(spark)
-    table = spark.read.format("consumer_offsets").option("table", "records").load(nine).persist()
-    commits, markers, tombstones = steps.select_commits(table), steps.select_markers(table), steps.select_tombstones(table)
-
-    decided = steps.add_fate(commits, markers)
-    for row in decided.where("group = 'fraud-check'").orderBy("record_offset").collect():
-        print(f"{row.record_offset}: {row.topic}-{row.topic_partition} = {row.committed_offset}, fate: {row.fate}")
-
-    rows = steps.find_newest_commits(decided, tombstones).collect()
+if spark is not None:
+    path = course.find_data("harbour/4.3.1/__consumer_offsets-9")
+    table = spark.read.format("consumer_offsets").option("table", "records").load(path)
+    rows = steps.compute_answer(table).offsets.collect()
     found = {(row.group, f"{row.topic}-{row.topic_partition}"): row.committed_offset for row in rows}
-    course.compare_with_broker(found, {key: offset for key, offset in theirs.items() if key[0] in ("billing", "fraud-check")}, "4.3.1")
+    expected = {key: offset for key, offset in answered.items() if key[0] in ("billing", "fraud-check")}
+    course.compare_with_broker(found, expected, "4.3.1")
     spark.stop()
-except kg.UsageError as error:
-    print(f"No Spark here: {error}")
+
+# %% [markdown]
+# ## Continue where the last load ended
+#
+# You can save the state of a fold, and continue later. This needs no merge, only the order. So it works for both coordinators.
+#
+# A **snapshot** stores the state of each partition, and the offset at which to continue. Below, `yesterday` is the topic without the newest segment of each partition:
+
+# %%
+yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
+before = snapshots.take_snapshot(yesterday)
+before.save(state)
+
+after = snapshots.Snapshot.read(state).advance(topic)
+read_before, read_after = (sum(each.next_offsets.values()) for each in (before, after))
+print(f"yesterday {read_before:,} records, today {read_after - read_before:,} more")
+print("offsets of the snapshot:", count(after.groups()), "  of a full load:", count(kg.load(topic)))
+
+# %% [markdown]
+# Is it faster?
+
+# %%
+resumed = course.measure_seconds(lambda: snapshots.Snapshot.read(state).advance(topic))
+whole = course.measure_seconds(lambda: kg.load(topic))
+print(f"read the snapshot and continue: {resumed:.2f} s")
+print(f"load everything: {whole:.2f} s")
+
+# %% [markdown]
+# Here it is hardly faster. The time for a snapshot depends on the offsets that **exist**. The time for a full load depends on the records that were **written**. Here, each key was written only about ten times.
+#
+# A snapshot pays if each key was written a thousand times. It also pays if the log is behind a slow network.
+
+# %% [markdown]
+# ## Exercise: which one is for Spark?
+#
+# - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
+# - **B**: a topic of 3 GB. A dashboard shows its offsets every minute.
+# - **C**: the topics of 300 clusters, 900 GB in an object store. Every night, their offsets are joined with a table of owners.
+#
+# Which load is for Spark? Write the letter as a text.
+
+# %%
+# exercise: for_spark
+for_spark = ...
+
+# %%
+course.check("for_spark", for_spark)
+# course.hint("for_spark")
 
 # %% [markdown]
 # ## When one process is enough
 #
-# Nearly always.
+# One process is nearly always enough.
 #
-# | you want | take | why |
+# | you want | use | why |
 # |---|---|---|
-# | one answer from a topic of some gigabytes, now | `kafkagroups load` | it is done before Spark's Java has started |
-# | the same every minute | a snapshot, below | only what is new is read |
-# | a topic that one disk or one evening does not hold, or that lies in an object store | Spark | many machines read at once; each a whole partition |
-# | the offsets *joined* with something, in tables that live in Spark | Spark | they are there already, and stay |
-# | one enormous partition | one process | nobody can help it |
-#
-# How does cost grow? Here is what the benchmark measured on one machine (`make bench` does it on yours). Both axes are logarithmic: a straight line that climbs one square a square is *twice as much, twice as long*.
-
-# %%
-course.BenchmarkCurves()
+# | one answer from some gigabytes | `kafkagroups load PATH` | It ends before Spark has started |
+# | the same answer again and again | `kafkagroups load PATH --snapshot STATE` | It reads only new records |
+# | logs that are too large for one machine | Spark | Many machines read at the same time |
+# | to join the offsets with tables in Spark | Spark | The result is already there |
+# | one huge partition | one process | More machines do not help |
 
 # %% [markdown]
-# ## How long would a hundred million take?
+# ## Where the classic coordinator differs
 #
-# Every way pays a **start** once, and then for **each record**. Two measurements tell both. Write `milliseconds(small, large, records)`: `small` and `large` are
-# pairs of records and milliseconds; what do so many `records` take? Return a whole number, by `round`.
-
-# %%
-# exercise: milliseconds
-def milliseconds(small, large, records):
-    ...
-
-# %%
-course.check("milliseconds", milliseconds)
-# course.hint("milliseconds")
-milliseconds = course.ensure_correct("milliseconds", milliseconds)
-
-# %%
-times = [batch.max_timestamp for batch in kg.open_log(topic / f"__consumer_offsets-{largest}")]
-tenth = partial(whole, threads=1, until_time=times[len(times) // 10])
-
-small = sum(partition.records for partition in tenth().partitions.values()), 1000 * course.measure_seconds(tenth, rounds=9)
-large = sum(records.values()), 1000 * course.measure_seconds(partial(whole, threads=1), rounds=9)
-print(f"the first {small[0]:,} records in {small[1] / 1000:.3f} s, all {large[0]:,} in {large[1] / 1000:.3f} s")
-print(f"so 100 million in {milliseconds(small, large, 100_000_000) / 1000:.1f} s, says the line")
+# | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
+# |---|---|---|
+# | an offset of a committed transaction counts, if | its key has no newer record | memory has no newer offset when the marker is read |
+# | "newer" compares | the offsets of the records | the first offsets of the batches |
+# | a tombstone in a transaction | deletes the offset immediately | deletes only what the same transaction has pending |
+# | parts of a partition | can be merged, if all markers are known | cannot be merged |
+# | whole partitions, snapshots | yes | yes |
+# | threads that load, in a broker | one | one |
+#
+# No client can write a tombstone in a transaction.
 
 # %% [markdown]
-# Compare with the curves, and mind what a straight line does not know. More **live keys** make a record dearer, for its key has to be found among more, in memory that no cache holds; the same keys
-# written more often do not. On a busy machine two short measurements say little of a long one. And from a disk, not from memory, every fast way is as fast as the disk.
+# <details><summary>Other versions</summary>
 #
-# ## Going on instead of reading again
+# Transactions exist since Kafka 0.11. In a log without transactions, the newest record of each key counts for the classic coordinator, too. So the parts of an older log can be merged.
 #
-# A fold has a state. So it can stop, be put away, and go on: that needs no merge, only the order, and works for both coordinators. A **snapshot** is the state of each partition
-# and its next offset. Below, *yesterday* is the topic without the newest segment of each partition:
-
-# %%
-yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
-
-before = snapshots.take_snapshot(yesterday)
-before.save(state)
-print(f"saved: {len(list(state.iterdir()))} files, {sum(file.stat().st_size for file in state.iterdir()) // 1_000_000} MB")
-
-
-def go_on():
-    return snapshots.Snapshot.read(state).advance(topic)
-
-
-after = go_on()
-read_before, read_after = (sum(each.next_offsets.values()) for each in [before, after])
-print(f"yesterday {read_before:,} records were read, today {read_after - read_before:,} more")
-
-differ = kg.diff(after.groups(), kg.load(topic))
-print("and what a load of everything says:", {what: len(groups) for what, groups in differ.items() if groups} or "no difference")
-
-print(f"\nread the snapshot and go on: {course.measure_seconds(go_on):.2f} s")
-print(f"load everything: {course.measure_seconds(whole):.2f} s")
+# </details>
+#
+# ## In five lines
+#
+# - A load is a fold, from the first record to the last.
+# - To merge parts, keep the newest line of each key with its position, tombstones too.
+# - The classic coordinator asks for the state at the marker, so it needs the order.
+# - Whole partitions need no merge. The largest one decides the time.
+# - Measure first. One process is nearly always enough.
+#
+# ## For your consumer
+#
+# - All groups of a partition wait until it is loaded. One group that commits very often makes the others wait.
+# - Commit once per poll, or every few seconds (`auto.commit.interval.ms`, 5 s). A commit after each message makes the log long.
 
 # %% [markdown]
-# Hardly a gain here, if any! A snapshot costs by what is **alive**, a load by what was **written**. In this topic a key was written eleven times; read a snapshot of that, and
-# you have read a good part of the log. Where a cleaner is late and each key was written a thousand times, or where the log lies behind a network, it is the other way round. Measure first.
+# ## At 3 am
 #
-# ## In Kafka
+# PATH is a copy of a partition's folder. FOLDER is a folder with copies of several partitions.
 #
-# | what | where |
-# |---|---|
-# | one thread loads all partitions, one after the other | `new KafkaScheduler(1)` in `GroupMetadataManager` and, for the new coordinator, in `CoordinatorLoaderImpl` (both 3.9) |
-# | is it older? by the batches' base offsets | `CommitRecordMetadataAndOffset.olderThan` (3.9.2) |
-# | is it older? by the record's own offset | `OffsetMetadataManager.replayEndTransactionMarker` (4.3.1) |
-# | a tombstone takes what is pending too | `OffsetMetadataManager.replay` (4.3.1) |
-# | snapshots | none: a coordinator starts at the log's beginning; the cleaner keeps that short. (The controller's log, KRaft, has them.) |
+# | symptom | command | what it means | what is safe to do |
+# |---|---|---|---|
+# | How long will the next failover take? | `kafkagroups stats FOLDER --by partition` | It prints the records of each partition. A broker loads 0.4 to 0.6 million per second, one partition after the other | Reading a copy is safe. Lesson 10 makes long logs short |
+# | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | It names the groups with the most records | Let these groups commit less often. Do not change the number of partitions |
+# | The same folder is loaded again and again | `kafkagroups load FOLDER --snapshot STATE` | It continues from the state in STATE, and saves the new one there | STATE can be deleted. The next load reads everything |
+# | Logs are in an object store | `kafkagroups load s3://bucket/logs --engine spark --master spark://host:7077 --to parquet:TABLES` | Each task loads whole partitions | TABLES must be a folder that all machines see |
+
+# %% [markdown]
+# <details><summary>In Kafka</summary>
+#
+# | what | where (4.3.1) | where (3.9.2) |
+# |---|---|---|
+# | one thread loads all partitions | `CoordinatorLoaderImpl`: `new KafkaScheduler(1)` | `GroupMetadataManager`: `new KafkaScheduler(1)` |
+# | is it newer? | `OffsetMetadataManager.replayEndTransactionMarker` | `CommitRecordMetadataAndOffset.olderThan` |
+# | a tombstone deletes a pending offset, too | `OffsetMetadataManager.replay` | – |
+# | snapshots | none for this topic | none |
+#
+# </details>
 #
 # ## What we left out, and why
 #
-# Spark on several machines: the same code, and the tests kill an executor on the way; a laptop can't show it. A stream that keeps the answer current: a snapshot that advances whenever
-# a segment grows. How the compiled loader works inside: `kafkagroups/kernels/` begins with its table and says why it waits for memory as little as it does.
+# - The tombstone of a group hides its older offsets. A merge needs the newest record of each group, too.
+# - Records of the new protocols need their order. Lesson 13 shows them, and `steps.py` leaves them out.
+# - Spark on several machines runs the same code. `kafkagroups.spark.keep` is a stream that keeps a snapshot current.
 #
-# **Next:** lesson 14, *forensics*, is to come: eight nights, each a folder of segments and a complaint. You have all the tools.
+# **Next:** [13 · The new protocols](13_the_new_protocols.ipynb): what consumer, share and streams groups record.

@@ -8,6 +8,7 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.cleaner_passes import CleanerPass
 from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.small_logs import write_small_log
 from tests.course.test_widgets import bundle
 
 REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"
@@ -60,7 +61,7 @@ def test_the_slider_shows_what_each_pass_did(passes):
 
 def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
     """Case 12 of the cleaner's facts: it is superseded, whatever its delete horizon is."""
-    log = course.write_small_log(tmp_path / "log", "CTC")
+    log = write_small_log(tmp_path / "log", "CTC")
     out = tmp_path / "out"
     done = kg.compact(log, out)
     text = course.CompactionSlider([CleanerPass("pass 1", log, out, done.next_dirty_offset)]).static_text()
@@ -69,7 +70,7 @@ def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
 
 def test_a_producers_last_batch_stays_without_records(tmp_path):
     """Case 20 of the cleaner's facts: the cleaner keeps a header of 61 bytes, and the marker."""
-    kg.compact(course.write_small_log(tmp_path / "log", "XMC"), tmp_path / "out")
+    kg.compact(write_small_log(tmp_path / "log", "XMC"), tmp_path / "out")
     assert [(batch.count, batch.size) for batch in kg.open_log(tmp_path / "out")][:2] == [(0, 61), (1, 78)]
 
 
@@ -91,7 +92,7 @@ def test_cleaning_changes_the_answer_of_some_logs(letters, coordinator, answers)
 
 def test_an_unknown_letter_is_refused(tmp_path):
     with pytest.raises(kg.UsageError, match="use the letters C, X, T, D, K, M, A"):
-        course.write_small_log(tmp_path / "log", "CQ")
+        write_small_log(tmp_path / "log", "CQ")
 
 
 def test_an_open_transaction_stops_the_cleaner_at_the_start_of_its_segment(tmp_path):

@@ -110,14 +110,6 @@ def test_an_error_of_the_learners_code_is_printed_and_not_raised(capsys):
     assert "None is a tombstone" in check(capsys, "decode_commit", lambda key, value: value[0] and None)
 
 
-def test_the_lesson_goes_on_with_a_correct_function(capsys, solved):
-    """`ensure_correct` gives the learner's function back if it is right, the package's otherwise."""
-    assert course.ensure_correct("hash_of", solved["hash_of"]) is solved["hash_of"]
-    assert course.ensure_correct("hash_of", lambda *_: None)("a") == 97
-    out = capsys.readouterr().out.splitlines()
-    assert "your hash_of" in out[0] and "not correct yet" in out[1]
-
-
 def test_the_order_of_a_dictionary_does_not_count(capsys):
     """Two correct loops may add the keys in different orders."""
     replay = EXERCISES["replay"].correct

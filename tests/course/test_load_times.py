@@ -1,9 +1,9 @@
-"""The tools of lesson 12: bars and curves of loading times (with given times), and a topic at an earlier time."""
+"""The tools of lesson 12: bars and a table of loading times, parts of a log, and a topic at an earlier time."""
 
 import configparser
 import json
 import re
-from itertools import pairwise
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course, synth
 from kafkagroups.course import load_times
+from kafkagroups.course.small_logs import write_small_log
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,18 +72,21 @@ def test_two_measurements_are_the_same_to_nbval(set_load_seconds):
 def test_a_quoted_bar_says_that_it_is_quoted():
     chart = course.LoadTimes()
     chart.add_benchmark("dump tool", "dump-log")
-    assert chart.format_lines()[1].endswith("measured on another machine")
+    assert chart.format_lines()[1].endswith("quoted from docs/performance.md")
     chart.add_benchmark("nobody", "no such way")
     assert len(chart.times) == 1
 
 
-def test_curves_are_the_benchmarks_measurements():
-    """The text has every measured way of loading. The figure is that of docs/performance.md."""
-    text = repr(course.BenchmarkCurves())
+def test_a_table_has_the_benchmarks_measurements(capsys):
+    """The shortest time of each way, and a dash where the benchmark measured nothing."""
+    course.print_measurements({"broker-4.3.1": "a broker", "package-1": "one thread"})
+    head, broker, package = capsys.readouterr().out.splitlines()
     runs = json.loads((ROOT / "benchmarks" / "measured.json").read_text())["runs"]
-    ways = {way for run in runs for topic in run["topics"] for way, found in topic["ways"].items() if found["seconds"]}
-    assert {line.split()[0] for line in text.splitlines()[1:]} == ways
-    assert course.BenchmarkCurves()._repr_html_() == (ROOT / "docs" / "performance.svg").read_text()
+    topics = [topic for run in runs for topic in run["topics"] if topic["records"] == 10_000_000]
+    took = min(topics[0]["ways"]["package-1"]["seconds"])
+    assert head.split() == ["records", "1", "M", "10", "M", "100", "M"]
+    assert broker.split()[-1] == "–" and broker.startswith("a broker")
+    assert f"{took:.2f} s" in package and len(package) == len(head)
 
 
 def test_a_topic_without_its_newest_segments(tmp_path):
@@ -94,15 +98,24 @@ def test_a_topic_without_its_newest_segments(tmp_path):
         assert kg.load(before / log.name).partitions[int(log.name.split("-")[1])].next_offset == newest
 
 
-@pytest.mark.parametrize("letters", ["XTM", "CXTM", "XCTM", "XTMX"])
-def test_every_log_on_which_the_coordinators_disagree_is_correct(letters, capsys):
-    """An exercise with many correct answers is checked by loading, not by a list."""
-    course.check("counterexample", letters)
-    assert capsys.readouterr().out.startswith("✓")
+STORY = ROOT / "data" / "harbour" / "4.3.1"
 
 
-def test_a_straight_line_goes_through_both_its_points():
-    line = course.ensure_correct("milliseconds", ...)
-    points = [(1, 400), (10, 1300), (100, 10300)]
-    for small, large in pairwise(points):
-        assert [line(small, large, records) for records, _ in points] == [took for _, took in points]
+def test_parts_of_the_shops_log_give_the_brokers_offsets_in_any_order():
+    """A 4.3.1 broker answered these offsets after its load (answers.json)."""
+    answers = json.loads((STORY / "answers.json").read_text())["offsets"]
+    theirs = {(group, name): found["offset"] for group, offsets in answers.items() for name, found in offsets.items()}
+    parts = course.list_part_results(STORY)
+    assert all(course.merge_in_random_order(parts, seed) == theirs for seed in range(5))
+
+
+@pytest.mark.parametrize("letters", ["".join(letters) for letters in product("CXMAT", repeat=3)])
+def test_merged_parts_are_what_the_new_coordinator_loads(letters, tmp_path):
+    """Commits, a transaction, its markers and tombstones, in every order of three."""
+    parts = course.list_part_results(write_small_log(tmp_path / "log", letters))
+    merged = course.merge_in_random_order(parts, seed=0)
+    assert [merged.get(("g", "t-0"))] == course.load_small_log(letters, "new", passes=0)
+
+
+def test_a_log_without_lines_that_count_has_no_offsets():
+    assert course.merge_in_random_order([], seed=0) == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,7 @@ class Exercise:
     name
         The name that the learner gives to `course.check`.
     correct
-        The correct answer: a function of this package that follows Kafka's rules, or a value. If several values are
-        correct, `correct` is one of these values.
+        The correct answer: a function of this package that follows Kafka's rules, or a value.
     solution
         The code of the answer as a learner would write it. `course.solution` prints it, the solved notebook contains
         it, and `course.check` runs it: a learner's function must return the same results for all `cases`. The tests
@@ -29,10 +28,6 @@ class Exercise:
     known_mistakes
         Wrong answers, by the text that corrects them. A wrong answer is a function if `correct` is a function.
         `course.check` prints the text if the learner's answer gives the same results as the wrong answer.
-    find_mistake
-        Only for an exercise with several correct values: a function of the learner's value. It returns a sentence that
-        explains the mistake, or None if the value is correct. `course.check` calls it instead of reading
-        `known_mistakes`.
     """
 
     name: str
@@ -41,4 +36,3 @@ class Exercise:
     hints: tuple[str, ...]
     cases: Sequence[tuple[Any, ...]] = ()
     known_mistakes: dict[str, Any] = field(default_factory=dict)
-    find_mistake: Callable[[Any], str | None] | None = None

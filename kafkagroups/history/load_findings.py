@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -128,8 +129,8 @@ def find_way_out(log: Log, groups: Groups) -> str:
     lost_count, group_ids = _count_from(log, offset, groups)
     of_groups = f" of {list_names(group_ids)}" if group_ids else ""
     return (
-        f"{remedy} A copy that ends before offset {offset} loads (kafkagroups edit LOG --out DIR --cut "
-        f"{offset}), but it loses {count_of(lost_count, 'record')}{of_groups}."
+        f"{remedy} A copy that ends before offset {offset} loads (kafkagroups edit {shlex.quote(log.path)} --out COPY "
+        f"--cut {offset}), but it loses {count_of(lost_count, 'record')}{of_groups}."
     )
 
 

@@ -23,15 +23,17 @@ from kafkagroups.course.cleaner_passes import (
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
-from kafkagroups.course.compaction_slider import CompactionSlider
 from kafkagroups.course.conversations import read_commits, read_exchanges, read_fetches
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
 from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
+from kafkagroups.course.figures.compaction import Compaction
+from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.segment import Segment
+from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.group_life import GroupLife
@@ -70,7 +72,8 @@ __all__ = [
     "ByteBreaker",
     "CommitAndPowerCut",
     "CommitScript",
-    "CompactionSlider",
+    "Compaction",
+    "Epochs",
     "ExpiryTimeline",
     "Failover",
     "GroupLife",
@@ -82,6 +85,7 @@ __all__ = [
     "RecordExplorer",
     "RecordRibbon",
     "Segment",
+    "TwoMaps",
     "VersionOverlay",
     "abort_transaction",
     "check",

@@ -75,11 +75,11 @@ course.reveal("payments_0", payments_0, group.offsets[kg.TopicPartition("payment
 #
 # ## Record by record
 #
-# Go through the log with *next*. Next to the log, you see what a coordinator has in memory if the log ends at this record:
+# The figure has a shorter log, with two producers. Load it record by record. Then let the transactions end in another way, and watch which offset counts:
 
 # %%
 # figure
-course.LoadStepper(log, "new", first_offset=23, last_offset=34, shown_offset=25)
+course.TwoMaps()
 
 # %% [markdown]
 # ## Stable offsets

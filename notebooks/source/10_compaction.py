@@ -165,11 +165,11 @@ for done, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
     course.compare_with_broker(ours, brokers, "4.3.1", verb="cleaned, and left byte for byte")
 
 # %% [markdown]
-# The figure shows the log before each pass, with one letter for each record. **A record with a capital letter remains. A record with a small letter is removed.** `=` is a record that the pass does not change, and `·` is an offset without a record. Move the slider from pass to pass:
+# The figure shows three passes over a smaller log, one square for each record. Step through the passes. Then let the active segment begin earlier, or leave the transaction open:
 
 # %%
 # figure
-course.CompactionSlider(passes)
+course.Compaction()
 
 # %% [markdown]
 # A **marker** needs the most passes. It must stay as long as a record of its transaction is in the log:

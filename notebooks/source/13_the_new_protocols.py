@@ -114,11 +114,11 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=14, last_offset=17)
 # %% [markdown]
 # ## The same log, record by record
 #
-# Move the slider:
+# Watch which epoch rises first, and when `orders-2` gets a new owner:
 
 # %%
 # figure
-course.LoadStepper(loyalty, "new", shown_offset=15)
+course.Epochs(loyalty, "loyalty")
 
 # %% [markdown]
 # ## The bytes of a current assignment

@@ -1,4 +1,4 @@
-"""The tools of lesson 10: small logs, repeated passes of the cleaner, the compaction slider and growing replicas."""
+"""The tools of lesson 10: small logs, repeated passes of the cleaner, their results, and growing replicas."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.cleaner_passes import CleanerPass
 from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.pass_results import find_results
 from kafkagroups.course.small_logs import write_small_log
-from tests.course.test_widgets import bundle
 
 REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"
 PARTITION = "__consumer_offsets-38"
@@ -41,22 +41,14 @@ def test_the_exercises_survivors_are_those_of_the_real_cleaner(passes):
     )
 
 
-def test_the_slider_shows_what_each_pass_did(passes):
-    """Each record is a letter, a capital if it stays. By the story's README, 3 tombstones and 9 markers are removed."""
-    slider = course.CompactionSlider(passes)
-    shown = bundle(slider)
-    for form in ("text/plain", "text/html"):
-        assert shown[form].count("before ") == 3
-        assert "v dropped   475" in shown[form] and "a dropped     6" in shown[form]
-        assert "t dropped     3" in shown[form] and "m dropped     9" in shown[form]
-    assert "pass 1" in slider.view.value and "pass 3" not in slider.view.value
-    slider.pass_slider.value = 3
-    assert "pass 3" in slider.view.value and "626 bytes,   6 records" in slider.view.value
-    for each, text in zip(passes, slider.static_text().split("\n\npass"), strict=True):
-        strip = "".join(line.split()[1] for line in text.split("\n\n")[-1].splitlines())
-        before, after = (sum(batch.count for batch in kg.open_log(log)) for log in (each.log_before, each.log_after))
-        assert sum(mark != "·" for mark in strip) == before
-        assert sum(mark.isupper() or mark == "=" for mark in strip) == after
+def test_the_results_of_the_brokers_passes(passes):
+    """By the story's README, three tombstones and nine markers are removed. Each pass leaves what its log has."""
+    results = [find_results(each) for each in passes]
+    removed = [result for each in results for result in each.values() if result.endswith("gone")]
+    assert removed.count("tombstone gone") == 3 and removed.count("marker gone") == 9
+    for each, done in zip(results, passes, strict=True):
+        left = {offset for offset, result in each.items() if not result.endswith("gone")}
+        assert left == {record.offset for batch in kg.open_log(done.log_after) for record in batch.records}
 
 
 def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
@@ -64,8 +56,8 @@ def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
     log = write_small_log(tmp_path / "log", "CTC")
     out = tmp_path / "out"
     done = kg.compact(log, out)
-    text = course.CompactionSlider([CleanerPass("pass 1", log, out, done.next_dirty_offset)]).static_text()
-    assert "v dropped     2" in text and "      0  vvV=" in text
+    results = find_results(CleanerPass("pass 1", log, out, done.next_dirty_offset))
+    assert results == {0: "value gone", 1: "value gone", 2: "value kept", 3: "unchanged"}
 
 
 def test_a_producers_last_batch_stays_without_records(tmp_path):

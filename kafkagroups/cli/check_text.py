@@ -60,12 +60,13 @@ def _describe_verdict(verdict: Check) -> list[str]:
         f"The load takes about {seconds:.1f} s for {count_of(records, 'record')}. Until then, clients get "
         "COORDINATOR_LOAD_IN_PROGRESS."
     )
-    not_judged = [number for number, partition in partitions.items() if not partition.judged_after_cleaning]
+    not_judged = [number for number, part in partitions.items() if not part.judged_after_cleaning and not part.damage]
     if not_judged:
+        is_small = any(partitions[number].bytes <= MAX_SIZE for number in not_judged) and len(partitions) > 1
+        hint = " Check the smaller ones one at a time." if is_small else ""
         lines.append(
-            f"Not judged after a cleaning, because of size, damage or zeros: {count_of(len(not_judged), 'partition')} "
-            f"({list_names(not_judged)}). Partitions of up to {MAX_SIZE // 2**20} MiB are judged if they are checked "
-            "one at a time."
+            f"Not judged after a cleaning, because of size or zeros: {count_of(len(not_judged), 'partition')} "
+            f"({list_names(not_judged)}).{hint}"
         )
     count = len(verdict.findings)
     lines.append("No findings." if count == 0 else f"{count_of(count, 'finding')}.")

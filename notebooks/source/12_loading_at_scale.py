@@ -96,7 +96,7 @@ course.check("merge", merge)
 # course.hint("merge")
 
 # %% [markdown]
-# ## Transactions first
+# ## Collect the markers first
 #
 # An offset in a transaction counts only if the next marker of its producer commits. This marker can be in the part of another machine. But there are few markers. So they are collected first, and sent to all machines. Then each machine can decide about its own lines.
 #
@@ -224,7 +224,7 @@ race.add_benchmark("kafka-dump-log 4.3.1", "dump-log")
 race
 
 # %% [markdown]
-# Compare the numbers of offsets. A fast load with a wrong result is worth nothing:
+# A fast load with a wrong result is worth nothing. So compare the numbers of offsets:
 
 # %%
 def count(groups):
@@ -382,8 +382,8 @@ course.check("for_spark", for_spark)
 # | an offset of a committed transaction counts, if | its key has no newer record | memory has no newer offset when the marker is read |
 # | "newer" compares | the offsets of the records | the first offsets of the batches |
 # | a tombstone in a transaction | deletes the offset immediately | deletes only what the same transaction has pending |
-# | parts of a partition | can be merged, if all markers are known | cannot be merged |
-# | whole partitions, snapshots | yes | yes |
+# | merge parts of a partition | possible, if all markers are known | impossible |
+# | load whole partitions, continue from a snapshot | possible | possible |
 # | threads that load, in a broker | one | one |
 #
 # No client can write a tombstone in a transaction.

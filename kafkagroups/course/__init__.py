@@ -13,8 +13,6 @@ from kafkagroups.course.broker import (
     restart_after_crash,
     start_broker,
 )
-from kafkagroups.course.byte_breaker import ByteBreaker
-from kafkagroups.course.byte_explorers import BatchExplorer, RecordExplorer
 from kafkagroups.course.checks import check, hint, solution
 from kafkagroups.course.cleaner_passes import (
     abort_transaction,
@@ -32,6 +30,7 @@ from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.failover import Failover
+from kafkagroups.course.figures.load_curves import LoadCurves
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
@@ -41,7 +40,7 @@ from kafkagroups.course.group_life_stepper import GroupLifeStepper
 from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import run_duplicate_static_member, run_weekend_expiry
 from kafkagroups.course.load_stepper import LoadStepper
-from kafkagroups.course.load_times import LoadTimes, measure_seconds, print_measurements
+from kafkagroups.course.load_times import LoadTimes, measure_seconds
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
 from kafkagroups.course.log_parts import list_part_results, merge_in_random_order
 from kafkagroups.course.notebook_helpers import (
@@ -67,9 +66,7 @@ from kafkagroups.course.small_logs import load_small_log
 
 __all__ = [
     "TWO_CONSUMERS",
-    "BatchExplorer",
     "BatchRibbon",
-    "ByteBreaker",
     "CommitAndPowerCut",
     "CommitScript",
     "Compaction",
@@ -78,11 +75,11 @@ __all__ = [
     "Failover",
     "GroupLife",
     "GroupLifeStepper",
+    "LoadCurves",
     "LoadStepper",
     "LoadTimes",
     "PartitionHistogram",
     "ReadCountingLogs",
-    "RecordExplorer",
     "RecordRibbon",
     "Segment",
     "TwoMaps",
@@ -113,7 +110,6 @@ __all__ = [
     "print_crash_outcomes",
     "print_crash_table",
     "print_fetches",
-    "print_measurements",
     "print_offset_places",
     "print_protocol_lines",
     "print_server_log",

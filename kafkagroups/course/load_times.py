@@ -7,21 +7,25 @@ loading times differ between machines and between runs. Only the names and the r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from time import perf_counter
 from typing import Any, TypeVar
 
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.course.folders import find_upwards
-from kafkagroups.course.widgets import MONO
 
 Result = TypeVar("Result")
 MILLION = 1_000_000
 # The width of the longest bar and of the names, in characters.
 _BAR_WIDTH = 40
 _NAME_WIDTH = 36
-_TABLE_RECORD_COUNTS = (MILLION, 10 * MILLION, 100 * MILLION)
+# The drawn bars, in pixels of the picture.
+_LONGEST_BAR = 470
+_FIRST_BAR_TOP = 50
+_BAR_DISTANCE = 34
 
 
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
@@ -130,8 +134,25 @@ class LoadTimes:
     def __repr__(self) -> str:
         return "\n".join(self.format_lines())
 
+    def draw(self) -> Scene:
+        """Return the chart as marks: for each way a name, a bar and its seconds."""
+        longest_seconds = max((time.seconds for time in self.times), default=1.0)
+        marks: list[Mark] = [Label("title", 10, 20, "seconds for a million records", is_bold=True)]
+        for number, time in enumerate(self.times):
+            top = _FIRST_BAR_TOP + number * _BAR_DISTANCE
+            width = max(2, time.seconds / longest_seconds * _LONGEST_BAR)
+            name = f"{time.name}   ({time.note})" if time.note else time.name
+            marks.append(Label(f"name {number}", 10, top - 5, name, size=11))
+            marks.append(Box(f"bar {number}", 10, top, width, 12, tone=Tone.NEW))
+            marks.append(Label(f"seconds {number}", 16 + width, top + 10, f"{time.seconds:.2f} s", size=11))
+        return Scene(tuple(marks), "", tuple(self.format_lines()))
+
     def _repr_html_(self) -> str:
-        return f'<div class="kg-race" style="{MONO}">{escape(repr(self))}</div>'
+        """Return the chart as an image, which also survives in a notebook that is not trusted."""
+        scene = self.draw()
+        height = _FIRST_BAR_TOP + len(self.times) * _BAR_DISTANCE
+        address = encode_data_address(draw_svg(scene, height, "seconds for a million records"))
+        return f'<img class="kg-race" alt="{escape(repr(self))}" style="max-width:100%" src="{address}">'
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
@@ -147,23 +168,3 @@ def read_measurements() -> dict[str, dict[int, float]]:
                 if seconds_of_runs:
                     measurements.setdefault(way, {}).setdefault(topic["records"], min(seconds_of_runs))
     return measurements
-
-
-def print_measurements(names: Mapping[str, str]) -> None:
-    """Print a table of loading times that the benchmark measured: a row for each way, a column for each record count.
-
-    Parameters
-    ----------
-    names
-        The text of each row, by the benchmark's name for the way of loading.
-    """
-    columns = "".join(f"{record_count // MILLION:>10} M" for record_count in _TABLE_RECORD_COUNTS)
-    print(f"{'records':<{_NAME_WIDTH}}{columns}")
-    measurements = read_measurements()
-    for way, name in names.items():
-        cells = [_format_seconds(measurements[way].get(record_count)) for record_count in _TABLE_RECORD_COUNTS]
-        print(f"{name:<{_NAME_WIDTH}}{''.join(cells)}")
-
-
-def _format_seconds(seconds: float | None) -> str:
-    return f"{'–':>12}" if seconds is None else f"{seconds:>10.2f} s"

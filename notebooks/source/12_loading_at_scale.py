@@ -242,15 +242,15 @@ print("in the topic:", count(compiled), "by the compiled engine,", written["live
 #
 # ## How the time grows
 #
-# Each way needs time to **start**, and then time for **each record**. This table is quoted from `docs/performance.md`. Spark was already running, on the two cores of one machine:
+# Each way needs time to **start**, and then time for **each record**. The curves show what `docs/performance.md` measured. Spark was already running, on the two cores of one machine:
 
 # %%
-course.print_measurements(
+course.LoadCurves(
     {
         "broker-4.3.1": "broker 4.3.1, one partition",
         "naive": "a loop in plain Python",
-        "package-1": "kg.load, compiled, threads=1",
-        "package-2": "kg.load, compiled, threads=2",
+        "package-1": "kg.load, threads=1",
+        "package-2": "kg.load, threads=2",
         "package-spark": "Spark, two cores",
     }
 )

@@ -1,4 +1,4 @@
-"""The tools of lesson 12: bars and a table of loading times, parts of a log, and a topic at an earlier time."""
+"""The tools of lesson 12: bars and curves of loading times, parts of a log, and a topic at an earlier time."""
 
 import configparser
 import json
@@ -11,6 +11,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course, synth
 from kafkagroups.course import load_times
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, list_labels, measure_text
 from kafkagroups.course.small_logs import write_small_log
 
 ROOT = Path(__file__).parents[2]
@@ -77,16 +78,28 @@ def test_a_quoted_bar_says_that_it_is_quoted():
     assert len(chart.times) == 1
 
 
-def test_a_table_has_the_benchmarks_measurements(capsys):
-    """The shortest time of each way, and a dash where the benchmark measured nothing."""
-    course.print_measurements({"broker-4.3.1": "a broker", "package-1": "one thread"})
-    head, broker, package = capsys.readouterr().out.splitlines()
+def test_the_bars_are_drawn_inside_the_picture(set_load_seconds):
+    """Each bar has its name and its seconds, and the longest one is not clipped."""
+    set_load_seconds(4.0, 1.0)
+    chart = course.LoadTimes()
+    chart.measure("loop", lambda: None)
+    chart.measure("engine", lambda: None, records=100_000)
+    marks = chart.draw().marks
+    bars = [mark for mark in marks if isinstance(mark, Box)]
+    assert [bars[1].width / bar.width for bar in bars] == [2.5, 1]
+    labels = [mark for mark in marks if isinstance(mark, Label)]
+    assert max(label.x + measure_text(label.text, label.size) for label in labels) <= WIDTH
+    assert "loop" in list_labels(marks) and "10.00 s" in list_labels(marks)
+
+
+def test_the_curves_have_the_benchmarks_measurements():
+    """The shortest time of each way, with a name at the end of its curve."""
     runs = json.loads((ROOT / "benchmarks" / "measured.json").read_text())["runs"]
     topics = [topic for run in runs for topic in run["topics"] if topic["records"] == 10_000_000]
     took = min(topics[0]["ways"]["package-1"]["seconds"])
-    assert head.split() == ["records", "1", "M", "10", "M", "100", "M"]
-    assert broker.split()[-1] == "–" and broker.startswith("a broker")
-    assert f"{took:.2f} s" in package and len(package) == len(head)
+    figure = course.LoadCurves({"broker-4.3.1": "a broker", "package-1": "one thread"})
+    assert f"one thread, 10 million records, {took:.2f} s" in figure.text()
+    assert {"a broker", "one thread"} <= set(list_labels(figure.first_scene.marks))
 
 
 def test_a_topic_without_its_newest_segments(tmp_path):

@@ -11,8 +11,13 @@ from pathlib import Path
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
+from kafkagroups.course.figures.epochs import Epochs
+from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.figure import Figure
+from kafkagroups.course.figures.load_curves import LoadCurves
+from kafkagroups.course.figures.partition_grid import PartitionGrid
+from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
@@ -33,15 +38,14 @@ def _make_record_ribbon() -> Figure:
     return RecordRibbon(key, value)
 
 
-def _make_version_overlay() -> Figure:
-    """Return the figure with one commit of `billing`, as brokers of three releases stored it."""
-    offset_by_kafka = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
-    return VersionOverlay(
-        *(
-            read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
-            for kafka, offset in offset_by_kafka.items()
-        )
-    )
+def _make_partition_grid() -> Figure:
+    """Return the figure with the groups of a middle-sized company, and the shop's groups by name."""
+    services = ["billing", "shipping", "mailer", "search", "ads", "stock", "login", "audit", "reports", "invoices"]
+    groups = [
+        f"{service}-{stage}-{part}" for service in services for stage in ("dev", "test", "prod") for part in range(4)
+    ]
+    shop = ["billing", "fraud-check", "shipping", "mailer", "café-☕", "stock-audit", "promo", "dashboard"]
+    return PartitionGrid(groups, shop)
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
@@ -49,9 +53,14 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
     "commit-and-power-cut": lambda: CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6"),
     "compaction": Compaction,
+    "epochs": lambda: Epochs(find_data("harbour/4.3.1/__consumer_offsets-24"), "loyalty"),
+    "expiry-chart": ExpiryChart,
     "failover": Failover,
+    "load-curves": lambda: LoadCurves({"naive": "a loop in plain Python", "package-1": "kg.load, compiled"}),
+    "partition-grid": _make_partition_grid,
+    "rebalance-lanes": RebalanceLanes,
     "two-maps": TwoMaps,
     "segment": lambda: Segment(_read_promo()),
-    "version-overlay": _make_version_overlay,
+    "version-overlay": VersionOverlay,
 }
 """The keys are the names of files and of tests."""

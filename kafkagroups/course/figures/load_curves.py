@@ -1,0 +1,86 @@
+"""Lesson 12: how the time of a load grows with the number of records, as curves.
+
+The times are those that the benchmark measured (docs/performance.md). Both axes are logarithmic: a way whose time is
+proportional to the number of records is a straight line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log10
+
+from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone
+from kafkagroups.course.load_times import MILLION, read_measurements
+
+_HEIGHT = 270
+_LEFT = 64
+_RIGHT = 300
+_TOP = 34
+_BOTTOM = 226
+_NAMES_LEFT = 330
+_NAME_DISTANCE = 17
+_RECORD_COUNTS = (MILLION, 10 * MILLION, 100 * MILLION)
+_SECONDS = (0.1, 1, 10)
+_TONES = (Tone.ERROR, Tone.DEAD, Tone.LIVE, Tone.NEW, Tone.WAIT)
+
+
+class LoadCurves(Figure):
+    """A chart with a curve for each way of loading.
+
+    Parameters
+    ----------
+    names
+        The text of each curve, by the benchmark's name for the way of loading.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        measurements = read_measurements()
+        ways = {name: measurements[way] for way, name in names.items()}
+        controls = (Control("chart", "chart", ("all",)),)
+        scene = _draw(ways)
+        super().__init__(Content("Seconds to load a topic (docs/performance.md)", _HEIGHT, controls, {(0,): scene}))
+
+
+def _find_x(records: float) -> float:
+    first = log10(_RECORD_COUNTS[0])
+    part = (log10(records) - first) / (log10(_RECORD_COUNTS[-1]) - first)
+    return _LEFT + part * (_RIGHT - _LEFT)
+
+
+def _find_y(seconds: float) -> float:
+    lowest = log10(0.05)
+    highest = log10(50)
+    return _BOTTOM - (log10(seconds) - lowest) / (highest - lowest) * (_BOTTOM - _TOP)
+
+
+def _draw(ways: Mapping[str, Mapping[int, float]]) -> Scene:
+    marks: list[Mark] = [
+        Label("unit", 10, 18, "seconds", tone=Tone.MUTED),
+        Label("records", _RIGHT, _BOTTOM + 38, "million records", "end", Tone.MUTED),
+    ]
+    for records in _RECORD_COUNTS:
+        x = _find_x(records)
+        marks.append(Arrow(f"x line {records}", x, _TOP, x, _BOTTOM, Tone.MUTED, has_head=False, is_dashed=True))
+        marks.append(Label(f"x {records}", x, _BOTTOM + 18, str(records // MILLION), "middle", Tone.MUTED))
+    for seconds in _SECONDS:
+        y = _find_y(seconds)
+        marks.append(Arrow(f"y line {seconds}", _LEFT, y, _RIGHT, y, Tone.MUTED, has_head=False, is_dashed=True))
+        marks.append(Label(f"y {seconds}", _LEFT - 8, y + 4, f"{seconds:g}", "end", Tone.MUTED))
+    text = []
+    name_y = float(_TOP - _NAME_DISTANCE)
+    # The names stand in the order of the ends of their curves, and never on one another.
+    by_height = sorted(ways.items(), key=lambda item: -item[1][max(item[1])])
+    for number, (name, seconds_by_records) in enumerate(by_height):
+        tone = _TONES[number % len(_TONES)]
+        points = tuple((_find_x(records), _find_y(each)) for records, each in sorted(seconds_by_records.items()))
+        marks.append(Curve(f"curve {name}", points, tone, is_dashed=number % 2 == 1))
+        marks += [Box(f"point {name} {place}", x - 3, y - 3, 6, 6, tone=tone) for place, (x, y) in enumerate(points)]
+        end_x, end_y = points[-1]
+        name_y = max(name_y + _NAME_DISTANCE, end_y)
+        marks.append(Arrow(f"lead {name}", end_x + 5, end_y, _NAMES_LEFT - 4, name_y, tone, has_head=False))
+        marks.append(Label(f"name {name}", _NAMES_LEFT, name_y + 4, name, tone=tone))
+        for records, each in sorted(seconds_by_records.items()):
+            text.append(f"{name}, {records // MILLION} million records, {each:.2f} s")
+    caption = "One step to the right is ten times as many records, and one step up is ten times as many seconds."
+    return Scene(tuple(marks), caption, tuple(text))

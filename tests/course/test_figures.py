@@ -1,8 +1,10 @@
 """Every figure of the course, in the forms that need no browser. tests/browser/test_figures.py operates each one."""
 
 import base64
+import importlib.util
 import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -12,28 +14,35 @@ from kafkagroups.course.figures.figure import Content, Control, Figure, page_scr
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
 from kafkagroups.errors import UsageError
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module", params=sorted(FIGURES))
 def figure(request):
     return FIGURES[request.param]()
 
 
+def check_that_marks_fit(scene, height, place):
+    """Check that no text leaves its box, and no mark leaves the picture."""
+    for mark in scene.marks:
+        if isinstance(mark, Box):
+            widest = max((measure_text(line, mark.size) for line in mark.lines), default=0)
+            assert widest <= mark.width + 1, (place, mark)
+            assert len(mark.lines) * mark.size * 1.3 <= mark.height + 2, (place, mark)
+            assert mark.x >= 0 and mark.x + mark.width <= WIDTH, (place, mark)
+            assert mark.y >= 0 and mark.y + mark.height <= height, (place, mark)
+        elif isinstance(mark, Label):
+            share_left = {"start": 0, "middle": 0.5, "end": 1}[mark.anchor]
+            width = measure_text(mark.text, mark.size)
+            assert mark.x - share_left * width >= -1, (place, mark)
+            assert mark.x + (1 - share_left) * width <= WIDTH + 1, (place, mark)
+            assert 0 <= mark.y <= height, (place, mark)
+
+
 def test_every_text_fits_its_box_and_the_picture(figure):
     """No scene draws a text outside its box, or a mark outside the picture."""
     for options, scene in figure.content.scenes.items():
-        for mark in scene.marks:
-            if isinstance(mark, Box):
-                widest = max((measure_text(line, mark.size) for line in mark.lines), default=0)
-                assert widest <= mark.width + 1, (options, mark)
-                assert len(mark.lines) * mark.size * 1.3 <= mark.height + 2, (options, mark)
-                assert mark.x >= 0 and mark.x + mark.width <= WIDTH, (options, mark)
-                assert mark.y >= 0 and mark.y + mark.height <= figure.content.height, (options, mark)
-            elif isinstance(mark, Label):
-                share_left = {"start": 0, "middle": 0.5, "end": 1}[mark.anchor]
-                width = measure_text(mark.text, mark.size)
-                assert mark.x - share_left * width >= -1, (options, mark)
-                assert mark.x + (1 - share_left) * width <= WIDTH + 1, (options, mark)
-                assert 0 <= mark.y <= figure.content.height, (options, mark)
+        check_that_marks_fit(scene, figure.content.height, options)
 
 
 def test_the_keys_of_a_scene_are_different(figure):
@@ -99,3 +108,14 @@ def test_names_in_a_picture_are_data():
     figure = Figure(Content("a figure", 100, (Control("step", "step", ("one",)),), {(0,): scene}))
     assert "<script>alert" not in figure.image_html()
     assert "</script><script>alert" not in figure.page_html()
+
+
+def test_the_pictures_of_the_readme_are_current():
+    """`python tools/figures.py --pictures` writes them from the figures and from the command's own output."""
+    spec = importlib.util.spec_from_file_location("figures_tool", ROOT / "tools" / "figures.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path, picture in tool.list_pictures().items():
+        assert path.read_text(encoding="utf-8") == picture, path.name
+        assert f"(docs/{path.name})" in readme

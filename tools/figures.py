@@ -1,0 +1,85 @@
+"""Write the figures of the course for pages without a kernel.
+
+`python tools/figures.py` writes one page with every figure, `build/figures.html`. The page needs no network.
+`--pictures` also writes the pictures of the README into `docs/`. A test compares them with the figures.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import redirect_stdout
+from html import escape
+from pathlib import Path
+
+from kafkagroups.cli import main as run_command
+from kafkagroups.course.figures.catalog import FIGURES
+from kafkagroups.course.figures.figure import page_script
+from kafkagroups.course.figures.picture import draw_svg
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "build" / "figures.html"
+PICTURES = {"compaction": (1, 0, 0), "epochs": (13,)}
+"""The scenes that the README shows: the name of a figure, and the options of the scene."""
+
+
+COMMAND = ["load", "data/harbour/3.9.2", "--coordinator", "classic"]
+_SHOWN_LINES = 31
+_LINE_HEIGHT = 17
+
+
+def draw_picture(name: str) -> str:
+    """Return the picture of a figure for the README, as SVG."""
+    content = FIGURES[name]().content
+    return draw_svg(content.scenes[PICTURES[name]], content.height, content.title) + "\n"
+
+
+def draw_command() -> str:
+    """Return the first lines that `kafkagroups load` prints, as an SVG that is readable on light and dark pages."""
+    printed = io.StringIO()
+    folder = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        with redirect_stdout(printed):
+            run_command(COMMAND)
+    finally:
+        os.chdir(folder)
+    lines = [f"$ kafkagroups {' '.join(COMMAND)}", *printed.getvalue().splitlines()[:_SHOWN_LINES]]
+    height = len(lines) * _LINE_HEIGHT + 24
+    style = 'font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" font-size="13"'
+    texts = [
+        f'<text x="14" y="{26 + number * _LINE_HEIGHT}" fill="#e6eaf0" xml:space="preserve">{escape(line)}</text>'
+        for number, line in enumerate(lines)
+    ]
+    frame = f'<rect width="640" height="{height}" rx="6" fill="#14181e"/>'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" {style}>'
+    return "\n".join([opening, "<title>kafkagroups load</title>", frame, *texts, "</svg>"]) + "\n"
+
+
+def list_pictures() -> dict[Path, str]:
+    """Return the contents of the README's pictures, by their paths."""
+    pictures = {ROOT / "docs" / f"figure-{name}.svg": draw_picture(name) for name in PICTURES}
+    return {ROOT / "docs" / "load.svg": draw_command(), **pictures}
+
+
+def build_page() -> str:
+    """Return one page with every figure of the course."""
+    sections = [f"<h2>{escape(name)}</h2>{make().page_html()}" for name, make in FIGURES.items()]
+    head = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Figures of the course</title></head>'
+    return f"{head}<body><main><h1>Figures of the course</h1>{''.join(sections)}</main>{page_script()}</body></html>\n"
+
+
+def main(arguments: list[str]) -> int:
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(build_page(), encoding="utf-8")
+    print(PAGE.relative_to(ROOT))
+    if "--pictures" in arguments:
+        for path, picture in list_pictures().items():
+            path.write_text(picture, encoding="utf-8")
+            print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

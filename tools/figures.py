@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from contextlib import redirect_stdout
 from html import escape
 from pathlib import Path
+
+from rich.cells import cell_len
 
 from kafkagroups.cli import main as run_command
 from kafkagroups.course.figures.catalog import FIGURES
@@ -27,6 +30,7 @@ PICTURES = {"compaction": (1, 0, 0), "epochs": (13,)}
 COMMAND = ["load", "data/harbour/3.9.2", "--coordinator", "classic"]
 _SHOWN_LINES = 31
 _LINE_HEIGHT = 17
+_CELL_WIDTH = 7.8
 
 
 def draw_picture(name: str) -> str:
@@ -49,12 +53,18 @@ def draw_command() -> str:
     height = len(lines) * _LINE_HEIGHT + 24
     style = 'font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" font-size="13"'
     texts = [
-        f'<text x="14" y="{26 + number * _LINE_HEIGHT}" fill="#e6eaf0" xml:space="preserve">{escape(line)}</text>'
+        f'<text x="{14 + column * _CELL_WIDTH:g}" y="{26 + number * _LINE_HEIGHT}" fill="#e6eaf0">{escape(word)}</text>'
         for number, line in enumerate(lines)
+        for column, word in list_words(line)
     ]
     frame = f'<rect width="640" height="{height}" rx="6" fill="#14181e"/>'
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" {style}>'
     return "\n".join([opening, "<title>kafkagroups load</title>", frame, *texts, "</svg>"]) + "\n"
+
+
+def list_words(line: str) -> list[tuple[int, str]]:
+    """Return the words of a line with their columns in a terminal, where some characters are two columns wide."""
+    return [(cell_len(line[: match.start()]), match.group()) for match in re.finditer(r"\S+", line)]
 
 
 def list_pictures() -> dict[Path, str]:

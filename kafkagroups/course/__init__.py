@@ -29,8 +29,11 @@ from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
+from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.load_curves import LoadCurves
+from kafkagroups.course.figures.partition_grid import PartitionGrid
+from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
@@ -71,6 +74,7 @@ __all__ = [
     "CommitScript",
     "Compaction",
     "Epochs",
+    "ExpiryChart",
     "ExpiryTimeline",
     "Failover",
     "GroupLife",
@@ -78,8 +82,10 @@ __all__ = [
     "LoadCurves",
     "LoadStepper",
     "LoadTimes",
+    "PartitionGrid",
     "PartitionHistogram",
     "ReadCountingLogs",
+    "RebalanceLanes",
     "RecordRibbon",
     "Segment",
     "TwoMaps",

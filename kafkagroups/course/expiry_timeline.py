@@ -6,6 +6,7 @@ clock. To delete an offset, it appends a tombstone to its log. The tombstone's t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -115,8 +116,16 @@ def find_deletion_days(kafka: str) -> dict[tuple[str, str], float]:
     The dict does not contain the items that stay. The days are not rounded: 7.5 is the middle of day 7.
     """
     coordinator = _run_coordinator_for_14_days(kafka)
+    return read_deletion_days(coordinator, {item.group for item in ITEMS})
+
+
+def read_deletion_days(coordinator: GroupCoordinator, groups: Iterable[str]) -> dict[tuple[str, str], float]:
+    """Return the day of each tombstone in the partitions that store the groups.
+
+    The keys are group ids and partitions, as in `find_deletion_days`.
+    """
     days = {}
-    for partition in {coordinator.manager.partition_for(item.group) for item in ITEMS}:
+    for partition in {coordinator.manager.partition_for(group) for group in groups}:
         for batch in coordinator.manager.logs.read(partition):
             for record in batch.records:
                 is_tombstone = record.value is None

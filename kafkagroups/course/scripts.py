@@ -5,7 +5,7 @@ A script is a list of requests of several consumers to one group. `GroupLife` (g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import GroupCoordinator
@@ -110,18 +110,27 @@ def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
     """
     lines = [f"{name} has crashed and sends nothing more"]
     observer = _ChangeObserver(life)
+    for _ in continue_after_crash(life, name):
+        lines += observer.describe_changes()
+    return [*lines, "after that, nothing changes" if len(lines) > 1 else "nothing changes"]
+
+
+def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
+    """Let the other consumers continue after the consumer `name` has crashed, until the group is settled.
+
+    The function yields after each request, and after each second.
+    """
     start_s = life.now_s
     next_heartbeat_s = start_s + _HEARTBEAT_INTERVAL_S
     while life.now_s - start_s < _MAX_OBSERVED_S and not _is_settled(life, name):
         for consumer in _list_other_consumers(life, name):
             if not consumer.waiting_for:
                 _send_next_request(life, consumer, is_heartbeat_due=life.now_s >= next_heartbeat_s)
-                lines += observer.describe_changes()
+                yield
         if life.now_s >= next_heartbeat_s:
             next_heartbeat_s += _HEARTBEAT_INTERVAL_S
         life.wait(1)
-        lines += observer.describe_changes()
-    return [*lines, "after that, nothing changes" if len(lines) > 1 else "nothing changes"]
+        yield
 
 
 class _ChangeObserver:
@@ -198,11 +207,11 @@ def describe_coordinator_crash(life: GroupLife) -> list[str]:
     group_before = life.group
     next_coordinator = restart_after_crash(life.coordinator)
     group = next_coordinator.manager.get_group(life.group_id)
-    lines = ["the coordinator has crashed; the next coordinator has loaded the log:", f"  {_describe_group(group)}"]
+    lines = ["the coordinator has crashed; the next coordinator has loaded the log:", f"  {describe_group(group)}"]
     if group is not None and group.offsets.committed:
         offsets = (f"{partition} = {offset.offset}" for partition, offset in sorted(group.offsets.committed.items()))
         lines.append(f"  {', '.join(offsets)}")
-    losses = _list_losses(group_before, group, life) or ["nothing; every session timeout starts again"]
+    losses = list_losses(group_before, group, life) or ["nothing; every session timeout starts again"]
     lines += [f"lost: {loss}" for loss in losses]
     for consumer in life.consumers.values():
         # The generation is -1 while the consumer is not a member.
@@ -214,14 +223,15 @@ def describe_coordinator_crash(life: GroupLife) -> list[str]:
     return lines
 
 
-def _describe_group(group: ClassicGroup | None) -> str:
+def describe_group(group: ClassicGroup | None) -> str:
+    """Return the group's state, generation and members as text."""
     if group is None:
         return "no group with this id"
     members = [f"{member} (leads)" if member == group.leader else member for member in group.members]
     return f"{group.state.value}, generation {group.generation}: {', '.join(members) or 'no members'}"
 
 
-def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
+def list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
     """Return what the crash lost, as texts.
 
     `group_before` is the group before the crash, and `group_after` is the group that the next coordinator loaded. None
@@ -237,8 +247,8 @@ def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | 
             losses.append("the rebalance")
         losses += [f"the member {member_id}" for member_id in group_before.members if member_id not in members_after]
         losses += [f"the member id {member_id}, which has not joined yet" for member_id in group_before.pending_members]
-        # If a member is only in the loaded group, it left the group after the last group record was written.
-        losses += [f"the LeaveGroup of {member_id}" for member_id in sorted(members_after - set(group_before.members))]
+        # If a member is only in the loaded group, it left or was removed after the last group record was written.
+        losses += [f"the removal of {member_id}" for member_id in sorted(members_after - set(group_before.members))]
     for consumer in life.consumers.values():
         if consumer.waiting_for:
             losses.append(f"the response to {consumer.client_id}'s {consumer.waiting_for}")

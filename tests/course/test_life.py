@@ -131,7 +131,7 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
         (7, "Stable, generation 1: billing-1-1 (leads)", "lost: the response to billing-2's JoinGroup"),
         (10, "Stable, generation 1: billing-1-1 (leads)", "lost: the rebalance\nlost: the member billing-2-2"),
         (14, "Stable, generation 2: ", "lost: nothing; every session timeout starts again"),
-        (16, "Stable, generation 2: ", "lost: the LeaveGroup of billing-1-1"),
+        (16, "Stable, generation 2: ", "lost: the removal of billing-1-1"),
     ],
 )
 def test_a_next_coordinator_knows_what_was_written(acts, known, gone):

@@ -1,0 +1,371 @@
+"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
+
+One clock starts at the commit. The other clock starts when the group becomes Empty. Kafka 1.0.1 looks only at the
+first clock. Since Kafka 2.1, the group decides which clock counts. The days of deletion come from coordinators of this
+package: each coordinator runs for 21 days on a simulated clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from kafkagroups.course.broker import start_broker
+from kafkagroups.course.expiry_timeline import read_deletion_days
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.lesson_clock import DAY_MS, HOUR_MS, START_MS
+from kafkagroups.errors import UsageError
+
+_HEIGHT = 250
+_LEFT = 96
+_DAY_WIDTH = 22
+_LAST_DAY = 21
+_AXIS_BASE = 18
+_MEMBERS_TOP = 32
+_COMMIT_TOP = 74
+_EMPTY_TOP = 116
+_VERSION_TOPS = (164, 208)
+_BAR_HEIGHT = 30
+_SIZE = 11
+_VERSIONS = ("1.0.1", "3.9.2")
+_VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.1+")
+_STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
+_PARTITION = "orders-0"
+_LATEST_TYPED_DAY = 10
+_LONGEST_TYPED_RETENTION = 10
+
+
+@dataclass(frozen=True)
+class Members:
+    """How the group's members behave. The member joins on day 0.
+
+    Attributes
+    ----------
+    words
+        The words of the control.
+    topic
+        The topic that the member reads. "" means that the group never has members.
+    leaves_on
+        The day on which the only member leaves, or None if it stays.
+    """
+
+    words: str
+    topic: str
+    leaves_on: int | None = None
+
+
+def _leaves_on(day: int) -> Members:
+    return Members(f"leaves on day {day}", "orders", day)
+
+
+_MEMBERS = (
+    _leaves_on(4),
+    _leaves_on(9),
+    Members("stays", "orders"),
+    Members("stays, but reads only payments", "payments"),
+    Members("no member at any time", ""),
+)
+_COMMIT_DAYS = (0, 2, 4)
+_RETENTIONS = (7, 3)
+
+
+@dataclass(frozen=True)
+class _Case:
+    commit_day: int
+    members: Members
+    retention: int
+    deletion_days: tuple[int | None, int | None]
+    """The day of the deletion in each version of `_VERSIONS`. None: the offset stays."""
+
+
+class ExpiryChart(Figure):
+    """A day axis with the two clocks of an offset, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.1."""
+
+    def __init__(self) -> None:
+        super().__init__(_make_content(_COMMIT_DAYS, _MEMBERS, _RETENTIONS))
+
+    def compute_content(self, value: str) -> Content:
+        """Return the content with three days that the reader typed: commit, departure, retention."""
+        commit_day, departure, retention = _parse(value)
+        members = _MEMBERS[2] if departure is None else _leaves_on(departure)
+        return _make_content(
+            tuple(dict.fromkeys((commit_day, *_COMMIT_DAYS))),
+            tuple(dict.fromkeys((members, *_MEMBERS))),
+            tuple(dict.fromkeys((retention, *_RETENTIONS))),
+        )
+
+
+def _parse(value: str) -> tuple[int, int | None, int]:
+    """Return the day of the commit, the day of the departure (None: the member stays), and the retention."""
+    parts = [part.strip() for part in value.split(",")]
+    never = len(parts) == 3 and parts[1] == "never"
+    numbers = [part for number, part in enumerate(parts) if not (never and number == 1)]
+    if len(parts) != 3 or not all(part.isdecimal() and len(part) <= 2 for part in numbers):
+        raise UsageError(
+            "expected the day of the commit, the day on which the member leaves (or 'never'), and the retention in "
+            f"days, for example '1, 8, 5'; found {value[:40]!r}"
+        )
+    commit_day = int(parts[0])
+    departure = None if never else int(parts[1])
+    retention = int(parts[2])
+    latest = _LATEST_TYPED_DAY if departure is None else departure
+    if not 1 <= latest <= _LATEST_TYPED_DAY:
+        raise UsageError(f"the member leaves on day 1 to {_LATEST_TYPED_DAY}, or 'never'; found day {departure}")
+    if commit_day > latest:
+        raise UsageError(
+            f"the day of the commit is 0 to {latest}, because the member commits before it leaves; found {commit_day}"
+        )
+    if not 1 <= retention <= _LONGEST_TYPED_RETENTION:
+        raise UsageError(f"the retention is 1 to {_LONGEST_TYPED_RETENTION} days; found {retention}")
+    return commit_day, departure, retention
+
+
+def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], retentions: tuple[int, ...]) -> Content:
+    scenes: dict[tuple[int, ...], Scene] = {}
+    numbers = product(range(len(_STEPS)), range(len(commit_days)), range(len(members)), range(len(retentions)))
+    for step, commit_number, members_number, retention_number in numbers:
+        commit_day = commit_days[commit_number]
+        retention = retentions[retention_number]
+        days = tuple(
+            _find_deletion_days(kafka, commit_days, members, retention)[commit_number, members_number]
+            for kafka in _VERSIONS
+        )
+        case = _Case(commit_day, members[members_number], retention, (days[0], days[1]))
+        scenes[step, commit_number, members_number, retention_number] = _draw(step, case)
+    controls = (
+        Control("step", "step", _STEPS),
+        Control("commit", "the commit is on", tuple(f"day {day}" for day in commit_days), is_sequence=False),
+        Control("members", "the member", tuple(choice.words for choice in members), is_sequence=False),
+        Control("retention", "retention", tuple(_format_days(days) for days in retentions), is_sequence=False),
+    )
+    free_input = FreeInput("days of commit, departure (or never), retention", "1, 8, 5")
+    return Content("The two clocks of the offset of orders-0", _HEIGHT, controls, scenes, free_input)
+
+
+@cache
+def _find_deletion_days(
+    kafka: str, commit_days: Sequence[int], members: Sequence[Members], retention: int
+) -> dict[tuple[int, int], int | None]:
+    """Return the day of the deletion for each commit day and each choice of members, by their numbers.
+
+    One coordinator has a group for each case. The members send no heartbeats. Their session timeout is longer than the
+    simulation, so they stay until they leave.
+    """
+    broker = start_broker(
+        kafka=kafka,
+        offsets_retention_ms=retention * DAY_MS,
+        # Kafka's default is ten minutes. The figure shows days, and a rare check is faster.
+        offsets_retention_check_interval_ms=6 * HOUR_MS,
+        group_max_session_timeout_ms=2**31 - 1,
+        group_initial_rebalance_delay_ms=0,
+    )
+    broker.start_expiration()
+    lives: dict[tuple[int, int], GroupLife] = {}
+    for key in product(range(len(commit_days)), range(len(members))):
+        lives[key] = GroupLife(f"group {key}", verbose=False, broker=broker)
+    for day in range(_LAST_DAY + 1):
+        broker.clock.advance_to(START_MS + day * DAY_MS)
+        for (commit_number, members_number), life in lives.items():
+            _act(life, day, commit_days[commit_number], members[members_number])
+    deletion_days = read_deletion_days(broker, [life.group_id for life in lives.values()])
+    days: dict[tuple[int, int], int | None] = {}
+    for key, life in lives.items():
+        deleted = deletion_days.get((life.group_id, _PARTITION))
+        days[key] = None if deleted is None else int(deleted)
+    return days
+
+
+def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:
+    """Let the group's member do what it does on this day."""
+    if day == 0 and members.topic:
+        # The response to the first JoinGroup may contain only a member id. Then a second JoinGroup is needed.
+        while life.read_state_name() in ("Dead", "Empty"):
+            life.join("member", topics=[members.topic], session_s=(_LAST_DAY + 1) * 86_400)
+        life.sync("member")
+    if day == commit_day:
+        life.commit("member" if members.topic else "", {_PARTITION: 10})
+    if day == members.leaves_on:
+        life.leave("member")
+
+
+def _find_x(day: float) -> float:
+    return _LEFT + day * _DAY_WIDTH
+
+
+def _format_days(days: int) -> str:
+    return f"{days} day" if days == 1 else f"{days} days"
+
+
+def _draw(step: int, case: _Case) -> Scene:
+    marks: list[Mark] = _draw_axis()
+    if step == 2:
+        marks += [_draw_end(number, case) for number, day in enumerate(case.deletion_days) if day is not None]
+    marks += _draw_members(case.members)
+    marks += _draw_clocks(step, case)
+    text = [
+        f"commit on day {case.commit_day}",
+        f"retention of {_format_days(case.retention)}",
+        f"members: {_name_members(case.members)}",
+    ]
+    for number, name in enumerate(_VERSION_NAMES):
+        y = _VERSION_TOPS[number]
+        marks.append(Label(f"version {number}", 4, y + 20, name, size=12, is_bold=True))
+        if step < 2:
+            marks.append(_draw_question(number, case.commit_day))
+        else:
+            day = case.deletion_days[number]
+            marks += _draw_result(number, case.commit_day, day)
+            text.append(f"deletion in {name}: {'stays' if day is None else f'day {day}'}")
+    return Scene(tuple(marks), _explain(step, case), tuple(text))
+
+
+def _draw_axis() -> list[Mark]:
+    marks: list[Mark] = [Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)]
+    for day in range(_LAST_DAY):
+        x = _find_x(day)
+        is_labelled = day % 2 == 0
+        if is_labelled:
+            marks.append(Label(f"day {day}", x, _AXIS_BASE - 2, str(day), "middle", Tone.MUTED, _SIZE))
+        top = _AXIS_BASE + (2 if is_labelled else 6)
+        marks.append(Arrow(f"tick {day}", x, top, x, _MEMBERS_TOP - 2, Tone.MUTED, has_head=False))
+    return marks
+
+
+def _name_members(members: Members) -> str:
+    if not members.topic:
+        return "the group never has members"
+    if members.leaves_on is None:
+        return f"a member reads {members.topic}"
+    return f"Empty since day {members.leaves_on}"
+
+
+def _draw_members(members: Members) -> list[Mark]:
+    """Return the bars of the time with a member, and of the time in which the group is Empty."""
+    marks: list[Mark] = [Label("members", 4, _MEMBERS_TOP + 20, "the group")]
+    start = _find_x(0)
+    end = _find_x(_LAST_DAY)
+    leaves_at = start
+    if members.topic:
+        leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
+        width = leaves_at - start
+        candidates = (f"a member reads {members.topic}", "a member", "")
+        words = next(candidate for candidate in candidates if measure_text(candidate, _SIZE) <= width)
+        tone = Tone.LIVE if members.topic == "orders" else Tone.PLAIN
+        marks.append(Box("member", start, _MEMBERS_TOP, width, _BAR_HEIGHT, (words,), tone, _SIZE))
+    if leaves_at < end:
+        words = _name_members(members)
+        marks.append(
+            Box("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, _BAR_HEIGHT, (words,), size=_SIZE, is_dashed=True)
+        )
+    return marks
+
+
+def _draw_clocks(step: int, case: _Case) -> list[Mark]:
+    """Return the commit, and from the second step on the two clocks."""
+    commit_x = _find_x(case.commit_day)
+    marks: list[Mark] = [
+        Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit"),
+        Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty"),
+    ]
+    if step == 0:
+        marks.append(Box("commit clock", commit_x, _COMMIT_TOP, 54, _BAR_HEIGHT, ("commit",), Tone.NEW, _SIZE))
+        return marks
+    marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
+    if case.members.leaves_on is None:
+        x = _find_x(_LAST_DAY)
+        marks.append(Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED))
+    else:
+        marks += _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
+    return marks
+
+
+def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Mark]:
+    start = _find_x(start_day)
+    width = retention * _DAY_WIDTH
+    words = _format_days(retention)
+    lines = (words,) if measure_text(words, _SIZE) <= width else ()
+    return [Box(key, start, top, width, _BAR_HEIGHT, lines, Tone.WAIT, _SIZE)]
+
+
+def _draw_question(number: int, commit_day: int) -> Mark:
+    """Return a bar for the offset that does not say how long the offset exists."""
+    x = _find_x(commit_day)
+    words = ("the offset exists until day …",)
+    return Box(f"offset {number}", x, _VERSION_TOPS[number], 220, _BAR_HEIGHT, words, Tone.MUTED, _SIZE, is_dashed=True)
+
+
+def _draw_end(number: int, case: _Case) -> Mark:
+    """Return the arrow from the end of the clock that counts to the deletion."""
+    day = case.deletion_days[number]
+    assert day is not None
+    clock_top = _EMPTY_TOP if _follows_empty_clock(case, number) else _COMMIT_TOP
+    return Arrow(f"end {number}", _find_x(day), clock_top + _BAR_HEIGHT, _find_x(day), _VERSION_TOPS[number], Tone.NEW)
+
+
+def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
+    """Return the bar of the time in which the offset exists, and a crossed box on the day of its deletion."""
+    top = _VERSION_TOPS[number]
+    start = _find_x(commit_day)
+    key = f"offset {number}"
+    if day is None:
+        width = _find_x(_LAST_DAY) - start
+        return [Box(key, start, top, width, _BAR_HEIGHT, ("the offset stays",), Tone.LIVE, is_bold=True)]
+    end = _find_x(day)
+    candidates = (f"deleted on day {day}", f"until day {day}", f"day {day}")
+    words = next((words for words in candidates if measure_text(words, _SIZE) <= end - start), None)
+    lines = () if words is None else (words,)
+    marks: list[Mark] = [
+        Box(key, start, top, end - start, _BAR_HEIGHT, lines, Tone.LIVE, _SIZE, is_bold=True),
+        Box(f"deletion {number}", end, top, _DAY_WIDTH, _BAR_HEIGHT, tone=Tone.ERROR, is_crossed=True),
+    ]
+    if words is None:
+        x = end + _DAY_WIDTH + 6
+        marks.append(Label(f"result {number}", x, top + 20, f"day {day}", size=_SIZE, is_bold=True))
+    return marks
+
+
+def _follows_empty_clock(case: _Case, number: int) -> bool:
+    """Return whether the offset is deleted at the end of the clock that starts when the group becomes Empty."""
+    leaves_on = case.members.leaves_on
+    is_old_rule = number == 0
+    return not is_old_rule and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
+
+
+def _explain(step: int, case: _Case) -> str:
+    members = case.members
+    if step == 0:
+        return (
+            f"The group commits an offset of orders-0 on day {case.commit_day}. {_tell_members(members)} The retention "
+            f"is {_format_days(case.retention)}. On which day is the offset deleted?"
+        )
+    commit_end = case.commit_day + case.retention
+    if step == 1:
+        first = f"The clock since the commit ends on day {commit_end}."
+        if members.leaves_on is None:
+            return f"{first} The group does not become Empty, so the other clock does not start. Which clock counts?"
+        empty_end = members.leaves_on + case.retention
+        return f"{first} The clock since the group became Empty ends on day {empty_end}. Which clock counts?"
+    old_day, new_day = case.deletion_days
+    old = f"Kafka 1.0.1 counts from the commit: day {old_day}."
+    if not members.topic:
+        return f"{old} A simple group has no members, so Kafka 2.1 and later count from the commit, too: day {new_day}."
+    if members.topic != "orders":
+        return f"{old} No member reads orders, so Kafka 2.1 and later count from the commit, too: day {new_day}."
+    if members.leaves_on is None:
+        return f"{old} The group still has a member. Since Kafka 2.1, an offset stays while a member reads its topic."
+    assert old_day is not None
+    loss = " On this day, the group still has a member." if old_day < members.leaves_on else ""
+    return f"{old}{loss} Since Kafka 2.1, the clock starts when the group becomes Empty: day {new_day}."
+
+
+def _tell_members(members: Members) -> str:
+    """Return a sentence about the members."""
+    if not members.topic:
+        return "It is a simple group, without members."
+    if members.leaves_on is None:
+        return f"Its member reads {members.topic} and stays."
+    return f"Its only member leaves on day {members.leaves_on}."

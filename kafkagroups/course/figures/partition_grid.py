@@ -1,0 +1,348 @@
+"""Lesson 02: the partitions of the offsets topic as cells, and what a widened topic does to the groups.
+
+Each group commits offset 50 while the topic has 50 partitions, and offset 60 while it has 60. So an answer says itself
+how old it is. A classic broker of this package writes the logs, and the coordinators of 3.9 and 4.x load them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkagroups.api import load
+from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
+from kafkagroups.course.broker import start_broker
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.errors import UsageError
+from kafkagroups.log.partitioning import partition_for
+
+_COUNTS = (50, 60, 65)
+_STEPS = (
+    "50 partitions",
+    "widened to 60",
+    "the consumers restart and ask",
+    "the groups commit",
+    "widened to 65, the consumers ask",
+)
+_COUNT_BY_STEP = (50, 60, 60, 60, 65)
+_COORDINATORS = ("Kafka 4.x", "Kafka 3.9, one broker leads all partitions")
+_ORDERS_0 = TopicPartition("orders", 0)
+
+_HEIGHT = 360
+_COLUMNS = 10
+_LEFT = 6
+_TOP = 22
+_CELL_WIDTH = 42
+_CELL_HEIGHT = 48
+_DOT = 5
+_NAME_LENGTH = 4
+"""A cell shows the first four characters of a group's name."""
+_NAMES_PER_CELL = 2
+_PANEL_LEFT = 438
+_LONGEST_ID = 40
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """The offset that each group finds with each coordinator of `_COORDINATORS`, or None if it finds nothing."""
+
+    by_coordinator: tuple[Mapping[str, int | None], ...]
+
+
+class PartitionGrid(Figure):
+    """A cell for each partition of the offsets topic. The reader widens the topic from 50 to 60 and 65 partitions.
+
+    Parameters
+    ----------
+    groups
+        The ids of the groups that are drawn as dots.
+    named
+        The ids of the groups that are drawn with their names.
+    """
+
+    def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
+        self.groups = tuple(groups)
+        self.named = tuple(named)
+        super().__init__(_make_content(self.groups, self.named, None))
+
+    def compute_content(self, value: str) -> Content:
+        """Return the content with a group that the reader typed."""
+        typed = value.strip()
+        if not typed:
+            raise UsageError("expected a group id, for example 'my-service'; found an empty text")
+        if len(typed) > _LONGEST_ID or not typed.isprintable():
+            raise UsageError(f"expected a group id of at most {_LONGEST_ID} printable characters; found {typed[:50]!r}")
+        named = self.named if typed in self.named else (*self.named, typed)
+        return _make_content(self.groups, named, typed)
+
+
+def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | None) -> Content:
+    answers_60, answers_65 = _ask_coordinators([*groups, *named])
+    scenes: dict[tuple[int, ...], Scene] = {}
+    for step, _ in enumerate(_STEPS):
+        for number, _ in enumerate(_COORDINATORS):
+            answers = {2: answers_60, 4: answers_65}.get(step)
+            found = answers.by_coordinator[number] if answers else None
+            scenes[step, number] = _draw(step, number, groups, named, typed, found)
+    controls = (
+        Control("step", "step", _STEPS),
+        Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False),
+    )
+    free_input = FreeInput("mark a group id", "my-service")
+    return Content("The partitions of __consumer_offsets", _HEIGHT, controls, scenes, free_input)
+
+
+def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
+    """Return what the coordinators answer with 60 partitions, and later with 65.
+
+    All groups commit with 50 partitions. They commit again with 60, after they have asked.
+    """
+    folder = make_scratch_folder()
+    _commit(folder, groups, 50)
+    answers_60 = _ask(folder, groups, 60)
+    _commit(folder, groups, 60)
+    return answers_60, _ask(folder, groups, 65)
+
+
+def _commit(folder: Path, groups: Iterable[str], count: int) -> None:
+    """Let each group commit the offset `count` to a topic of `count` partitions. The logs are then closed."""
+    logs = DiskLogs(folder)
+    broker = start_broker(logs, offsets_topic_num_partitions=count)
+    for group in groups:
+        broker.offset_commit(group, {_ORDERS_0: OffsetCommit(count)})
+    logs.close()
+
+
+def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
+    loaded = load(folder, "new", partitions=count)
+    new: dict[str, int | None] = {}
+    for group in groups:
+        cached = loaded.get(group)
+        new[group] = cached.offsets[_ORDERS_0].offset if cached else None
+    broker = start_broker(DiskLogs(folder), offsets_topic_num_partitions=count)
+    classic: dict[str, int | None] = {}
+    for group in groups:
+        offset = broker.offset_fetch(group, [_ORDERS_0]).offsets[_ORDERS_0].offset
+        classic[group] = None if offset < 0 else offset
+    return _Answers((new, classic))
+
+
+def _list_homes(group: str, step: int) -> list[int]:
+    """Return the group's partition for each number of partitions that the topic has had until this step."""
+    count = _COUNT_BY_STEP[step]
+    return [partition_for(group, earlier) for earlier in _COUNTS if earlier <= count]
+
+
+def _list_old_copies(group: str, step: int) -> list[int]:
+    """Return the partitions that are not the group's home, and contain a commit of it."""
+    homes = _list_homes(group, step)
+    return sorted(set(homes[:-1]) - {homes[-1]})
+
+
+def _draw(
+    step: int,
+    coordinator: int,
+    groups: tuple[str, ...],
+    named: tuple[str, ...],
+    typed: str | None,
+    found: Mapping[str, int | None] | None,
+) -> Scene:
+    count = _COUNT_BY_STEP[step]
+    homes = {group: _list_homes(group, step) for group in [*groups, *named]}
+    sizes = Counter(home[-1] for home in homes.values())
+    asks = step in (2, 4)
+    # The beginning of the control's option, for example "Kafka 4.x".
+    kafka = _COORDINATORS[coordinator].partition(",")[0]
+    title = f"{count} partitions, {kafka}" if asks else f"{count} partitions"
+    marks: list[Mark] = [Label("title", _LEFT, 15, title, is_bold=True, size=13)]
+    marks += _draw_cells(count, sizes)
+    marks += _draw_dots(groups, homes)
+    marks += _draw_names(named, typed, homes, step)
+    marks += _draw_panel(named, typed, homes, step, found)
+    text = [f"step {step + 1}, {_STEPS[step]}"]
+    if asks:
+        text.append(f"coordinator: {kafka}")
+    text += [f"{group}: {_describe(homes[group], step, found[group] if found else None)}" for group in named]
+    text += [f"partition {partition}, groups: {size}" for partition, size in sorted(sizes.items())]
+    caption = _explain(step, coordinator, homes, sizes, found)
+    return Scene(tuple(marks), caption, tuple(text))
+
+
+def _find_place(partition: int) -> tuple[float, float]:
+    row, column = divmod(partition, _COLUMNS)
+    return _LEFT + column * _CELL_WIDTH, _TOP + row * _CELL_HEIGHT
+
+
+def _draw_cells(count: int, sizes: Mapping[int, int]) -> list[Mark]:
+    last_x, last_y = _find_place(_COUNTS[-1])
+    marks: list[Mark] = [
+        Label("size legend", 426, 15, "bold: the number of groups", "end", Tone.MUTED, 11),
+        Box("dot legend", last_x + 16, last_y + 9, _DOT, _DOT),
+        Label("dot words", last_x + 28, last_y + 15, "a group", tone=Tone.MUTED, size=11),
+        Box("moved legend", last_x + 90, last_y + 9, _DOT, _DOT, tone=Tone.NEW),
+        Label("moved words", last_x + 102, last_y + 15, "it has moved", tone=Tone.MUTED, size=11),
+        Box("copy legend", last_x + 10, last_y + 24, 24, 12, tone=Tone.DEAD, is_dashed=True, is_crossed=True),
+        Label("copy words", last_x + 40, last_y + 34, "records of an old home", tone=Tone.MUTED, size=11),
+    ]
+    for partition in range(count):
+        x, y = _find_place(partition)
+        is_added = partition >= _COUNTS[0]
+        tone = Tone.PLAIN if is_added else Tone.MUTED
+        width = _CELL_WIDTH - 2
+        marks.append(Box(f"cell {partition}", x, y, width, _CELL_HEIGHT - 2, tone=tone, is_dashed=is_added))
+        marks.append(Label(f"number {partition}", x + 3, y + 10.5, str(partition), tone=Tone.MUTED, size=11))
+        size = sizes.get(partition, 0)
+        if size:
+            marks.append(Label(f"size {partition}", x + width - 3, y + 10.5, str(size), "end", size=11, is_bold=True))
+    return marks
+
+
+def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[Mark]:
+    """Return a dot for each group in the cell of its partition. A moved group's dot has another colour."""
+    marks: list[Mark] = []
+    placed: Counter[int] = Counter()
+    for group in groups:
+        home = homes[group][-1]
+        x, y = _find_place(home)
+        has_moved = len(homes[group]) > 1 and homes[group][-2] != home
+        tone = Tone.NEW if has_moved else Tone.PLAIN
+        marks.append(Box(f"dot {group}", x + 3 + placed[home] * (_DOT + 1), y + 14.5, _DOT, _DOT, tone=tone))
+        placed[home] += 1
+    return marks
+
+
+def _draw_names(named: tuple[str, ...], typed: str | None, homes: Mapping[str, list[int]], step: int) -> list[Mark]:
+    """Return the short names of the named groups in their cells, and a crossed name where an old copy is.
+
+    A cell has room for two names. The typed group comes first.
+    """
+    in_order = sorted(named, key=lambda group: group != typed)
+    places: list[tuple[str, str, int, bool]] = []
+    places += [(f"group {group}", group, homes[group][-1], False) for group in in_order]
+    for group in in_order:
+        places += [(f"copy {group} {old}", group, old, True) for old in _list_old_copies(group, step)]
+    marks: list[Mark] = []
+    placed: Counter[int] = Counter()
+    for key, group, partition, is_old in places:
+        if placed[partition] < _NAMES_PER_CELL:
+            place = placed[partition]
+            marks.append(_draw_name(key, group, partition, place, is_old=is_old, is_typed=group == typed))
+        placed[partition] += 1
+    return marks
+
+
+def _draw_name(
+    key: str, group: str, partition: int, place: int, *, is_old: bool = False, is_typed: bool = False
+) -> Box:
+    x, y = _find_place(partition)
+    tone = Tone.NEW if is_typed else Tone.LIVE
+    return Box(
+        key,
+        x + 2,
+        y + 20.5 + place * 12.9,
+        _CELL_WIDTH - 6,
+        12.4,
+        (group[:_NAME_LENGTH],),
+        Tone.DEAD if is_old else tone,
+        11,
+        is_bold=not is_old,
+        is_dashed=is_old,
+        is_crossed=is_old,
+    )
+
+
+def _draw_panel(
+    named: tuple[str, ...],
+    typed: str | None,
+    homes: Mapping[str, list[int]],
+    step: int,
+    found: Mapping[str, int | None] | None,
+) -> list[Mark]:
+    """Return the list of the named groups, with the partitions of each group or with the answer to it."""
+    marks: list[Mark] = []
+    for number, group in enumerate(named):
+        y = _TOP + 12 + number * 36
+        name = group if len(group) <= 17 else f"{group[:16]}…"
+        words = _describe(homes[group], step, found[group] if found else None)
+        is_wrong = found is not None and found[group] != _newest(step)
+        tone = Tone.ERROR if is_wrong else Tone.PLAIN
+        name_tone = Tone.NEW if group == typed else Tone.PLAIN
+        marks.append(Label(f"name {group}", _PANEL_LEFT, y, name, tone=name_tone, size=11, is_bold=True))
+        marks.append(Label(f"words {group}", _PANEL_LEFT, y + 13, words, tone=tone, size=11))
+    return marks
+
+
+def _newest(step: int) -> int:
+    """Return the offset that each group has committed last."""
+    return 50 if step < 3 else 60
+
+
+def _describe(homes: list[int], step: int, found: int | None) -> str:
+    """Return the group's partition, and the answer that it finds if the consumers ask in this step."""
+    if step == 0:
+        return f"partition {homes[-1]}"
+    has_moved = homes[-1] != homes[-2]
+    place = f"{homes[-2]} → {homes[-1]}" if has_moved else f"{homes[-1]}"
+    if step not in (2, 4):
+        return place if has_moved else f"{place}, stays"
+    if found is None:
+        return f"{place}: nothing"
+    return f"{place}: offset {found}" if found == _newest(step) else f"{place}: {found}, old"
+
+
+def _explain(
+    step: int,
+    coordinator: int,
+    homes: Mapping[str, list[int]],
+    sizes: Mapping[int, int],
+    found: Mapping[str, int | None] | None,
+) -> str:
+    total = len(homes)
+    if step == 0:
+        hottest = max(sizes, key=lambda partition: sizes[partition])
+        empty = _COUNTS[0] - len(sizes)
+        return (
+            f"{total} groups: each one commits offset 50. Partition {hottest} has {sizes[hottest]} groups, and {empty} "
+            "partitions have none. The hash decides, and nothing balances."
+        )
+    moved = sum(home[-1] != home[-2] for home in homes.values())
+    if step == 1:
+        return (
+            f"Brokers now look for {moved} of the {total} groups in another partition. The records do not move: "
+            "the old copies (crossed) stay where they are."
+        )
+    if step == 3:
+        return "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now."
+    assert found is not None
+    return _explain_answers(step, coordinator, homes, found)
+
+
+def _explain_answers(
+    step: int, coordinator: int, homes: Mapping[str, list[int]], found: Mapping[str, int | None]
+) -> str:
+    answers = Counter(found.values())
+    total = len(found)
+    if step == 2 and coordinator == 0:
+        return (
+            f"Kafka 4.x looks only in the new partition. {answers[None]} of {total} groups find nothing, without an "
+            "error, and auto.offset.reset decides where they start."
+        )
+    if step == 2:
+        return (
+            f"Kafka 3.9 has one cache for all partitions, so {answers[50]} of {total} groups find offset 50. If "
+            "another broker leads the old partition, a moved group finds nothing."
+        )
+    if coordinator == 0:
+        returned = sum(home[2] == home[0] != home[1] for home in homes.values())
+        return (
+            f"{returned} groups are back in their first partition. They find offset 50 there, although they have "
+            f"committed 60. {answers[None]} groups find nothing, and {answers[60]} find 60."
+        )
+    return (
+        f"Kafka 3.9 keeps the copy of a group that it loads first. {answers[50]} groups find offset 50, although they "
+        f"have committed 60. {answers[60]} find 60."
+    )

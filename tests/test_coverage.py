@@ -1,0 +1,124 @@
+"""docs/coverage.md leads from each fact to a section, an exercise and a test that exist."""
+
+import ast
+import functools
+import re
+import string
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+
+from tests.cases import case
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "coverage.md"
+LETTERED_ROWS = 18
+IDS = [str(number) for number in range(1, 33)] + list(string.ascii_lowercase[:LETTERED_ROWS])
+"""The rows of the page: 32 numbers, and then a letter for each detail that is easily missed."""
+LESSON = re.compile(r'\[(\d\d)\]\((\.\./notebooks/\1_\w+\.ipynb)\) ((?:"[^"]+"(?: \(box "[^"]+"\))?(?:, )?)+)')
+SECTION = re.compile(r'"([^"]+)"(?: \(box "([^"]+)"\))?')
+TASK = re.compile(r"(exercise|prediction) `(\w+)`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+BOX = re.compile("<details><summary>(.*?)</summary>.*?</details>", re.DOTALL)
+
+
+class Row(NamedTuple):
+    """One row of the page, as texts of its cells."""
+
+    id: str
+    fact: str
+    lessons: str
+    tasks: str
+    tests: str
+
+
+def read_rows():
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    table = [line for line in lines if line.startswith("| ")]
+    return [Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in table[1:]]
+
+
+def list_sections(row):
+    """Return the path of the lesson, the heading and the box, or None, of each section that the row names."""
+    sections = []
+    for _, link, headings in LESSON.findall(row.lessons):
+        for heading, box in SECTION.findall(headings):
+            sections.append((PAGE.parent / link, heading, box or None))
+    return sections
+
+
+@functools.cache
+def read_notebook(path):
+    return nbformat.read(path, 4)
+
+
+def read_section(path, heading):
+    """Return the Markdown between a heading and the next one, or None if the lesson has no such heading."""
+    cells = read_notebook(path).cells
+    texts = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    found = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", texts, re.MULTILINE | re.DOTALL)
+    return found and found[1]
+
+
+def list_task_names(path, kind):
+    """Return the names of a lesson's exercises or predictions."""
+    codes = [cell.source for cell in read_notebook(path).cells if cell.cell_type == "code"]
+    if kind == "exercise":
+        return [code.splitlines()[0].removeprefix("# exercise: ") for code in codes if code.startswith("# exercise: ")]
+    predictions = [code for code in codes if code.startswith("# prediction\n")]
+    return [code.splitlines()[1].removesuffix(" = ...") for code in predictions]
+
+
+def test_every_row_is_there():
+    """The page has the numbers 1 to 32 and the letters a to r, each once and in order, each with a fact."""
+    rows = read_rows()
+    assert [row.id for row in rows] == IDS
+    assert all(row.fact for row in rows)
+
+
+def test_every_cell_has_its_form():
+    """A row names at least one section and one test, and nothing that the other tests of this file would not read."""
+    for row in read_rows():
+        with case(row.id):
+            assert LESSON.sub("", row.lessons).strip("; ") == "" and LESSON.search(row.lessons)
+            assert TASK.sub("", row.tasks).strip(", ") in ("", "–")
+            assert TEST.sub("", row.tests).strip(", ") == "" and TEST.search(row.tests)
+
+
+def test_every_section_is_in_its_lesson():
+    """Each heading is a heading of the linked lesson, and its section has main text or the named box."""
+    for row in read_rows():
+        for path, heading, box in list_sections(row):
+            with case(f"{row.id}: {path.name}, {heading}, {box}"):
+                section = read_section(path, heading)
+                assert section is not None
+                if box:
+                    assert box in BOX.findall(section)
+                else:
+                    assert BOX.sub("", section).strip()
+
+
+def test_a_fact_is_in_main_text():
+    """A row never names collapsed boxes only."""
+    for row in read_rows():
+        with case(row.id):
+            assert any(box is None for _, _, box in list_sections(row))
+
+
+def test_every_exercise_and_prediction_is_in_a_lesson_of_its_row():
+    """An exercise or prediction is in one of the lessons that the row links."""
+    for row in read_rows():
+        lessons = {path for path, _, _ in list_sections(row)}
+        for kind, name in TASK.findall(row.tasks):
+            with case(f"{row.id}: {name}"):
+                assert any(name in list_task_names(path, kind) for path in lessons)
+
+
+def test_every_test_is_in_its_file():
+    """Each test is a function of the named file."""
+    for row in read_rows():
+        for file, name in TEST.findall(row.tests):
+            with case(f"{row.id}: {file}::{name}"):
+                tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+                assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

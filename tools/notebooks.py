@@ -2,7 +2,8 @@
 
 `python tools/notebooks.py [NN …]` executes each lesson twice, as a learner gets it and solved. It writes
 `notebooks/NN_verb.ipynb` and `notebooks/solutions/NN_verb.ipynb`. `--check` only compares the cells, tags and ids of
-the committed notebooks with their source. nbval compares the outputs.
+the committed notebooks with their source. nbval compares the outputs. `--minutes` only prints the estimated minutes of
+each lesson, with the counts from which they follow.
 
 A source is in percent format. A cell that begins with `# exercise: NAME` is a starter. In the solved notebook, the
 solution of `kafkagroups.course` replaces it. Everything that differs between two runs is left out: random cell ids,
@@ -53,15 +54,32 @@ def build(source: Path, kind: str) -> NotebookNode:
     return notebook
 
 
-def estimate_minutes(notebook: NotebookNode) -> int:
-    """Return the estimated minutes for a lesson, rounded to 5. Text inside `<details>` elements does not count."""
+def count_work(notebook: NotebookNode) -> tuple[int, int, int]:
+    """Return the words, exercises and figures of a lesson. Text inside `<details>` elements does not count."""
     texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(WORD.findall(COLLAPSED.sub("", text))) for text in texts)
     codes = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     exercises = sum(code.startswith(MARK) for code in codes)
     figures = sum(code.startswith(FIGURE) for code in codes)
+    return words, exercises, figures
+
+
+def estimate_minutes(notebook: NotebookNode) -> int:
+    """Return the estimated minutes for a lesson, rounded to 5."""
+    words, exercises, figures = count_work(notebook)
     minutes = words / WORDS_PER_MINUTE + MINUTES_PER_EXERCISE * exercises + MINUTES_PER_FIGURE * figures
     return 5 * round(minutes / 5)
+
+
+def print_minutes() -> None:
+    """Print the estimated minutes of each lesson and the counts from which they follow."""
+    parts = f"words / {WORDS_PER_MINUTE} + {MINUTES_PER_EXERCISE} per exercise + {MINUTES_PER_FIGURE} per figure"
+    print(f"minutes = {parts}, rounded to 5. Words in collapsed boxes do not count.\n")
+    print(f"{'lesson':<22} {'words':>5} {'exercises':>9} {'figures':>7} {'minutes':>7}")
+    for source in sorted(SOURCE.glob("[0-9][0-9]_*.py")):
+        notebook = jupytext.read(source, fmt="py:percent")
+        words, exercises, figures = count_work(notebook)
+        print(f"{source.stem:<22} {words:>5} {exercises:>9} {figures:>7} {estimate_minutes(notebook):>7}")
 
 
 def execute(notebook: NotebookNode, folder: Path) -> None:
@@ -100,6 +118,9 @@ def is_current(path: Path, notebook: NotebookNode) -> bool:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments == ["--minutes"]:
+        print_minutes()
+        return 0
     check = "--check" in arguments
     wanted = [argument for argument in arguments if argument != "--check"]
     drifted = 0

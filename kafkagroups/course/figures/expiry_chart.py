@@ -30,6 +30,7 @@ _COMMIT_TOP = 74
 _EMPTY_TOP = 116
 _VERSION_TOPS = (164, 208)
 _BAR_HEIGHT = 30
+_COMMIT_WIDTH = 54
 _SIZE = 11
 _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.1+")
@@ -215,7 +216,7 @@ def _draw(step: int, case: _Case) -> Scene:
         y = _VERSION_TOPS[number]
         marks.append(Label(f"version {number}", 4, y + 20, name, size=12, is_bold=True))
         if step < 2:
-            marks.append(_draw_question(number, case.commit_day))
+            marks += _draw_question(number, case.commit_day)
         else:
             day = case.deletion_days[number]
             marks += _draw_result(number, case.commit_day, day)
@@ -272,7 +273,9 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
         Label("empty clock title", 4, _EMPTY_TOP + 20, "since Empty"),
     ]
     if step == 0:
-        marks.append(Box("commit clock", commit_x, _COMMIT_TOP, 54, _BAR_HEIGHT, ("commit",), Tone.NEW, _SIZE))
+        marks.append(
+            Box("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, _BAR_HEIGHT, ("commit",), Tone.NEW, _SIZE)
+        )
         return marks
     marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
@@ -291,11 +294,16 @@ def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Ma
     return [Box(key, start, top, width, _BAR_HEIGHT, lines, Tone.WAIT, _SIZE)]
 
 
-def _draw_question(number: int, commit_day: int) -> Mark:
-    """Return a bar for the offset that does not say how long the offset exists."""
+def _draw_question(number: int, commit_day: int) -> list[Mark]:
+    """Return a small bar for the offset, and a question instead of its end."""
     x = _find_x(commit_day)
-    words = ("the offset exists until day …",)
-    return Box(f"offset {number}", x, _VERSION_TOPS[number], 220, _BAR_HEIGHT, words, Tone.MUTED, _SIZE, is_dashed=True)
+    top = _VERSION_TOPS[number]
+    return [
+        Box(f"offset {number}", x, top, _COMMIT_WIDTH, _BAR_HEIGHT, ("offset",), Tone.MUTED, _SIZE, is_dashed=True),
+        Label(
+            f"question {number}", x + _COMMIT_WIDTH + 8, top + 19, "exists until day …?", tone=Tone.MUTED, size=_SIZE
+        ),
+    ]
 
 
 def _draw_end(number: int, case: _Case) -> Mark:

@@ -418,7 +418,7 @@ def _draw(moments: list[_Moment], death: Death | None, is_past_end: bool) -> Sce
     is_lost = not moment.lost.startswith("nothing")
     lost_lines = wrap(f"lost: {moment.lost}", _FAILOVER_COLUMNS)
     marks += [
-        Label("failover title", 4, _FAILOVER_TOP - 4, "failover now", size=_SIZE, is_bold=True),
+        Label("failover title", 4, _FAILOVER_TOP - 4, "if the coordinator dies now:", size=_SIZE, is_bold=True),
         Box(
             "failover",
             4,

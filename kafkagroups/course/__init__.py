@@ -32,6 +32,7 @@ from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.load_curves import LoadCurves
+from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
 from kafkagroups.course.figures.segment import Segment
@@ -43,7 +44,6 @@ from kafkagroups.course.group_life_stepper import GroupLifeStepper
 from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import run_duplicate_static_member, run_weekend_expiry
 from kafkagroups.course.load_stepper import LoadStepper
-from kafkagroups.course.load_times import LoadTimes, measure_seconds
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
 from kafkagroups.course.log_parts import list_part_results, merge_in_random_order
 from kafkagroups.course.notebook_helpers import (

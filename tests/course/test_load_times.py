@@ -10,7 +10,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course, synth
-from kafkagroups.course import load_times
+from kafkagroups.course.figures import load_times
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, list_labels, measure_text
 from kafkagroups.course.small_logs import write_small_log
 

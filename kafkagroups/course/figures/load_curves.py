@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from math import log10
 
 from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.load_times import MILLION, read_measurements
 from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone
-from kafkagroups.course.load_times import MILLION, read_measurements
 
 _HEIGHT = 270
 _LEFT = 64

@@ -31,13 +31,15 @@ _REASONS = {
     Why.LOAD_FAILED: "the load of the partition fails, so the broker did not use the record (see --past-damage, "
     "--coordinator and --kafka).",
     Why.IGNORED: "the coordinator did not use the record.",
+    Why.UNREADABLE: "the coordinator cannot read the commit, so its offset is not known (see --kafka).",
+    Why.NO_GROUP: "the group was deleted, or its records are of types that the coordinator skips (see --coordinator).",
 }
 
 
 def print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
-    """Print a plan for people. `shows_all`: print every planned offset of each group."""
+    """Print a plan for people. `shows_all`: print every planned offset of each group, and the name of every group."""
     print_line(f"{path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
-    _print_groups(plan)
+    _print_groups(plan, shows_all=shows_all)
     _print_offsets(plan, shows_all=shows_all)
     _print_left_out(plan)
     if plan.other_groups:
@@ -48,12 +50,20 @@ def print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
     print_wrapped(WHERE_OFFSETS_FIT)
 
 
-def _print_groups(plan: RescuePlan) -> None:
-    rows = [
-        (group_id, group.to, group.type or "-", group.state or "-", len(group.offsets), len(group.left_out))
-        for group_id, group in sorted(plan.groups.items())
-    ]
+def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
+    """Print the groups with offsets or left-out commits in a table, and the other ones in a line for each reason."""
+    rows = []
+    others: dict[Why, list[str]] = {}
+    for group_id, group in sorted(plan.groups.items()):
+        if group.why is not None and not group.offsets and not group.left_out:
+            others.setdefault(group.why, []).append(group_id)
+            continue
+        state = group.state or ("-" if group.why is None else group.why.value)
+        rows.append((group_id, group.to, group.type or "-", state, len(group.offsets), len(group.left_out)))
     print_table(("group", "becomes", "type", "state", "offsets", "left out"), rows, width_in_file=TEXT_WIDTH)
+    for why, group_ids in others.items():
+        names = ", ".join(group_ids) if shows_all else list_names(group_ids)
+        print_wrapped(f"Groups without offsets to restore ({why.value}): {names}.")
 
 
 def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
@@ -72,7 +82,7 @@ def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
 
 def _print_left_out(plan: RescuePlan) -> None:
     rows: list[tuple[object, ...]] = []
-    reasons = set()
+    reasons = {group.why for group in plan.groups.values()}
     for group_id, group in sorted(plan.groups.items()):
         for key, entry in sorted(group.left_out.items()):
             planned = group.offsets.get(key)

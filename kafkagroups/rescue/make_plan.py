@@ -18,11 +18,13 @@ from kafkagroups.loading.engines import (
 from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
+from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.rescue.left_out import LeftOutByGroup, LeftOutCommits, add_left_out
 from kafkagroups.rescue.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why
+from kafkagroups.rescue.unread import UnreadRecords, find_unread
 
 
 def make_plan(
@@ -46,11 +48,16 @@ def make_plan(
     groups, left_out = _load(
         logs, dialect, path, partitions, stop, choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT), count_bytes
     )
-    all_ids = {*groups, *left_out}
+    unread = find_unread(logs, groups, dialect, stop)
+    unread.add_to(left_out)
+    all_ids = {*groups.partitions_of, *left_out}.union(*unread.group_ids.values())
     group_ids = _select_groups(all_ids, group_patterns, path)
     plan = RescuePlan(dialect.coordinator, dialect.kafka)
     for group_id in group_ids:
-        plan.groups[group_id] = _plan_group(group_id, groups.get(group_id), left_out)
+        group = groups.get(group_id)
+        plan.groups[group_id] = _plan_group(group_id, group, left_out)
+        if group is None:
+            plan.groups[group_id].why = _find_why(group_id, groups, left_out, unread)
     if topic_patterns:
         _filter_topics(plan, topic_patterns, path)
     _rename(plan, renames or {}, path)
@@ -94,6 +101,20 @@ def _plan_group(group_id: str, group: AnyGroup | None, left_out: LeftOutByGroup)
                 offset.offset, offset.metadata, offset.leader_epoch, group.partition, offset.record_offset
             )
     return plan
+
+
+def _find_why(group_id: str, groups: Groups, left_out: LeftOutByGroup, unread: UnreadRecords) -> Why:
+    """Return why the broker does not have a group that a record names."""
+    if unread.fails_for(group_id):
+        return Why.LOAD_FAILED
+    reasons = {entry.why for entry in left_out.get(group_id, {}).values()}
+    if reasons:
+        return min(reasons, key=list(Why).index)
+    count = groups.topic_partitions.count
+    numbers = groups.partitions_of[group_id]
+    if groups.coordinator == "new" and count is not None and partition_for(group_id, count) not in numbers:
+        return Why.OTHER_PARTITION
+    return Why.NO_GROUP
 
 
 def _select_groups(group_ids: set[str], patterns: Sequence[str], path: str) -> list[str]:

@@ -20,7 +20,9 @@ PLAN_VERSION = 1
 
 
 class Why(Enum):
-    """Why a commit is not in the plan. If there are several reasons for a topic partition, the first one counts.
+    """Why a commit is not in the plan, or why the broker does not have a group.
+
+    If there are several reasons for a topic partition, the first one counts.
 
     FILTERED: the topic does not match the patterns of topics.
     PENDING: the transaction of the commit is open. It was not known yet whether the commit would take effect.
@@ -30,6 +32,8 @@ class Why(Enum):
     OTHER_PARTITION: the record is in a partition of `__consumer_offsets` that did not answer for the group.
     LOAD_FAILED: the load of the partition of `__consumer_offsets` fails, so that the broker did not use the record.
     IGNORED: the coordinator did not use the record for another reason.
+    UNREADABLE: the coordinator cannot read the commit, so its offset is not known. The load of the partition fails.
+    NO_GROUP: only of a group. It was deleted, or its records are of types that the coordinator skips.
     """
 
     FILTERED = "filtered"
@@ -40,6 +44,8 @@ class Why(Enum):
     OTHER_PARTITION = "other partition"
     LOAD_FAILED = "load failed"
     IGNORED = "ignored"
+    UNREADABLE = "unreadable"
+    NO_GROUP = "no group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ class LeftOut:
     why
         The reason.
     offset
-        The offset of the commit. None for a share group, because its offsets are in another topic.
+        The offset of the commit. None for a share group, because its offsets are in another topic, and for a commit
+        that cannot be read.
     partition, record_offset
         The partition of `__consumer_offsets` with the record, and the offset of the record.
     """
@@ -112,6 +119,8 @@ class GroupPlan:
     type, state
         The type and the state of the group after the load, as in `load --json`. Both are None if the broker did not
         have the group, for example because it was deleted.
+    why
+        Why the broker did not have the group. None if it had the group.
     offsets
         The committed offsets: exactly those that `load` returns, except those of other topics.
     left_out
@@ -122,6 +131,7 @@ class GroupPlan:
     to: str
     type: str | None = None
     state: str | None = None
+    why: Why | None = None
     offsets: dict[TopicPartition, PlannedOffset] = field(default_factory=dict)
     left_out: dict[TopicPartition, LeftOut] = field(default_factory=dict)
 
@@ -130,6 +140,7 @@ class GroupPlan:
             "to": self.to,
             "type": self.type,
             "state": self.state,
+            "why": None if self.why is None else self.why.value,
             "offsets": {str(key): offset.to_json() for key, offset in sorted(self.offsets.items())},
             "left_out": {str(key): entry.to_json() for key, entry in sorted(self.left_out.items())},
         }
@@ -146,7 +157,7 @@ class RescuePlan:
     made_from
         Where the plan comes from: the path, the patterns, and the problems of the log. `apply_rescue` ignores it.
     groups
-        The plan of each group, by the group's id in the log.
+        The plan of each group that a record of the log names, by the group's id in the log.
     topic_partitions
         The partition count of `__consumer_offsets` in the log, and how it was found. None if the plan was read from a
         file.

@@ -108,10 +108,12 @@ def _read_group(value: Any) -> GroupPlan:
         {
             "type": optional(read_text),
             "state": optional(read_text),
+            "why": optional(choice_of(*(why.value for why in Why))),
             "left_out": optional(_map_of_partitions(_read_left_out)),
         },
     )
-    return GroupPlan(fields["to"], fields["type"], fields["state"], fields["offsets"], fields["left_out"] or {})
+    why = None if fields["why"] is None else Why(fields["why"])
+    return GroupPlan(fields["to"], fields["type"], fields["state"], why, fields["offsets"], fields["left_out"] or {})
 
 
 def _read_offset(value: Any) -> PlannedOffset:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 
 import pytest
 
@@ -23,6 +24,8 @@ from tests.kernels.test_equal import some_folders
 LONG = os.environ.get("KG_PROFILE") == "long"
 
 DATA = "data/harbour"
+GROUP_TYPES = {*range(18), *range(19, 24)}
+"""The record types of a group coordinator, in all versions of Kafka."""
 ORDER = ["pending", "aborted", "hidden", "share group", "other partition", "load failed", "ignored"]
 
 
@@ -35,8 +38,9 @@ def without_details(offsets):
 def check_against_load(plan, groups):
     """Every offset of `load` is in the plan, and nothing else. Pending and hidden commits are left out."""
     planned = plan.to_json()["groups"]
-    assert set(groups) <= set(planned)
+    assert set(groups.partitions_of) <= set(planned)
     for name, group in planned.items():
+        assert (group["why"] is None) == (name in groups)
         if name not in groups:
             assert (group["offsets"], group["type"], group["state"]) == ({}, None, None)
             continue
@@ -51,6 +55,60 @@ def check_against_load(plan, groups):
         if name in groups.orphans:
             hidden = set(offsets_json(holder.offsets))
             assert {key for key, entry in left_out.items() if entry["why"] == "hidden"} == hidden - set(pending)
+
+
+def name_in_key(key):
+    """The record type and the group in the bytes of a key: an int16, and a text with an int16 for its size.
+
+    Source: the schemas of Kafka's keys. Every key of these types begins like this. None: it is no such key.
+    """
+    try:
+        record_type, size = struct.unpack_from(">hh", key)
+        name = key[4 : 4 + size].decode()
+    except (struct.error, UnicodeDecodeError):
+        return None
+    is_whole = len(key) >= 4 + size and size >= 0
+    return (record_type, name) if record_type in GROUP_TYPES and is_whole else None
+
+
+def offset_key_of(key):
+    """The group and the topic-partition in the bytes of a key of type 0 or 1; None for other bytes."""
+    named = name_in_key(key)
+    if named is None or named[0] > 1:
+        return None
+    rest = key[4 + len(named[1].encode()) :]
+    try:
+        (size,) = struct.unpack_from(">h", rest)
+        return named[1], f"{rest[2 : 2 + size].decode()}-{struct.unpack_from('>i', rest, 2 + size)[0]}"
+    except (struct.error, UnicodeDecodeError):
+        return None
+
+
+def unreadable_commits(folder, rows, groups):
+    """The commits whose key can be read, but not their value: by group and topic-partition, (partition, offset)."""
+    keys = kg.record_table(folder, table="records", coordinator=groups.coordinator).read_all().to_pylist()
+    found = {}
+    for row, record in zip(rows, keys, strict=True):
+        named = record["key"] and offset_key_of(record["key"])
+        partition = None if row["partition"] == -1 else row["partition"]
+        if not named or row["control"] or partition not in groups.failed:
+            continue
+        if row["error"]:
+            found[partition, *named] = row["offset"]
+        else:
+            found.pop((partition, *named), None)
+    return {(group, key): (partition, offset) for (partition, group, key), offset in found.items()}
+
+
+def named_groups(folder, groups):
+    """Every group that a key of the log names, from the bytes of the keys."""
+    table = kg.record_table(folder, table="records", coordinator=groups.coordinator).read_all()
+    names = set()
+    for row in table.to_pylist():
+        named = None if row["control"] or not row["key"] else name_in_key(row["key"])
+        if named and (named[0] > 1 or offset_key_of(row["key"])):
+            names.add(named[1])
+    return names
 
 
 def left_out_by_fates(rows, groups, coordinator):
@@ -112,7 +170,35 @@ def test_captured_logs(family):
                     for name, group in plan.groups.items()
                 }
                 assert {name: entries for name, entries in given.items() if entries} == wanted
+                assert set(plan.groups) == named_groups(folder, groups)
+                unreadable = {
+                    place: offsets
+                    for place, offsets in unreadable_commits(folder, rows, groups).items()
+                    if place[1] not in wanted.get(place[0], {})
+                }
+                assert unreadable == {
+                    (name, str(key)): (entry.partition, entry.record_offset)
+                    for name, group in plan.groups.items()
+                    for key, entry in group.left_out.items()
+                    if entry.why is Why.UNREADABLE
+                }
     assert Why.PENDING in whys
+    if family == "crafted":
+        assert {Why.UNREADABLE, Why.LOAD_FAILED} <= whys
+
+
+def test_every_group_of_a_failed_partition_is_listed():
+    """Source: data/crafted/answers.json. The records of this log name three groups, and the last one is unreadable."""
+    for coordinator in ("classic", "new"):
+        groups = kg.plan_rescue("data/crafted/f-txn-after", coordinator).to_json()["groups"]
+        assert {name: group["why"] for name, group in groups.items()} == {
+            "f-txn-after.g.eg": "load failed",
+            "f-txn-after.h.8k": "load failed",
+            "f-txn-after.k.fl": "load failed",
+        }
+        assert groups["f-txn-after.h.8k"]["left_out"] == {}
+        unreadable = {"why": "unreadable", "offset": None, "partition": 379, "record_offset": 4}
+        assert groups["f-txn-after.k.fl"]["left_out"] == {"t-0": unreadable}
 
 
 def commit(offset, committed, *, producer=-1, group="g", topic_partition=0):
@@ -139,14 +225,24 @@ def abort(offset, producer=7):
 
 
 @pytest.fixture
-def plan_log(tmp_path):
-    """Plan a log of batches, with the classic coordinator. Return the group's offset and what is left out."""
+def plan_group(tmp_path):
+    """Plan a log of batches, with the classic coordinator. Return the JSON of group g."""
 
     def call(*batches, coordinator="classic", **options):
         folder = tmp_path / "__consumer_offsets-3"
         folder.mkdir(exist_ok=True)
         (folder / f"{0:020}.log").write_bytes(b"".join(batches))
-        group = kg.plan_rescue(folder, coordinator, **options).to_json()["groups"]["g"]
+        return kg.plan_rescue(folder, coordinator, **options).to_json()["groups"]["g"]
+
+    return call
+
+
+@pytest.fixture
+def plan_log(plan_group):
+    """Plan a log of batches. Return the offset of group g for t-0, and what is left out."""
+
+    def call(*batches, **options):
+        group = plan_group(*batches, **options)
         offset = group["offsets"].get("t-0")
         return offset and offset["offset"], group["left_out"].get("t-0")
 
@@ -188,6 +284,25 @@ def test_records_in_a_partition_that_does_not_answer(plan_log):
     assert given == (None, {"why": "other partition", "offset": 5, "partition": 3, "record_offset": 0})
 
 
+def test_a_group_without_records_that_count_is_listed(plan_group):
+    """Its offset is deleted, or only another partition answers for it: the plan has the group, and says why."""
+    assert plan_group(commit(0, 5), tombstone(1))["why"] == "no group"
+    assert plan_group(tombstone(0), coordinator="new", partitions=49)["why"] == "other partition"
+    assert plan_group(commit(0, 5, producer=7), abort(1))["why"] == "aborted"
+    assert plan_group(commit(0, 5))["why"] is None
+
+
+def test_an_unreadable_commit_before_a_tombstone_is_history(plan_log):
+    """Of a key with an unreadable commit, only a later record tells that the commit does not matter."""
+    key, value = offset_record(0, OffsetCommitValue(5, commit_timestamp=START), "g")
+    unreadable = encode_one(0, key, b"\0\x09" + value[2:])
+    left_out = {"why": "unreadable", "offset": None, "partition": 3, "record_offset": 0}
+    assert plan_log(unreadable, commit(1, 5, topic_partition=1)) == (None, left_out)
+    assert plan_log(unreadable, tombstone(1)) == (None, None)
+    later = {"why": "load failed", "offset": 6, "partition": 3, "record_offset": 1}
+    assert plan_log(unreadable, commit(1, 6)) == (None, later)
+
+
 def test_share_groups_have_no_offsets():
     """The partitions of a share group are named, from its record of type 15. Their progress is in another topic."""
     group = kg.plan_rescue(f"{DATA}/4.3.1").to_json()["groups"]["tasters"]
@@ -215,7 +330,7 @@ def test_patterns_and_renames():
         f"{DATA}/3.9.2", "classic", groups=["bill*", "dash?oard"], topics=["ord*"], renames={"billing": "b2"}
     )
     assert sorted(plan.groups) == ["billing", "dashboard"]
-    assert {*plan.other_groups, *plan.groups} == set(kg.load(f"{DATA}/3.9.2", "classic"))
+    assert {*plan.other_groups, *plan.groups} == set(kg.load(f"{DATA}/3.9.2", "classic").partitions_of)
     billing = plan.groups["billing"].to_json()
     assert billing["to"] == "b2" and set(billing["offsets"]) == {"orders-0", "orders-1", "orders-2"}
     assert {key: entry["why"] for key, entry in billing["left_out"].items()} == {

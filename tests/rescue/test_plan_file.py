@@ -78,6 +78,7 @@ ORDERS = ("groups", "g", "offsets", "orders-0")
         (("groups", "g", "offsets", "orders"), {"offset": 1}, "expected a topic and a partition such as orders-0"),
         (("groups", "g", "offsets", "orders-01"), {"offset": 1}, "found 'orders-01'"),
         (("groups", "g", "offsets", "orders-2147483648"), {"offset": 1}, "found 'orders-2147483648'"),
+        (("groups", "g", "why"), "lost", "groups['g'].why: expected filtered or pending"),
         (("groups", "g", "left_out"), {"orders-0": {"why": "lost"}}, "why: expected filtered or pending"),
     ],
 )

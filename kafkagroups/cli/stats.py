@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top",
         type=options.parse_number,
         metavar="N",
-        help=f"only the N largest rows (default: {DEFAULT_ROWS}; with --json: all rows)",
+        help=f"at most N rows in each table, the largest first (default: {DEFAULT_ROWS}; with --json: all rows)",
     )
     options.add_coordinator(parser)
     options.add_partitions(parser)
@@ -103,6 +103,7 @@ def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
         "by": statistics.by,
         "rows": _rows_to_json(statistics)[:top],
         "topic_partitions": statistics.topic_partitions.to_json(),
+        "moved_offsets": [offset.to_json() for offset in statistics.moved_offsets],
     }
 
 

@@ -6,6 +6,7 @@ A legend stands below a table if its columns need one. It has one or two lines.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.hanging import abort_command
+from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
     WRITER,
@@ -48,6 +50,7 @@ def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     partitions = statistics.partitions
     largest_first = sorted(partitions, key=lambda number: -partitions[number].bytes)[:max_rows]
     _print_findings(path, statistics.findings)
+    _print_moved_offsets(path, statistics.moved_offsets, max_rows, dialect)
     _print_table(
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
         [_format_partition(number, partitions[number]) for number in largest_first],
@@ -114,6 +117,33 @@ def _print_command(command: str) -> None:
             line = "     "
         line += f" --{word}"
     print_line(line)
+
+
+def _print_moved_offsets(path: str, moved: list[MovedOffset], max_rows: int, dialect: Dialect) -> None:
+    """Print the positions of the groups that moved to another partition, because the partition count was changed."""
+    if not moved:
+        return
+    rows: list[tuple[object, ...]] = [
+        (
+            offset.group,
+            offset.topic_partition,
+            "-" if offset.old is None else offset.old.offset,
+            "-" if offset.new is None else offset.new.offset,
+            "old" if offset.is_newest_old else "new",
+        )
+        for offset in sort_moved(moved)[:max_rows]
+    ]
+    _print_table(("group", "topic-partition", "old position", "new position", "newest"), rows)
+    _print_wrapped(
+        "Old and new position: in the partition of the group before and after the change of the count. The newest "
+        "commit has the true position. Positions whose newest commit is the old one stand first."
+    )
+    if len(moved) > max_rows:
+        _print_wrapped(f"Only {max_rows} of {len(moved)} positions are shown. To see all:")
+        _print_command(
+            f"kafkagroups stats {shlex.quote(path)} --coordinator {dialect.coordinator} --kafka {dialect.kafka} "
+            f"--top {len(moved)}"
+        )
 
 
 def _print_writer_rows(statistics: Stats, max_rows: int) -> None:

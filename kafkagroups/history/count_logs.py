@@ -17,6 +17,7 @@ from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
+from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
@@ -64,6 +65,8 @@ def count_logs(
     stats = Stats(by, topic_partitions=groups.topic_partitions)
     for log_stats in stats_of_logs:
         stats.add(log_stats)
+    if groups.topic_partitions.changed is not None:
+        stats.moved_offsets = find_moved_offsets(logs, dialect, groups.topic_partitions.changed, engine)
     add_findings(stats)
     return stats
 

@@ -177,8 +177,8 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     )
     remedy = (
         "Before a broker starts, stop the consumers of these groups, and note their newest positions (kafkagroups "
-        "report PATH --out FILE lists the old and the new ones of all these groups). After the start, compare these "
-        "positions with what the broker answers, and set older offsets to them with kafka-consumer-groups.sh "
+        "stats PATH and kafkagroups report PATH --out FILE list the old and the new ones). After the start, compare "
+        "these positions with what the broker answers, and set older offsets to them with kafka-consumer-groups.sh "
         "--reset-offsets. The count cannot be lowered, and the newest offsets are in the new partitions: do not delete "
         "them."
     )

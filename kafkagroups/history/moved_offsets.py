@@ -6,8 +6,9 @@ alone. So both positions are known, although a broker answers only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
 from kafkagroups.loading.engines import choose_engine_for
@@ -37,6 +38,21 @@ class MovedOffset:
         if self.old is None or self.new is None:
             return self.new is None
         return self.old.commit_timestamp > self.new.commit_timestamp
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the positions as `stats --json` prints them."""
+        return {
+            "group": self.group,
+            "topic_partition": str(self.topic_partition),
+            "old": None if self.old is None else self.old.offset,
+            "new": None if self.new is None else self.new.offset,
+            "newest": "old" if self.is_newest_old else "new",
+        }
+
+
+def sort_moved(moved: Iterable[MovedOffset]) -> list[MovedOffset]:
+    """Return the positions for a table: those that a broker can lose stand first."""
+    return sorted(moved, key=lambda offset: not offset.is_newest_old)
 
 
 def find_moved_offsets(

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find_last_cleaned
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.moved_offsets import MovedOffset
 from kafkagroups.history.writer_ranges import WriterRange
 from kafkagroups.history.writers import WriterCount
 from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -172,7 +173,8 @@ class Stats:
     as `by` says, and for None. If `by` is "writer", `rows` is empty, and `writers` has a WriterCount for each writer.
     `partitions` has a PartitionStats for each partition. `problems` describe the partitions that are damaged or whose
     load fails. `findings` say what is wrong with the logs, and what to do (findings.py).
-    `topic_partitions` is the partition count of the offsets topic, and how it was found.
+    `topic_partitions` is the partition count of the offsets topic, and how it was found. If the count was changed,
+    `moved_offsets` has the old and the new positions of the groups that moved to another partition.
     """
 
     by: str = "group"
@@ -182,6 +184,7 @@ class Stats:
     writers: list[WriterCount] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
+    moved_offsets: list[MovedOffset] = field(default_factory=list)
     commits: Counter[str] = field(default_factory=Counter)
     """The number of commits in one partition, by group id. `add` does not add them."""
 

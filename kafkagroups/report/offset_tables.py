@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.findings import quote
-from kafkagroups.history.moved_offsets import MovedOffset
+from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Content, Html, command, details, element, join, limited_table, paragraph, table
 from kafkagroups.report.words import format_count, format_of, format_time
@@ -85,8 +85,7 @@ def render_moved_offsets(moved: Sequence[MovedOffset]) -> Html:
             *_describe_position(offset.new),
             "old" if offset.is_newest_old else "new",
         )
-        # The positions that a broker can lose stand first.
-        for offset in sorted(moved, key=lambda offset: not offset.is_newest_old)
+        for offset in sort_moved(moved)
     ]
     columns = (
         "group",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.history.count_logs import count_each_log
 from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
 from kafkagroups.history.findings import add_findings
+from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.group_choice import choose_log
@@ -126,6 +127,8 @@ def stats(
     statistics = Stats(by, topic_partitions=topic_partitions)
     for log in logs:
         statistics.add(stats_by_partition[log.partition])
+    if topic_partitions.changed is not None:
+        statistics.moved_offsets = find_moved_offsets(logs, dialect, topic_partitions.changed, engine)
     add_findings(statistics)
     return statistics
 

@@ -262,6 +262,35 @@ def test_a_topic_that_was_widened_shows_the_old_and_the_new_positions(tmp_path):
         assert "The newest commit of 1 offset is in the old partition" in check(html).text
 
 
+def test_stats_of_a_topic_that_was_widened_shows_the_positions(tmp_path, run):
+    """Kafka's rule, as above. The text shows at most --top positions, and then the command that shows all of them."""
+    group = next(
+        name for name in map(str, range(1000)) if (kg.partition_for(name, 3), kg.partition_for(name, 5)) == (1, 4)
+    )
+    commits = {number: [] for number in range(5)}
+    commits[1] = [(group, 0, 7, 0), (group, 1, 8, 0)]
+    commits[4] = [(group, 0, 9, 60_000)]
+    topic = tmp_path / "a topic"
+    for number, of_partition in commits.items():
+        write_commits(topic / f"__consumer_offsets-{number}", of_partition)
+    rows = [[group, "t-1", "8", "-", "old"], [group, "t-0", "7", "9", "new"]]
+    _, out, _ = run("stats", topic, "--kafka", "3.9.2")
+    assert [line.split() for line in out.splitlines() if line.split()[:1] == [group] and " t-" in line] == rows
+    assert "positions are shown" not in out and all(len(line) <= 80 for line in out.splitlines())
+    _, out, _ = run("stats", topic, "--kafka", "3.9.2", "--top", "1")
+    assert [line.split() for line in out.splitlines() if line.split()[:1] == [group] and " t-" in line] == rows[:1]
+    command = " ".join(out[out.index("To see all:") :].replace("\\", " ").split()).removeprefix(
+        "To see all: kafkagroups "
+    )
+    words = ["stats", str(topic), "--coordinator", "classic", "--kafka", "3.9.2", "--top", "2"]
+    assert shlex.split(command)[: len(words)] == words
+    _, out, _ = run("stats", topic, "--json")
+    assert json.loads(out)["moved_offsets"] == [
+        {"group": group, "topic_partition": "t-0", "old": 7, "new": 9, "newest": "new"},
+        {"group": group, "topic_partition": "t-1", "old": 8, "new": None, "newest": "old"},
+    ]
+
+
 def test_a_topic_that_was_widened_at_an_impossible_time(tmp_path, run):
     """A record can contain any time. The year of this one has nine digits, and no calendar has it."""
     group = next(

@@ -17,7 +17,7 @@
 #
 # 1. All records of a group are in **one** partition. So these records have an order.
 # 2. Two values decide the partition: the group's name and the number of partitions.
-# 3. Kafka does not balance groups over partitions, and it never moves a group.
+# 3. Kafka does not balance groups over the partitions. It never moves a group.
 
 # %% [markdown]
 # ## One group, one partition
@@ -37,17 +37,17 @@ for group in sorted(shop, key=kg.partition_for):
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes: the *leader*. The leader of the group's partition is the group's **coordinator**. Only the coordinator answers the requests of the group.
+# Each partition has one broker that accepts its writes: the *leader* of the partition. The broker that leads the group's partition is the **coordinator** of the group. Only the coordinator answers the requests of the group.
 #
-# A consumer finds it in two steps:
+# A consumer finds the coordinator in two steps:
 #
-# 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition and answers with the partition's leader.
-# 2. It sends its commits to this leader. If another broker receives them, that broker answers `NOT_COORDINATOR`, and the consumer starts again with step 1.
+# 1. The consumer sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the broker that leads it.
+# 2. The consumer sends its commits to this broker. If the broker no longer leads the partition, it answers `NOT_COORDINATOR`. Then the consumer repeats step 1.
 
 # %% [markdown]
 # ## Java's hash
 #
-# Kafka computes the partition from a *hash*: a number that depends on every character of the name. It uses the method `String.hashCode` of Java.
+# Kafka computes the partition from a *hash*, a number that depends on every character of the name. The hash is the result of Java's method `String.hashCode`.
 #
 # The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
 #
@@ -67,7 +67,7 @@ from kafkagroups.records.text import java_hash
 course.reveal("hash_of_BB", hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
-# The hash is an `int` of Java. An `int` has 32 bits, so it is a number from −2³¹ to 2³¹ − 1. After each step, Java keeps only the lowest 32 bits. The highest one of them is the sign. So the hash of a longer name can be negative:
+# The hash is an `int` of Java: a number with 32 bits, from −2³¹ to 2³¹ − 1. After each step, Java keeps only the lowest 32 bits of the result. The highest of these bits is the sign. So the hash of a longer name can be negative:
 
 # %%
 for text in ["Aa", "billing", "mailer", "shipping"]:
@@ -76,13 +76,13 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 # %% [markdown]
 # <details><summary>What do the hashes of "Aa" and "BB" tell you?</summary>
 #
-# They are equal. Different names can have the same hash. Groups with the same hash are always in the same partition.
+# The two hashes are equal. So different names can have the same hash. Two groups with the same hash are always in the same partition.
 #
 # </details>
 #
 # ## What Java counts as a character
 #
-# Java counts **UTF-16 units**, not characters and not bytes. A letter is one unit, and `☕` is one unit. `🥐` is two units, a *surrogate pair*. Kafka stores names as UTF-8, where `☕` has three bytes. So one name can have three lengths:
+# Java counts **UTF-16 units**, not characters and not bytes. A letter is one unit, and `☕` is one unit. `🥐` is two units, a *surrogate pair*. Kafka's records store names as UTF-8, where `☕` has three bytes. So one name can have three lengths:
 
 # %%
 print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
@@ -108,7 +108,7 @@ course.check("hash_of", hash_of)
 #
 # Two steps remain: take the absolute value, then take the remainder of the division by the number of partitions.
 #
-# One hash needs special care. An `int` can be −2³¹, but it cannot be 2³¹. So Java's `Math.abs(−2³¹)` is −2³¹ again, and a partition cannot be negative. Kafka has its own function, `Utils.abs`. It returns 0 in this one case. The word `polygenelubricants` has exactly this hash:
+# One hash is special: −2³¹. An `int` cannot be 2³¹, so Java's `Math.abs` returns −2³¹ again. But a partition cannot be negative. So Kafka has its own function, `Utils.abs`, which returns 0 for −2³¹. The word `polygenelubricants` has exactly this hash:
 
 # %%
 print("hash of polygenelubricants:", java_hash("polygenelubricants"))
@@ -143,20 +143,18 @@ names = [f"{service}-{stage}-{part}" for service in services for stage in ("dev"
 course.PartitionHistogram(names, partitions=50)
 
 # %% [markdown]
-# Some partitions have no group, and some have several. Groups also differ in load: one group commits a hundred offsets per second, another one commits once per hour.
+# Groups also differ in load: one group commits a hundred offsets per second, another group commits once per hour. A *hot* partition has much more load than the others. Its broker has the most work, and its log grows the fastest. A long log makes the next failover slow.
 #
-# A *hot* partition has much more load than the others. Its broker has the most work, and its log grows the fastest. A long log also makes the next failover slow.
-#
-# Kafka does not move a group to another partition. You can give the group another name, or you can let it commit less often.
+# Kafka does not move a group to another partition. You can let the group commit less often. You can also give the group another name. But a new name begins **without offsets**. So stop the consumers, and set the offsets of the new name before you start them again.
 
 # %% [markdown]
 # ## Why the number must not change
 #
-# `offsets.topic.num.partitions` is 50 by default. A broker reads this setting when it creates the topic, and never again.
+# `offsets.topic.num.partitions` is 50 by default. A broker reads this setting only once, when it creates the topic. After that, only the real number of partitions matters. Each broker counts the partitions when it starts.
 #
-# But an administrator can *widen* the topic: add partitions, as to every other topic. When a broker restarts, it counts the partitions and computes with the new number. This cannot be undone, because Kafka cannot remove partitions.
+# An administrator can *widen* the topic: add partitions, as to every other topic. After its next restart, a broker computes with the new number. This cannot be undone, because Kafka cannot remove partitions.
 #
-# *Predict*: the number changes from 50 to 60. For how many of the shop's 8 groups do brokers then look in another partition?
+# *Predict*: the number changes from 50 to 60. How many of the shop's 8 groups then have another partition?
 
 # %%
 # prediction
@@ -171,13 +169,22 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 # %% [markdown]
 # <details><summary>Why do some groups stay?</summary>
 #
-# A hash has the same remainder for 50 and for 60 only by chance. This happens if the remainder for 300 is below 50. That is one hash in six.
+# A group stays if its hash has the same remainder for 50 and for 60.
+#
+# 300 is 6 · 50 and also 5 · 60, and no smaller number can be divided by both. So divide the hash by 300:
+#
+# - If the remainder is 0 to 49, it is also the remainder for 50 and for 60. The group stays.
+# - If the remainder is 50 to 299, the remainders for 50 and for 60 differ. The group gets another partition.
+#
+# 50 of 300 remainders are one sixth. So about one group in six stays.
 #
 # </details>
 #
 # ## What a broker answers after that
 #
-# The group's old records are still in the old partition. Its new records are written to the new partition. Assume that one broker leads both partitions. A consumer restarts and asks it for the offsets of its group. What does the broker answer? `partitions=60` loads the shop's partitions with the new number:
+# Kafka does not move the old records: they stay in the old partition. A broker writes new records of the group to the new partition.
+#
+# A consumer restarts and asks for the offsets of its group. Assume that one broker leads both partitions. What does this broker answer? The next cell loads the shop's files as a broker does that counts 60 partitions:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
@@ -188,12 +195,17 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
         print(f"    {name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
 
 # %% [markdown]
-# Neither coordinator answers with an error.
+# Both coordinators answer without an error. `fraud-check` keeps its partition, so nothing changes for this group. For the other groups:
 #
-# - The **new** coordinator keeps the groups of each partition apart. It looks only in the new partition, so it finds nothing. (`fraud-check` stayed in its partition.)
-# - The **classic** coordinator has one cache for all its partitions. It finds the group of the old partition there and answers **the old offset**. If another broker leads the old partition, it also finds nothing.
+# - The coordinator of Kafka 4.x looks only in the partition that the number 60 gives. This partition has no record of the group. So the answer is *nothing committed*.
+# - The classic coordinator has one cache for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. But if another broker leads the old partition, the answer is *nothing committed*, too.
 #
-# A consumer that finds nothing starts where `auto.offset.reset` says. `latest` is the end, so the consumer skips records. `earliest` is the beginning, so it reads everything again.
+# A consumer without a committed offset starts where `auto.offset.reset` says. `latest` means the end of the partition: the consumer skips records. `earliest` means the beginning: the consumer reads everything again.
+
+# %% [markdown]
+# ## While the brokers restart
+#
+# In a rolling restart, the brokers restart one after the other. After the widening, some brokers then compute with 50 partitions and others with 60. So **two brokers can be the coordinator of one group at the same time**. One broker writes commits to the old partition, the other one to the new partition. Some members of the group join at one broker, some at the other. So two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -201,7 +213,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # Yesterday, the topic `__consumer_offsets` of a 4.3.1 cluster was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning. You can do one of four things:
 #
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
-# - **B**: wait until the log cleaner has compacted the old partition.
+# - **B**: wait until the brokers have compacted the old partition.
 # - **C**: stop the consumers, read the old offsets from the old partition, and set them with `kafka-consumer-groups.sh --reset-offsets`.
 # - **D**: give the group a name that has the same partition with 50 and with 60 partitions.
 #
@@ -220,11 +232,10 @@ course.check("after_widening", after_widening)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | the partition of a group | Java's hash, `Utils.abs`, remainder | the same |
-# | after partitions were added | a broker computes with the old number until it restarts | the same |
-# | memory | separate groups for each partition | one cache for all partitions |
-# | fetch after the widening; one broker leads both partitions | no offset, no error | the old offset, no error |
-# | `ListGroups` after the widening | lists the group | lists the group |
+# | how a broker computes the partition of a group | Java's hash, `Utils.abs`, remainder | the same way |
+# | when a broker counts the partitions | when it starts | when it starts |
+# | the groups in memory | each partition has its own groups | all partitions share one cache |
+# | the answer to a consumer after the widening, if one broker leads both partitions | nothing committed, no error | the old offset, no error |
 #
 # ## In five lines
 #
@@ -232,30 +243,30 @@ course.check("after_widening", after_widening)
 # - The hash is Java's: 32 bits, UTF-16 units, and it may be negative.
 # - The leader of this partition is the group's coordinator.
 # - Groups are spread unevenly, and Kafka never moves a group.
-# - If the topic is widened, brokers no longer find the offsets of most groups.
+# - If the topic is widened, most groups get another partition, and their old offsets are not found there.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - `group.id` decides which broker your consumer depends on. Two applications whose groups share a partition share this broker.
-# - If a consumer restarts and finds no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none` the consumer raises an error instead of skipping records.
-# - If a group has too much load, commit less often. `auto.commit.interval.ms` is 5 seconds by default. You can also give a part of the work a second `group.id`.
+# - `group.id` decides which broker your consumer depends on. If the groups of two applications are in one partition, both applications depend on one broker.
+# - If a consumer restarts and its group has no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none`, `poll` throws an error, and no record is skipped.
+# - If a group commits too often, do not commit after each `poll` (line 10 in lesson 00). Commit every few seconds.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the folder of one partition, for example `__consumer_offsets-9`. `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# PATH is a copy of the folders of all partitions (lesson 00). `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
 # | One broker has much more load | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
-# | Groups start again after partitions were added | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | The first line has the number of partitions | Stop the consumers, and set their offsets (below) |
+# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
 #
-# To set the offsets of `billing`, read them from the old partition. Then set each of them:
+# To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
 #
 # ```
-# kafkagroups load PATH --group billing
+# kafkagroups load PATH/__consumer_offsets-9 --group billing
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing \
 #     --topic orders:0 --reset-offsets --to-offset 50 --execute
 # ```

@@ -95,7 +95,7 @@ EXERCISES = (
         ),
         known_mistakes={
             "A broker reads this setting only when it creates the topic. Afterwards, it counts the partitions": "A",
-            "The cleaner works within one partition. It never moves a record to another partition": "B",
+            "Compaction works within one partition. It never moves a record to another partition": "B",
             "The new partition is right for this name, but a group with a new name has no offsets": "D",
         },
     ),

@@ -32,6 +32,7 @@ class Commit:
     """Append the record of a committed offset.
 
     `timestamp_ms` is the time of the commit in ms since 1970; None means the newest timestamp in the log.
+    `offset` can be negative, because brokers store every offset that a client commits.
     """
 
     group: str

@@ -2,7 +2,8 @@
 
 Nothing is written into `__consumer_offsets` directly. Each group's coordinator gets an OffsetCommit request, as from
 Kafka's admin client. A group is refused if it has members. An offset is refused if its topic or partition does not
-exist, or if the offset is outside the partition's log. Everything is checked again right before a group is written.
+exist, or if the offset is negative or outside the partition's log. Everything is checked again right before a group is
+written.
 
 Every commit sets an offset to a value that does not depend on earlier commits. So an application that was interrupted
 can be repeated, and ends the same.
@@ -159,6 +160,9 @@ class _Target:
         ranges = self._find_ranges(key.topic)
         if key.partition not in ranges.offsets:
             return replace(row, why=ranges.explain_missing(key))
+        if planned.offset < 0:
+            result = "skipped" if self.out_of_range == "skip" else "refused"
+            return replace(row, why=_explain_negative(key, planned.offset), result=result)
         start, end = ranges.offsets[key.partition]
         offset = min(max(planned.offset, start), end)
         why = None
@@ -251,6 +255,11 @@ def _explain_state(state: GroupState) -> str | None:
     if state.state not in STATES_WITHOUT_MEMBERS:
         return f"the group has members (it is {state.state}): stop its consumers, and run the command again"
     return None
+
+
+def _explain_negative(key: TopicPartition, offset: int) -> str:
+    """Return why a negative offset is not set. Brokers accept it from clients, but it is no position to clamp."""
+    return f"offset {offset} of {key} is out of range: consumers treat a negative offset as no offset"
 
 
 def _explain_range(key: TopicPartition, offset: int, start: int, end: int) -> str:

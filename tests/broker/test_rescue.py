@@ -347,6 +347,26 @@ def test_offsets_out_of_range(fresh, apply, plan_file, tmp_path):
     }
 
 
+def test_a_negative_offset(fresh, apply, plan_file, tmp_path):
+    """A broker stores what a client commits, also -5 and the smallest int64. `apply` does not set such an offset."""
+    lowest = -(2**63)
+    with client.asking(fresh.address) as ask:
+        assert client.commit(ask, "negative", "orders", 0, -5) == 0
+        assert client.commit(ask, "negative", "orders", 1, lowest) == 0
+        stored = without_epochs(client.offsets(ask, ["negative"], stable=False))["negative"]
+    assert {key: offset for key, (offset, _) in stored.items()} == {"orders-0": -5, "orders-1": lowest}
+
+    def change(groups):
+        only("shop-7")(groups)
+        groups["shop-7"].update(to="negative", offsets={"orders-0": {"offset": -1}, "orders-1": {"offset": 4}})
+
+    code, rows, _ = apply("--yes", "--out-of-range", "clamp", plan=edited(plan_file, tmp_path, change))
+    assert code == 1 and rows["negative", "orders-1"]["result"] == "set"
+    row = rows["negative", "orders-0"]
+    why = "offset -1 of orders-0 is out of range: consumers treat a negative offset as no offset"
+    assert (row["now"], row["result"], row["why"]) == (-5, "refused", why)
+
+
 def test_through_tls_and_sasl(fresh, apply, plan_file, tmp_path, monkeypatch):
     """The superuser sets offsets through SASL_SSL. Each offset of a user without rights is refused in one line."""
     monkeypatch.setenv("KAFKAGROUPS_PASSWORD", PASSWORD)

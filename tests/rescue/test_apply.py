@@ -240,6 +240,18 @@ def test_offsets_out_of_range_are_clamped(broker, apply):
     assert set(results(again).values()) == {"same"}
 
 
+@pytest.mark.parametrize("out_of_range", ["refuse", "clamp", "skip"])
+def test_a_negative_offset_is_out_of_range(broker, apply, out_of_range):
+    """A broker stores -1 and -5 of a client (conversation 3.9.2-commits). An answered -1 also means no offset."""
+    broker.groups["g"] = FakeGroup(offsets={("orders", 1): (-1, "")})
+    rows = apply(plan_of(g={"orders-0": -5, "orders-1": -1}), writes=True, out_of_range=out_of_range)
+    result = "skipped" if out_of_range == "skip" else "refused"
+    why = "is out of range: consumers treat a negative offset as no offset"
+    assert rows["g", "orders-0"] == (None, -5, result, f"offset -5 of orders-0 {why}")
+    assert rows["g", "orders-1"] == (None, -1, result, f"offset -1 of orders-1 {why}")
+    assert broker.commits == []
+
+
 def test_a_missing_topic_or_partition(broker, apply):
     """Kafka would keep offsets of a topic that does not exist, and delete them later."""
     rows = apply(plan_of(g={"gone-0": 1, "orders-2": 1, "orders-0": 1}), writes=True)

@@ -18,6 +18,7 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.after_cleaning import AfterCleaning
+from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
@@ -207,6 +208,7 @@ def check_logs(
         checks[log.partition] = check
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
+        findings += find_endless_commits(log, judged_groups)
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"
             way_out = find_way_out(log, judged_groups)

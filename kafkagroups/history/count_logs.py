@@ -14,6 +14,7 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
+from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
@@ -137,6 +138,7 @@ class _Counting:
             add_details(log, counts.open_transactions)
             stats.findings = [
                 *find_in_partition(log, groups),
+                *find_endless_commits(log, groups),
                 *find_busy(log.partition, counts, parts, stats.commits),
                 *find_unsubscribed(log.partition, counts, parts),
             ]

@@ -5,6 +5,8 @@ A log of a healthy broker has no findings. The rules:
 - `damage`, `zeros`, `load_failure`, `partition_count_changed`: a broker cuts the log, loses batches, fails to load the
   partition, or can answer with old offsets (load_findings.py).
 - `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (hanging.py).
+- `endless_pending_commit`: a commit has a producer id but no transaction, so that the new coordinator treats it as
+  pending without end (endless_commits.py).
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
   MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
   these bytes, and the log covers at least MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.

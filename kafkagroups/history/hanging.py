@@ -52,11 +52,11 @@ def add_details(log: Log, transactions: list[OpenTransaction]) -> None:
     part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
     part.skips_damage = log.skips_damage
     producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
-    for batch in _read_batches_of(part, producers, max(offsets)):
+    for batch in read_batches_of(part, producers, max(offsets)):
         producers[batch.producer_id].follow(batch)
 
 
-def _read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int) -> Iterator[Batch]:
+def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int) -> Iterator[Batch]:
     """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
     if log.skips_damage:
         yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)

@@ -1,6 +1,7 @@
 """What `stats` finds wrong with a log, how far the log was cleaned, and who wrote it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.captured import captured
 from tests.cases import case
 from tests.groups.test_load_runs import DATA
 
+ROOT = Path(__file__).parents[2]
 DAY = 86_400_000
 START = 1_700_000_000_000
 
@@ -55,6 +57,41 @@ def test_logs_of_healthy_brokers_have_no_findings():
             assert all(finding.kind == "hanging_transaction" for finding in found.findings)
             checked += not left_open
     assert checked > 20
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_commit_with_a_producer_but_no_transaction_is_pending_without_end(engine):
+    """Source: answers.json. 4.3.1 answers UNSTABLE_OFFSET_COMMIT for t-idem, and 3.9.2 returns the offset."""
+    answers = json.loads((ROOT / "data" / "crafted" / "answers.json").read_text())["t-idem"]
+    (group,) = answers["groups"]
+    assert answers["new"]["stable"][group]["t-0"]["error"] == "UNSTABLE_OFFSET_COMMIT"
+    assert "error" not in answers["classic"]["stable"][group]["t-0"]
+    path = ROOT / "data" / "crafted" / "t-idem"
+    (finding,) = stats(path, engine=engine).findings
+    assert (finding.kind, finding.partition, finding.offset) == ("endless_pending_commit", 267, 0)
+    assert (finding.group, finding.topic_partition) == (group, "t-0")
+    assert finding.remedy.endswith(
+        "abort --topic __consumer_offsets --partition 267 --producer-id 7 --producer-epoch 0 --coordinator-epoch 0"
+    )
+    assert kg.check(path, engine=engine).findings == [finding]
+    assert finding in kg.check(path, "classic", "3.9.2", to="4.3.1", engine=engine).findings
+    assert stats(path, coordinator="classic", engine=engine).findings == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("t-idem-over", ["t-0"]), ("t-idem-tomb", ["t-1"]), ("t-idem-marker", [])]
+)
+def test_what_ends_a_commit_that_is_pending_without_end(name, expected):
+    """A marker of the producer and a tombstone end it. A commit without a producer id before it does not."""
+    path = captured("crafted") / "crafted" / "logs" / name
+    assert [finding.topic_partition for finding in stats(path).findings] == expected
+
+
+def test_an_open_transaction_is_not_pending_without_end():
+    """fraud-check's transaction in the harbour's log is open: its coordinator will end it."""
+    path = ROOT / "data" / "harbour" / "4.3.1"
+    assert kg.load(path)["fraud-check"].pending
+    assert kg.check(path).findings == []
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])

@@ -16,15 +16,18 @@ FINDINGS_SHOWN = 50
 
 
 def print_check(verdict: Check) -> None:
-    """Print the verdict about the logs at one path."""
+    """Print the verdict about the logs at one path. A remedy that is the same as the one before is printed once."""
     for line in _describe_verdict(verdict):
         _print_wrapped(line)
     print_topic_partitions(verdict.topic_partitions, verdict.judged.coordinator)
     findings = verdict.findings
+    last_remedy = ""
     for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
         print_line("")
         _print_wrapped(f"Finding {number}. {_describe_place(finding)}: {finding.what}")
-        _print_remedy(finding.remedy)
+        if finding.remedy != last_remedy:
+            _print_remedy(finding.remedy)
+        last_remedy = finding.remedy
     if len(findings) > FINDINGS_SHOWN:
         print_line("")
         _print_wrapped(f"{len(findings) - FINDINGS_SHOWN} more findings are not shown; --json shows all of them.")

@@ -21,6 +21,7 @@ from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
+from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
@@ -211,7 +212,9 @@ def check_logs(
         findings += find_endless_commits(log, judged_groups)
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"
-            way_out = find_way_out(log, judged_groups)
+            further = find_further_failures(log, judged, check.record_offset)
+            findings += further.findings
+            way_out = find_way_out(log, judged_groups) + further.note
             unload = describe_unload(log, judged_groups, kind, way_out)
             findings.append(unload or _describe_failure(log, check, judged, kind, way_out))
     if target is not None:

@@ -10,6 +10,7 @@ from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, describe_time, list_names
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.unexpected_unload import describe_unload
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups
@@ -52,7 +53,9 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
             findings.append(Finding(number, loaded.next_offset, None, None, "zeros", what, remedy))
     if loaded.error:
         what = f"A Kafka {groups.kafka} broker cannot load the partition: {loaded.error}."
-        remedy = find_way_out(log, groups)
+        further = find_further_failures(log, dialect(groups.coordinator, groups.kafka), loaded.record_offset)
+        findings += further.findings
+        remedy = find_way_out(log, groups) + further.note
         failure = Finding(number, loaded.record_offset, None, None, "load_failure", what, remedy)
         findings.append(describe_unload(log, groups, "load_failure", remedy) or failure)
     return findings

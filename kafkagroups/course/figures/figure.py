@@ -7,6 +7,8 @@ between them. A figure has four forms:
 - on a page without a kernel: `page_html`, with the same JavaScript module and all scenes.
 - in a saved notebook that JupyterLab does not trust: an image of the first scene.
 - as text: `text`, for tests and screen readers.
+
+A saved notebook also has the figure's fingerprint. With it, `tools/site.py` finds the figure whose image was saved.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from itertools import product
@@ -27,6 +30,7 @@ from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.errors import UsageError
 
 _FOLDER = files("kafkagroups.course.figures")
+_METADATA_KEY = "kafkagroups_figure"
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,12 @@ class Figure(anywidget.AnyWidget):
         """The scene that the figure shows first."""
         return self.content.scenes[(0,) * len(self.content.controls)]
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the whole content. Two figures have the same fingerprint if all their scenes are the same."""
+        data = json.dumps(_to_json(self.content), sort_keys=True)
+        return sha256(data.encode()).hexdigest()[:16]
+
     def text(self, *options: int) -> list[str]:
         """Return the text form of the scene with these options. Without options: of the first scene."""
         return list(self.content.scenes[options].text if options else self.first_scene.text)
@@ -173,7 +183,12 @@ class Figure(anywidget.AnyWidget):
             "text/html": self.image_html(),
             "text/plain": "\n".join([self.content.title, *self.first_scene.text, self.first_scene.caption]),
         }
-        return {**bundle, **image_and_text}, metadata
+        return {**bundle, **image_and_text}, {**metadata, _METADATA_KEY: self.fingerprint}
+
+
+def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
+    """Return the fingerprint of the figure in a notebook's output, or None if the output is not a figure."""
+    return metadata.get(_METADATA_KEY)
 
 
 def page_script() -> str:

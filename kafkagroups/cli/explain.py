@@ -184,6 +184,7 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
         "answer": explanation.answer,
         "error": explanation.error,
         "expires_next": [_expiration_to_json(expiration) for expiration in explanation.expires_next],
+        "rewound": [position.to_json() for position in explanation.rewound],
         "expires_without_members": [_expiration_to_json(expiration) for expiration in explanation.protected],
         # A JSON name is a text: the partition None becomes "null".
         "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},

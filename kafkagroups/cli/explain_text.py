@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,6 +29,8 @@ The text also shows the records that are important (`_is_important`), and each b
 """
 UNCHANGED_MEMBER_COUNT = 10
 """How many members that neither joined nor left are listed below the record of a group. Others are only counted."""
+MIN_USUAL_COMMITS = 3
+"""From how many commits on the same metadata is the usual one, if most commits have it."""
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
 _DETAIL_INDENT = "    "
 _CAUSES = {
@@ -53,7 +56,8 @@ def print_history(explanation: Explanation, *, shows_all: bool) -> None:
     failed_at = {failure.partition: failure.offset for failure in explanation.failures}
     shown = history if shows_all else _select_records(history, failed_at)
     table = RecordTable(shown, width)
-    details = _Details(table, failed_at, shows_all=shows_all)
+    usual_metadata = _find_usual_metadata(history)
+    details = _Details(table, failed_at, usual_metadata, shows_all=shows_all)
     for text in _describe_failures(explanation):
         print_text(text, width)
     for line in table.lines():
@@ -63,6 +67,8 @@ def print_history(explanation: Explanation, *, shows_all: bool) -> None:
         for detail in (*([name] if name else ()), *details.describe(entry)):
             for line in wrap(_DETAIL_INDENT + escape(detail), width, _DETAIL_INDENT + "  "):
                 print_line(line)
+    if usual_metadata and not table.has_metadata:
+        print_text(f"Usual metadata of the commits: {usual_metadata}. Only other metadata stands below a row.", width)
     for note in _find_notes(shown, table):
         print_text(note, width)
     if len(shown) < len(history):
@@ -71,6 +77,13 @@ def print_history(explanation: Explanation, *, shows_all: bool) -> None:
             "are pending, were deleted or set an offset back, and the group's own records. --all shows all records.",
             width,
         )
+
+
+def _find_usual_metadata(history: list[RecordFate]) -> str:
+    """Return the metadata that most commits have, if there are enough commits. Otherwise return ""."""
+    counts = Counter(entry.note or "" for entry in history if entry.committed is not None)
+    [(metadata, count)] = counts.most_common(1) or [("", 0)]
+    return metadata if count >= MIN_USUAL_COMMITS and 2 * count > counts.total() else ""
 
 
 def _describe_failures(explanation: Explanation) -> Iterator[str]:
@@ -114,11 +127,20 @@ class _Details:
     """The indented lines about a record below its row.
 
     `table` has the columns that need no line. `failed_at` has the offset at which the load of a partition fails.
+    `usual_metadata` is the metadata that most commits have; "" if there is none.
     """
 
-    def __init__(self, table: RecordTable, failed_at: Mapping[int | None, int | None], *, shows_all: bool) -> None:
+    def __init__(
+        self,
+        table: RecordTable,
+        failed_at: Mapping[int | None, int | None],
+        usual_metadata: str,
+        *,
+        shows_all: bool,
+    ) -> None:
         self._table = table
         self._failed_at = failed_at
+        self._usual_metadata = usual_metadata
         self._shows_all = shows_all
         self._producer = ""
         """The last producer that a line names. A line names only another producer."""
@@ -126,8 +148,9 @@ class _Details:
     def describe(self, entry: RecordFate) -> Iterator[str]:
         """Yield what the columns do not show."""
         parts = []
-        if entry.note and entry.fate is not Fate.MARKER and not self._table.has_metadata:
-            parts.append(f"metadata: {entry.note}")
+        metadata = self._describe_metadata(entry)
+        if metadata:
+            parts.append(metadata)
         producer = self._describe_producer(entry)
         if producer and producer != self._producer:
             parts.append(producer)
@@ -150,6 +173,14 @@ class _Details:
                 yield "The load fails at this record."
         elif entry.why is not None:
             yield f"{entry.fate.value if entry.fate else ''}: {entry.why}"
+
+    def _describe_metadata(self, entry: RecordFate) -> str:
+        """Return the metadata of a commit, if it is not the usual one and no column shows it. Otherwise return ""."""
+        if entry.fate is Fate.MARKER or entry.committed is None or entry.note == self._usual_metadata:
+            return ""
+        if entry.note and not self._table.has_metadata:
+            return f"metadata: {entry.note}"
+        return "" if entry.note or not self._usual_metadata else "no metadata, although the other commits have some"
 
     def _describe_producer(self, entry: RecordFate) -> str:
         """Return the producer of a record, if the table has no column for it. Otherwise return ""."""

@@ -18,10 +18,13 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
+from kafkagroups.history.rewound import describe_rewound
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.loading.group_choice import has_wildcard
 
+REWOUND_SHOWN = 20
+"""The largest number of positions that went back in the text without --all."""
 NAME = "timeline"
 HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"
 EXAMPLES = """\
@@ -132,9 +135,24 @@ def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
         start = "gap: " if event.event == "gap" else f"{time}{position:>{position_width}} "
         for line in wrap(start + escape(event.what), width):
             print_line(line)
+    _print_rewound(history, width, shows_all=args.all)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
         print_line(f"Not shown: {count_of(forward_count, 'event')} that only moved forward. --all shows them.")
+
+
+def _print_rewound(history: Timeline, width: int, *, shows_all: bool) -> None:
+    """Print how far the positions that went back had been, and what the group reads twice."""
+    rewound = history.rewound if shows_all else history.rewound[:REWOUND_SHOWN]
+    if not rewound:
+        return
+    print_line("Positions that went back, at the end of the log:")
+    for position in rewound:
+        for line in wrap(f"  {escape(describe_rewound(position))}", width, "    "):
+            print_line(line)
+    more = len(history.rewound) - len(rewound)
+    if more:
+        print_line(f"  {count_of(more, 'more position')} that went back: --all shows all of them.")
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:

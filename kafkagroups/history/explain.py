@@ -16,6 +16,7 @@ from kafkagroups.history.group_log import GroupLog
 from kafkagroups.history.load_failure import LoadFailure, find_load_failures
 from kafkagroups.history.record_details import add_details
 from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
@@ -73,6 +74,8 @@ class Explanation:
     gaps
         For each partition that was read: the damaged bytes that the reader has skipped. Empty without
         `past_damage`.
+    rewound
+        The positions that went back: the highest and the current ones, and what the group reads twice.
     """
 
     group: str
@@ -91,6 +94,7 @@ class Explanation:
     record_partitions: frozenset[int | None] = frozenset()
     failures: list[LoadFailure] = field(default_factory=list)
     protected: list[Expiration] = field(default_factory=list)
+    rewound: list[RewoundPosition] = field(default_factory=list)
 
     def find_damage(self) -> dict[int | None, Damage]:
         """Return the damage that the answer depends on, by partition: the log is cut there after an unclean start.
@@ -189,15 +193,15 @@ def load_group_log(
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     """Return the answer to a question after a load. `groups` and `group_log` are the results of `load_group_log`."""
     entries = list(group_log)
-    states = add_details(group_log, entries)
+    ends = add_details(group_log, entries)
     found = groups.get(question.group)
     answer: Any = None
     expirations: list[Expiration] = []
     protected: list[Expiration] = []
     if found is not None:
         answer = _find_answer(found, question)
-        state = states.get(found.partition)
-        subscribes = None if state is None else state.subscribes
+        end = ends.get(found.partition)
+        subscribes = None if end is None else end.state.subscribes
         expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
         protected = find_protected(found, expirations)
     history = entries if question.topic is None else group_log.records_of(question.selects)
@@ -219,6 +223,9 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         frozenset(entry.partition for entry in entries) if found is None else frozenset((found.partition,)),
         find_load_failures(groups.failed, entries),
         [expiration for expiration in protected if question.selects(expiration.topic_partition)],
+        sort_rewound(
+            position for end in ends.values() for position in end.rewound if question.selects(position.topic_partition)
+        ),
     )
 
 

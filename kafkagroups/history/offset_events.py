@@ -18,6 +18,7 @@ from kafkagroups.history.event import Cause, Event, describe_duration, time_or_n
 from kafkagroups.history.group_events import GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.history.offset_expiry import Expiry, find_retention_begin, get_expire_time, judge_expiry
+from kafkagroups.history.rewound import RewoundPosition
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
 
@@ -67,6 +68,8 @@ class OffsetEvents:
         """By the offset of a record that committed an offset: the offset that was committed before."""
         self.rewinds: dict[int, str] = {}
         """By the offset of a record that committed a smaller offset than before: the sentence about it."""
+        self.positions: dict[TopicPartition, RewoundPosition] = {}
+        """How far each topic partition had been, since the last deletion of its offset."""
         self._deleted: dict[TopicPartition, int] = {}
         """The topic partitions whose newest offset was deleted, and this offset."""
         self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
@@ -93,10 +96,10 @@ class OffsetEvents:
         old = self.committed.get(key)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count
         if is_routine and self.skips_routine:
-            self._store(key, record, offset, old)
+            self._store(key, record, offset, old, group)
             return
         what = f"{self._describe_commit(key, old, offset)}."
-        self._store(key, record, offset, old)
+        self._store(key, record, offset, old, group)
         time_ms = _get_time(record)
         at = _Position(record.offset, time_ms)
         from_offset = None if old is None else old.offset
@@ -113,12 +116,21 @@ class OffsetEvents:
             return f"{key}: {offset} again"
         return f"{key}: {old.offset} -> {offset}"
 
-    def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
+    def _store(
+        self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None, group: GroupState
+    ) -> None:
         if old is not None:
             self.replaced[record.offset] = old.offset
         commit = Commit(record, offset, self.hole_count)
         self.committed[key] = commit
         self._deleted.pop(key, None)
+        position = self.positions.get(key)
+        if position is None:
+            at = record.offset
+            self.positions[key] = RewoundPosition(key, self.partition, offset, at, offset, at)
+        else:
+            is_by_member = bool(group.members) and not record.is_pending
+            position.move(offset, record.offset, is_by_member=is_by_member)
         if get_expire_time(record) is None:
             commit_ms: int = cast(Any, record.record.value).commit_timestamp
             heapq.heappush(self._oldest, (commit_ms, next(self._numbers), key, commit))
@@ -136,7 +148,8 @@ class OffsetEvents:
             return
         what = (
             f"{key}: {old.offset} -> {to_offset}, back by {old.offset - to_offset}; "
-            f"{_describe_origin(record, group)}{_describe_missing_epoch(old.group_record, record)}."
+            f"{_describe_origin(record, group)}{_describe_missing_epoch(old.group_record, record)}"
+            f"{_describe_missing_metadata(old.group_record, record)}."
         )
         self.rewinds[record.offset] = what
         yield self._event(at, "rewind", what, group, key, old.offset, to_offset)
@@ -166,7 +179,7 @@ class OffsetEvents:
             else:
                 what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}."
                 is_routine = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
-                self._store(key, pending.group_record, pending.offset, old)
+                self._store(key, pending.group_record, pending.offset, old, group)
                 yield self._transaction_event(
                     at, "committed", what, group, key, from_offset, pending.offset, marker, is_routine=is_routine
                 )
@@ -226,6 +239,7 @@ class OffsetEvents:
                     yield self._event(at, "offset_deleted", what, group, key, None, None)
                 continue
             self._deleted[key] = old.offset
+            self.positions.pop(key, None)
             expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms)
             if expiry is Expiry.IMPOSSIBLE and deletes_group:
                 self.causes[at.offset] = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
@@ -297,6 +311,10 @@ class OffsetEvents:
         if self.is_classic and group.type is None and not self.committed:
             causes.append(Cause.GROUP_DELETED)
         return causes
+
+    def find_rewound(self) -> list[RewoundPosition]:
+        """Return the positions that went back since the last deletion of their offset."""
+        return [position for position in self.positions.values() if position.rereads]
 
     def has_offsets(self) -> bool:
         """Return whether the group has a committed or a pending offset."""
@@ -391,6 +409,15 @@ def _describe_missing_epoch(old: GroupRecord, record: GroupRecord) -> str:
     if _get_leader_epoch(old) < 0 or _get_leader_epoch(record) >= 0:
         return ""
     return "; no leader epoch, the commit before had one"
+
+
+def _describe_missing_metadata(old: GroupRecord, record: GroupRecord) -> str:
+    """Return that a commit has no metadata although the commit before had some. Otherwise return ""."""
+    old_metadata: str | None = getattr(old.record.value, "metadata", None)
+    metadata: str | None = getattr(record.record.value, "metadata", None)
+    if not old_metadata or metadata:
+        return ""
+    return "; no metadata, the commit before had some"
 
 
 def _get_leader_epoch(record: GroupRecord) -> int:

@@ -6,6 +6,7 @@ The events and the causes are those of the timeline (timeline.py).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
@@ -15,6 +16,7 @@ from kafkagroups.history.group_log import GroupLog
 from kafkagroups.history.group_records import read_group_records
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.rewound import RewoundPosition
 from kafkagroups.history.timeline import walk
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
@@ -24,13 +26,20 @@ The sentence of a rewind is shown at the commit (`OffsetEvents.rewinds`), and no
 _COUNTING = (Fate.WINS, Fate.PENDING)
 
 
-def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int | None, GroupState]:
+class GroupAtEnd(NamedTuple):
+    """The group at the end of a partition's log, and its positions that went back."""
+
+    state: GroupState
+    rewound: list[RewoundPosition]
+
+
+def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int | None, GroupAtEnd]:
     """Set `replaced`, `went_back`, `group_record`, `cause` and `what` of the records in a settled log.
 
     If a tombstone follows a record that counts, also set its `why`.
     `all_entries` are the records of the log, in its order. Return the group at the end of each partition of the log.
     """
-    states: dict[int | None, GroupState] = {}
+    ends: dict[int | None, GroupAtEnd] = {}
     group_id = group_log.wanted_group
     assert group_id is not None
     dialect = group_log.dialect
@@ -40,7 +49,7 @@ def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int 
     for partition, partition_entries in entries.items():
         steps = group_log.steps.get(partition, [])
         events, history = walk(steps, partition, dialect, start_offset=0, skips_routine=True)
-        states[partition] = history.group.state
+        ends[partition] = GroupAtEnd(history.group.state, history.offsets.find_rewound())
         sentences = _join_sentences(events)
         contents = read_group_records(steps, partition, dialect, group_id, events)
         for entry in partition_entries:
@@ -56,7 +65,7 @@ def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int 
             if entry.fate is Fate.TOMBSTONE:
                 entry.cause = history.causes.get(entry.offset)
         _explain_survivors(partition_entries, is_classic=dialect.coordinator == "classic")
-    return states
+    return ends
 
 
 def _join_sentences(events: Iterable[Event]) -> dict[int, str]:

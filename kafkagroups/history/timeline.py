@@ -21,6 +21,7 @@ from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
@@ -54,6 +55,8 @@ class Timeline:
         `kafka`. Otherwise None.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
+    rewound
+        The positions that went back: the highest and the current ones, and what the group reads twice.
     """
 
     group: str
@@ -64,6 +67,7 @@ class Timeline:
     left_out: int = 0
     kafka_rules: str | None = None
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
+    rewound: list[RewoundPosition] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON: a list of the objects that `timeline --json` prints."""
@@ -104,9 +108,12 @@ def build_timeline(
     group_log = GroupLog(dialect, group)
     groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
     all_events = []
+    rewound: list[RewoundPosition] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         start_offset = groups.partitions[partition].start_offset
-        all_events += list(find_events(group_log.steps[partition], partition, dialect, start_offset))
+        found, partition_history = walk(group_log.steps[partition], partition, dialect, start_offset)
+        all_events += found
+        rewound += partition_history.offsets.find_rewound()
     all_events = [event for event in all_events if _is_selected(event, since_time, topic)]
     events = [event for event in all_events if shows_all or not _is_left_out(event)]
     left_out = len(all_events) - len(events)
@@ -119,6 +126,7 @@ def build_timeline(
         left_out,
         dialect.rules_of,
         groups.topic_partitions,
+        sort_rewound(position for position in rewound if topic in (None, position.topic_partition.topic)),
     )
 
 

@@ -1,0 +1,115 @@
+"""Positions that went back: how far the group had been, what it read twice, and what it still reads again.
+
+The log follows a deployment with a real 3.9.2 broker: another program set the offsets of an empty group back, and each
+consumer then read up to its old position. The expected ranges are derived by hand from the commits.
+"""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tests.groups.small_logs import MEMBER, START
+
+APP = "app=scoring"
+EMPTY = GroupMetadataValue("consumer", 2, None, None, START, ())
+STABLE = GroupMetadataValue("consumer", 3, "range", "m", START, (MEMBER,))
+
+
+def commit(offset, metadata=APP, partition=0):
+    return kg.Record(1, OffsetCommitKey("g", "cards", partition), OffsetCommitValue(offset, 0, metadata, START), 3)
+
+
+def group(value):
+    return kg.Record(2, GroupMetadataKey("g"), value, 3)
+
+
+def tombstone():
+    return kg.Record(1, OffsetCommitKey("g", "cards", 0), None, None)
+
+
+def write(folder, records):
+    folder.mkdir(exist_ok=True)
+    batches = []
+    for offset, record in enumerate(records):
+        key, value = kg.encode(record)
+        batches.append(encode_batch([LogRecord(offset, START + 1000 * offset, key, value)]))
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    return folder
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    """A late commit (record 3), a step back that is passed again (6), and one that is not (10)."""
+    records = [
+        group(STABLE),
+        commit(100),
+        commit(200),
+        commit(180),
+        commit(210),
+        group(EMPTY),
+        commit(150, ""),
+        group(STABLE),
+        commit(220),
+        group(EMPTY),
+        commit(160, ""),
+        group(STABLE),
+        commit(190),
+        commit(7, APP, 1),
+    ]
+    return write(tmp_path / "__consumer_offsets-5", records)
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_the_highest_position_and_what_is_read_twice(deployment, coordinator, run):
+    (found,) = kg.timeline(deployment, "g", coordinator=coordinator).rewound
+    assert (str(found.topic_partition), found.partition) == ("cards-0", 5)
+    assert (found.highest, found.highest_record, found.now, found.record) == (220, 8, 190, 12)
+    assert [(reread.start, reread.end, reread.can_be_late) for reread in found.twice] == [
+        (180, 200, True),
+        (150, 210, False),
+        (160, 190, False),
+    ]
+    assert found.remaining == 30
+    arguments = ("--group", "g", "--coordinator", coordinator)
+    _, out, _ = run("timeline", deployment, *arguments)
+    assert (
+        "Positions that went back, at the end of the log: cards-0: highest position 220 (5:8), now 190 (5:12); read "
+        "twice: 180 to 199 (if 5:3 was not a late commit), 150 to 209, 160 to 189; still to be read again: 190 to 219."
+    ) in " ".join(out.split())
+    _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--json")
+    (position,) = json.loads(out)["rewound"]
+    assert (position["highest"], position["now"]) == (220, 190)
+    assert position["still_to_read_again"] == {"from": 190, "to": 219}
+    _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--partition", "1", "--json")
+    assert json.loads(out)["rewound"] == []
+
+
+def test_a_position_that_was_passed_again_says_so(tmp_path, run):
+    folder = write(tmp_path / "__consumer_offsets-5", [commit(50), commit(20), commit(60)])
+    _, out, _ = run("timeline", folder, "--group", "g")
+    assert "now 60 (5:2); read twice: 20 to 49; the highest position is reached again." in " ".join(out.split())
+
+
+def test_a_deletion_begins_a_new_position(tmp_path):
+    """Somebody who deletes an offset wants the group to start again: the old position is no longer the goal."""
+    records = [commit(50), commit(20), tombstone(), commit(10)]
+    assert kg.timeline(write(tmp_path / "__consumer_offsets-5", records), "g").rewound == []
+
+
+def test_missing_metadata_is_shown_and_the_usual_one_is_not_repeated(deployment, run):
+    """Kafka's tools and other programs do not write the metadata of the application."""
+    _, out, _ = run("explain", deployment, "--group", "g", "--topic", "cards", "--partition", "0", "--kafka", "3.9.2")
+    text = " ".join(out.split())
+    assert text.count("no metadata, although the other commits have some") == 2
+    assert "210 -> 150, back by 60; the group had no member; no metadata, the commit before had some." in text
+    long_name = "app=" + 60 * "x"
+    records = [commit(offset, long_name) for offset in range(5)] + [commit(9, "")]
+    _, out, _ = run("explain", write(deployment, records), "--group", "g", "--topic", "cards", "--partition", "0")
+    text = " ".join(out.split())
+    assert f"Usual metadata of the commits: {long_name}." in text
+    assert text.count(long_name) == 1 and text.count("no metadata") == 1

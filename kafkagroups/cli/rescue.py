@@ -33,8 +33,8 @@ examples:
 _APPLY_DESCRIPTION = "Compare a plan with a cluster. With --yes, commit the offsets through the groups' coordinators."
 _APPLY_NOTES = """\
 Refused: groups with members, offsets outside the partition's log (see
---out-of-range), topics and partitions that do not exist, and what the user may
-not do. Everything is checked again right before a group is written. After an
+--out-of-range; a negative offset is never clamped), topics and partitions that
+do not exist, and what the user may not do. Everything is checked again right before a group is written. After an
 interruption, run the same command again.
 
 The user needs these rights: Describe and Read on the groups and on their

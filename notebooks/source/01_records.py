@@ -7,14 +7,7 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} | no |
 #
-# ```
-#            key: whose position?                         value: the position, and more
-#  ┌──────┬───────────┬──────────┬───────────┐    ┌─────────┬────────┬─────────────────────────────┐
-#  │ type │ group     │ topic    │ partition │ ─▶ │ version │ offset │ epoch, metadata, times, …   │
-#  │  1   │ "billing" │ "orders" │ 0         │    │  4      │ 35     │                             │
-#  └──────┴───────────┴──────────┴───────────┘    └─────────┴────────┴─────────────────────────────┘
-#                                                  no value: a tombstone, which deletes the key
-# ```
+# ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
 # Four things to hold on to:
@@ -27,7 +20,7 @@
 # %% [markdown]
 # ## A commit in hex
 #
-# A broker of Kafka 4.3.1 wrote the next record to its disk. The group `billing` committed an offset for partition 0 of the topic `orders`.
+# The group `billing` committed an offset. A broker of Kafka 4.3.1 wrote this record to its disk.
 #
 # Each line shows a position, 16 bytes in hex, and the same bytes as text:
 
@@ -44,27 +37,21 @@ print("value")
 course.hexdump(value)
 
 # %% [markdown]
-# In the key, `00 01` is the record type, 1. `00 07` is a length: the next seven bytes are `billing`. `00 06` and six bytes are `orders`. The last four bytes are partition 0.
-#
-# In the value, `00 04` means version 4. The next **eight** bytes are the offset. Numbers are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35. Then come four bytes for the *leader epoch*, here 0.
-#
-# `07` is the length of the next text **plus one**, so the text has six bytes: `till 1`. The plus one leaves the length `00` free. It means null.
-
-# %% [markdown]
 # ## Each byte has a name
 #
-# Click *next* to go through all fields:
+# Go through the fields with *next*, or click a block.
+#
+# Numbers are *big-endian*: the high byte comes first. The offset ends with hex 23, and 2 · 16 + 3 = 35. The length of the metadata is stored **plus one**, so `07` means six bytes. The plus one leaves `00` free for null.
+#
+# Then choose a *changed byte*, or type a change, for example `value 15=54`. What does a reader believe now?
 
 # %%
 # figure
-course.RecordExplorer(key, value)
+course.RecordRibbon(key, value)
 
 # %% [markdown]
-# - **Offset**: the offset of the next record that the group reads.
-# - **Leader epoch**: each partition has one broker that accepts its writes, the *leader*. The epoch rises when another broker becomes the leader of `orders-0`. −1 means unknown.
-# - **Metadata**: a text of the client. Most clients store an empty text.
-# - **Commit timestamp**: when the broker received the commit, in milliseconds since 1970.
-# - **Tagged fields**: optional fields at the end. The first byte is their count. Each field then has a number, a size, and its bytes. Field 0 is the *topic id*.
+# - **Leader epoch**: each partition has one broker that accepts its writes, the *leader*. The epoch rises when another broker becomes the leader of `orders-0`.
+# - **Tagged fields**: optional fields at the end. Field 0 is the *topic id*.
 
 # %% [markdown]
 # ## Exercise: a commit on paper
@@ -88,7 +75,7 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# Version 4 is the only layout with short lengths. In keys, and in values up to version 3, a text begins with its length in **two** bytes. A negative length means null. `course.read_string` reads such a text. It returns the text and the position after it:
+# Version 4 is the only layout with short lengths. In keys, and in values up to version 3, a text begins with its length in **two** bytes. A negative length means null. `course.read_string` returns such a text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
@@ -123,15 +110,8 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# The layout of the value has changed four times. Brokers of three Kafka versions stored the same commit of the group `café-☕`:
-
-# %%
-for version in ["1.0.1", "3.9.2", "4.3.1"]:
-    cafe_key, cafe_value = course.read_record(course.find_data(f"harbour/{version}/__consumer_offsets-21"), 2)
-    print(f"Kafka {version}, value version {kg.decode(cafe_key, cafe_value).value_version}")
-    course.hexdump(cafe_value)
-
-# %% [markdown]
+# The layout of the value has changed four times:
+#
 # | value version | Kafka writes it | fields |
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
@@ -140,7 +120,11 @@ for version in ["1.0.1", "3.9.2", "4.3.1"]:
 # | 3 | 2.1 to 4.0 | a leader epoch after the offset |
 # | 4 | since 4.1 | short lengths, tagged fields, the topic id |
 #
+# <details><summary>Other versions</summary>
+#
 # Up to 3.9, `inter.broker.protocol.version` can make a broker write an older version. So during an upgrade, the older brokers can still read the records. Kafka 4.x has no such setting for commits.
+#
+# </details>
 
 # %% [markdown]
 # An old client can still send a *retention time*, after which its offset expires. The group `stock-audit` sent one of three seconds to the 4.3.1 broker.
@@ -165,7 +149,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 #
 # ## Which commits have a topic id
 #
-# A topic that is deleted and created again has the same name and another id. The id in a commit says which of the two topics is meant. Not every commit has one:
+# A topic that is deleted and created again has the same name and another id. The id in a commit says which one is meant. Not every commit has one:
 
 # %%
 for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction"), (22, 0, "with a retention time")]:
@@ -183,18 +167,16 @@ for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction
 # %% [markdown]
 # ## A reader must know the version
 #
-# The bytes do not contain the names of the fields. If a reader assumes the wrong version, it reads the wrong fields.
+# If a reader assumes the wrong version, it reads the wrong fields.
 #
-# Some monitoring tools read the topic themselves, and many of them knew only the versions 0 to 3. Then Kafka 4.1 wrote version 4. Here, we change the version of our first value from 4 to 3 and decode it:
+# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. Choose the reader that *expects version 3*. Which reader gets wrong values **without** an error?
 
 # %%
-try:
-    kg.decode(key, b"\x00\x03" + value[2:])
-except kg.InvalidRecord as error:
-    print(error)
+# figure
+course.VersionOverlay()
 
 # %% [markdown]
-# In version 3, the length of the metadata has two bytes. So the reader took two bytes: `07`, and `74`, which is the letter `t`. Together they are hex 0774 = 1908.
+# In version 4, this reader takes two bytes as the length of the metadata: hex `07 74` is 1908.
 #
 # Wrong fields are worse than no answer, so a broker never guesses. After a failover, the next broker *loads* the partition: it reads all records. If it finds an unknown value version, it stops the load. On Kafka 4.x, **all** groups of this partition are then unavailable.
 #
@@ -203,7 +185,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## Two key types for offsets
 #
-# The key of an offset begins with 0 or with 1. Kafka 0.8.2 wrote type 0. All later versions write type 1. Both types have the same fields, and a broker that loads them sets the same offset. Not every broker accepts every combination:
+# The key of an offset begins with 0 or with 1. Kafka 0.8.2 wrote type 0. All later versions write type 1. Both types have the same fields and set the same offset. Not every broker accepts every combination:
 #
 # | key type | value version | up to 4.0 | since 4.1 |
 # |---|---|---|---|
@@ -214,7 +196,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## Other record types
 #
-# Kafka 4.x has 22 record types. Types 3 to 23 belong to the new group protocols, which lesson 13 reads.
+# Kafka 4.x has 22 record types. Types 3 to 23 belong to the new group protocols (lesson 13).
 #
 # An unknown **type** does not stop the load. Since Kafka 3.4.1, a broker skips a record whose type it does not know.
 
@@ -227,13 +209,13 @@ except kg.InvalidRecord as error:
 # - The **subscription** of a member is the list of topics that it wants to read.
 # - The **assignment** of a member is the list of partitions that it must read.
 # - A **rebalance** computes new assignments. It happens when a member joins or leaves.
-# - A **generation** is the result of a rebalance. Generations are numbered.
-# - The **leader** of a group is the member that computes the assignments. It follows an *assignor*, for example `range`. (The leader of a partition is a broker.)
+# - A **generation** is the numbered result of a rebalance.
+# - The **leader** of a group is a member, not a broker. It computes the assignments with an *assignor*, for example `range`.
 
 # %% [markdown]
 # ## The record of a group
 #
-# A broker writes this record at the end of each rebalance. Here is the last one of `billing`:
+# A broker writes this record at the end of each rebalance. This is the last one of `billing`:
 
 # %%
 group_key, group_value = course.read_record(log, 36)
@@ -254,7 +236,7 @@ for member in group.members:
 # %% [markdown]
 # The *protocol type* is `consumer` for all consumers. Lesson 06 explains the timeouts and the *instance id*.
 #
-# Subscription and assignment are bytes that the clients write for each other. The broker only stores them. Both can also contain *user data*. A subscription also contains the *owned partitions*: those that the member had before.
+# Subscription and assignment are bytes that the clients write for each other. The broker only stores them. Both can contain *user data*. A subscription also contains the *owned partitions*, which the member had before.
 #
 # The record stores when the group entered its state, but **not the state** itself. After a restart, a group with members is `Stable`. A group without members is `Empty`. A rebalance that was in progress is not in the record.
 
@@ -318,9 +300,11 @@ course.check("stops_the_load", stops_the_load)
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
-# Today, both print JSON. `kafkagroups dump` prints the texts of every version (`--format formatter` and `--format dump-log`).
+# Today, both print JSON.
 #
 # <details><summary>What the tools print, by version</summary>
+#
+# `kafkagroups dump` prints these texts, too (`--format formatter` and `--format dump-log`).
 #
 # The console consumer, for offsets:
 #
@@ -382,12 +366,12 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a partition's folder, for example `__consumer_offsets-9`.
+# PATH is a copy of a folder such as `__consumer_offsets-9`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | Its table of versions shows that the commits have version 4. The monitor does not know it | Update the monitor, or use one that asks with the Admin API |
-# | `Failed to load metadata` in the broker's log (4.x), or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names the first record that stops the load | Do not delete files. Read the remedy that it prints |
+# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | Its table of versions shows version 4, which the monitor cannot read | Update the monitor, or use one that asks with the Admin API |
+# | `Failed to load metadata` in the broker's log (4.x), or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names the first record that stops the load | Do not delete files. Follow the remedy that it prints |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -402,6 +386,6 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## What we left out, and why
 #
-# The fields of all 22 types: `kafkagroups decode` shows each of them with its bytes. Lesson 03 reads the file around the records.
+# The fields of all 22 record types: `kafkagroups decode` shows them.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

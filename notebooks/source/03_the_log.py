@@ -7,13 +7,7 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} | no |
 #
-# ```
-#  __consumer_offsets-9/                 one folder per partition
-#     00000000000000000000.log           one file per segment, named by its first offset
-#        ├── batch   61 bytes of header │ records
-#        ├── batch   61 bytes of header │ records
-#        └── batch   …                   one after another, without gaps
-# ```
+# ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
 # Four things to hold on to:
@@ -67,11 +61,11 @@ for batch in batches:
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The batch from byte 406 is a commit of one partition. The positions in the figure begin with 0 at the start of the batch. Click *next* to go through its header and its record.
+# The batch from byte 406 is a commit of one partition. The positions in the figure begin with 0 at the start of the batch. Go through the header and the record with *next*, or click a block:
 
 # %%
 # figure
-course.BatchExplorer(promo, batches[2].position)
+course.BatchRibbon(promo, batches[2].position)
 
 # %% [markdown]
 # The record contains the key and the value of lesson 01, unchanged:
@@ -118,16 +112,16 @@ course.check("read_varint", read_varint)
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum, it *truncates* the log: it removes this batch and everything after it.
 #
-# Move the slider. It changes one byte of the file, and the lines show what a broker keeps. Find a byte whose change goes unnoticed.
+# Choose a *broken byte*. Then step from *the file* to *after recovery*: what does the broker keep? Find a byte whose change goes unnoticed. You can also type a position and a byte.
 
 # %%
 # figure
-course.ByteBreaker(promo, broken_position=690)
+course.Segment(promo)
 
 # %% [markdown]
 # ## Exercise: an unnoticed change
 #
-# Three disks each changed one byte of a segment while the broker was down. After the start, the broker checks the batches. Which change does it **not** notice? The slider can test each one.
+# Three disks each changed one byte of a segment while the broker was down. After the start, the broker checks the batches. Which change does it **not** notice? The figure can test each one.
 #
 # - **A**: the last byte of a batch's length.
 # - **B**: the last byte of a batch's leader epoch.
@@ -146,7 +140,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# Byte 7 is part of an offset, and byte 420 is part of a leader epoch. Both are before the checksum, so it does not cover them. The **broker** sets them when it appends the batch. So it does not have to compute the client's checksum again.
+# The offset and the leader epoch of a batch: in the figure, for example, bytes 563 and 571. Both are before the checksum, so it does not cover them. The **broker** sets them when it appends the batch. So it does not have to compute the client's checksum again.
 #
 # - A slightly wrong offset or epoch goes unnoticed. A broker does notice an offset far outside the file's range.
 # - A wrong length is noticed: the checksum is then computed over too many or too few bytes.

@@ -176,22 +176,29 @@ def test_a_lesson_runs_in_the_browser(page, lab, lesson):
     assert page.outside == []
 
 
-def test_the_byte_explorer_steps_and_jumps(page, lab):
-    """Lesson 01: next, previous and the list of fields change the marked bytes. The keyboard works too."""
+def test_the_kernel_answers_a_typed_byte(page, lab):
+    """Lesson 01: the reader steps to a field, types a byte, and sees what a reader of the record now believes."""
     run_all(page, lab, "01_records")
-    explorer = scroll_to(page, ".jp-OutputArea-output:has(.kg-bytes)")
-    shown = explorer.locator("p b").first
-    expect(shown).to_have_text("type")
-    explorer.get_by_role("button", name="next").click()
-    expect(shown).to_have_text("group")
-    explorer.get_by_role("button", name="next").focus()
+    figure = scroll_to(page, ".kg-figure")
+    place = figure.locator(".kg-place")
+    shown = figure.locator("svg")
+    figure.get_by_role("button", name="next").click()
+    expect(place).to_have_text("field 2 of 15: key: length of group")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("ArrowRight")
+    expect(place).to_have_text("field 3 of 15: key: group")
+    figure.get_by_role("combobox", name="changed byte").select_option(index=5)
+    expect(shown).to_contain_text("offset: 35 → 36")
+    field = figure.get_by_role("textbox", name="change a byte")
+    field.fill("9=24")
     page.keyboard.press("Enter")
-    expect(explorer.locator(".kg-bytes b")).to_have_count(7)
-    explorer.get_by_role("button", name="previous").click()
-    expect(explorer.locator(".kg-bytes b")).to_have_count(2)
-    explorer.locator("select").select_option(label="value 2: offset (int64)")
-    expect(explorer.locator("p").first).to_contain_text("offset = 50")
-    page.screenshot(path=SCREENS / "byte-explorer.png")
+    expect(figure.get_by_role("status")).to_contain_text("expected key or value before the position")
+    field.fill("value 15=54")
+    page.keyboard.press("Enter")
+    expect(shown).to_contain_text("metadata: till 1 → Till 1")
+    expect(figure.get_by_role("status")).to_have_text("")
+    expect(figure.get_by_role("textbox", name="change a byte")).to_be_focused()
+    page.screenshot(path=SCREENS / "figure-typed-byte.png")
     assert page.outside == []
 
 
@@ -206,17 +213,6 @@ def test_the_histogram_finds_a_group_that_is_typed(page, lab):
     page.keyboard.press("ArrowRight")
     expect(histogram.locator(".kg-histogram")).to_contain_text("51 partitions")
     page.screenshot(path=SCREENS / "histogram.png")
-
-
-def test_the_byte_breakers_slider_moves_the_broken_byte(page, lab):
-    """Lesson 03: the text says what recovery would keep."""
-    run_all(page, lab, "03_the_log")
-    breaker = scroll_to(page, ".jp-OutputArea-output:has(.kg-break)")
-    expect(breaker.locator(".kg-break")).to_contain_text("cut away")
-    breaker.locator(".noUi-handle").focus()
-    page.keyboard.press("Home")
-    expect(breaker.locator(".kg-break")).to_contain_text("every checksum is correct")
-    page.screenshot(path=SCREENS / "byte-breaker.png")
 
 
 def test_a_figure_steps_in_the_lesson(page, lab):

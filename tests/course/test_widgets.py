@@ -10,11 +10,9 @@ import kafkagroups as kg
 from kafkagroups import course
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
-SEGMENT = (DATA / "1.0.1" / "__consumer_offsets-37" / "00000000000000000000.log").read_bytes()
 NINE = str(DATA / "3.9.2" / "__consumer_offsets-9")
 CRAFTED = DATA.parent / "crafted"
 MADE = json.loads((CRAFTED / "answers.json").read_text())
-KEY, VALUE = course.read_record(str(DATA / "3.9.2" / "__consumer_offsets-9"), 42)
 
 
 def bundle(widget):
@@ -22,52 +20,6 @@ def bundle(widget):
     assert {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"} <= set(found)
     assert "<style" not in found["text/html"] and "http" not in found["text/html"]
     return found
-
-
-def test_an_explorer_steps_through_every_field():
-    """The button "next" goes once through all fields. The chosen bytes are in brackets."""
-    explorer = course.RecordExplorer(KEY, VALUE)
-    seen = set()
-    for _ in explorer.annotation:
-        view = explorer.view.value
-        chosen = "".join(re.findall(r"<b>([0-9a-f]{2})</b>", view.split("<p>")[0]))
-        span = explorer.annotation[explorer.chooser.value]
-        assert chosen == explorer.annotation.bytes_by_part[span.part][span.start : span.end].hex()
-        assert f"<b>{span.field}</b>" in view and "[" in view
-        seen.add(explorer.chooser.value)
-        explorer.next.click()
-    assert len(seen) == len(explorer.annotation) and explorer.chooser.value == 0
-    explorer.previous.click()
-    assert explorer.chooser.value == len(explorer.annotation) - 1
-
-
-def test_the_static_form_of_an_explorer_shows_every_field():
-    shown = bundle(course.RecordExplorer(KEY, VALUE))
-    for word in ("group", "billing", "orders", "offset", "50", "during the rebalance", "leaderEpoch"):
-        assert word in shown["text/html"] and word in shown["text/plain"]
-
-
-def test_a_batch_is_explored_from_its_header_to_its_records():
-    """promo's last batch in the 1.0.1 log: two tombstones (acts.json, act 6)."""
-    explorer = course.BatchExplorer(SEGMENT, 658)
-    text = explorer.static_text()
-    assert "baseOffset = 4" in text and "count = 2" in text and text.count("a tombstone") == 2
-    assert bundle(explorer)["text/html"].count("<tr>") == len(explorer.annotation) + 1
-    position = 0
-    for span in explorer.annotation:
-        assert span.start == position
-        position = span.end
-    assert position == 111, "the spans cover the batch"
-
-
-def test_a_broken_byte_cuts_off_its_batch_and_all_later_ones():
-    breaker = course.ByteBreaker(SEGMENT)
-    assert "every checksum is correct" in breaker.static_text()
-    breaker.position.value = 320
-    assert breaker.view.value.count("kept") == 1 and breaker.view.value.count("cut away") == 4
-    breaker.position.value = 7
-    assert "no checksum covers this byte" in bundle(breaker)["text/plain"]
-    assert "kept, but now read as offsets 1 to 1" in breaker.static_text()
 
 
 def test_a_histogram_counts_groups_and_finds_one():

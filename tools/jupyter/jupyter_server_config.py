@@ -5,8 +5,8 @@ this description when a kernel starts, and then the notebook counts as changed. 
 language's name, so that they are the same on every machine. So the description is added when a notebook is opened, and
 reduced to the name when it is saved.
 
-The list of files shows the lessons only. JupyterLab always lists folders first, so `solutions` and `source` would stand
-before the lessons. The start page has links to the solved notebooks.
+The list of files shows the lessons only. JupyterLab always lists folders first, so `pictures`, `solutions` and `source`
+would stand before the lessons. The start page has links to the solved notebooks.
 
 `tools/lab.sh` puts this folder into JUPYTER_CONFIG_PATH. The folder `labconfig` next to this file turns off the
 question about news.
@@ -46,4 +46,4 @@ def reduce_metadata(model: dict[str, Any], **_: Any) -> None:
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  # Jupyter defines it.
 c.ServerApp.contents_manager_class = LessonManager
 c.FileContentsManager.pre_save_hook = reduce_metadata
-c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", ".DS_Store", "*~", "solutions", "source"]
+c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", ".DS_Store", "*~", "pictures", "solutions", "source"]

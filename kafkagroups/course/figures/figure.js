@@ -165,6 +165,12 @@ function makeFreeInput(parent, freeInput, send) {
   const attributes = { id: `kg-${lastId}`, type: "text", placeholder: freeInput.example, autocomplete: "off" };
   const field = makeElement(row, "input", attributes);
   makeElement(row, "button", { type: "submit" }, "show");
+  // In a cell, JupyterLab cancels the line break of Enter, and with it the browser's own submission of the form.
+  field.onkeydown = (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    row.requestSubmit();
+  };
   row.onsubmit = (event) => {
     event.preventDefault();
     send(field.value);
@@ -179,7 +185,6 @@ function mount(root, content, send, messageText = "") {
   root.classList.add("kg-figure");
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", content.title);
-  root.dataset.lmSuppressShortcuts = "true"; // JupyterLab's own shortcuts do not take the keys of the controls.
   makeElement(root, "div", { class: "kg-title" }, content.title);
 
   const options = content.controls.map(() => 0);
@@ -200,7 +205,12 @@ function mount(root, content, send, messageText = "") {
   if (content.free_input && send) makeFreeInput(controls, content.free_input, send);
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
-  const svg = makeShape(root, "svg", { viewBox: `0 0 ${content.width} ${content.height}`, role: "img", "aria-label": content.title });
+  const svg = makeShape(root, "svg", {
+    viewBox: `0 0 ${content.width} ${content.height}`,
+    preserveAspectRatio: "xMinYMin meet",
+    role: "img",
+    "aria-label": content.title,
+  });
 
   // The longest captions stand invisibly in the same place, so the height stays constant.
   const captions = makeElement(root, "div", { class: "kg-captions" });
@@ -211,6 +221,11 @@ function mount(root, content, send, messageText = "") {
   const details = makeElement(root, "details");
   makeElement(details, "summary", {}, "this picture as text");
   const text = makeElement(details, "pre", { class: "kg-text", tabindex: "0", "aria-label": "this picture as text" });
+
+  // JupyterLab's own shortcuts do not take the keys of an element with this attribute. An ancestor with it is not enough.
+  for (const part of root.querySelectorAll("button, input, select, summary, [tabindex]")) {
+    part.dataset.lmSuppressShortcuts = "true";
+  }
 
   function show() {
     let index = 0;

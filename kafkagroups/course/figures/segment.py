@@ -26,6 +26,7 @@ _ROW_HEIGHT = 25
 _BAR_HEIGHT = 19
 _MOMENTS = ("the file", "the broker checks", "after recovery")
 _CHANGE = re.compile(r"\s*(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
+_EXAMPLE = "690=00"
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
 _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic", 16), ("checksum", 20))
@@ -74,7 +75,7 @@ class Segment(Figure):
         """Return the content with a byte that the reader typed as "571=ff"."""
         match = _CHANGE.fullmatch(value)
         if match is None:
-            raise UsageError(f"expected a position and one byte in hex, for example '571=ff'; found {value[:40]!r}")
+            raise UsageError(f"expected a position and one byte in hex, for example {_EXAMPLE!r}; found {value[:40]!r}")
         position = int(match["position"])
         if position >= len(self.data):
             raise UsageError(f"the file has the positions 0 to {len(self.data) - 1}; found position {position}")
@@ -111,7 +112,7 @@ class Segment(Figure):
             height,
             controls,
             scenes,
-            FreeInput("break a byte (position=hex)", "571=01"),
+            FreeInput("break a byte (position=hex)", _EXAMPLE),
         )
 
     def _describe(self, broken: BrokenByte) -> str:

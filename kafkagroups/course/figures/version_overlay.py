@@ -16,6 +16,8 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.course.figures.byte_ribbon import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.folders import find_data
+from kafkagroups.course.notebook_helpers import read_record
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
@@ -27,6 +29,8 @@ _LEFT = 7
 _SIZE = 11
 _BLOCK_HEIGHT = 32
 _ROW_HEIGHT = 106
+_OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
+"""The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
 """What a reader that ignores the version does with its bytes."""
@@ -102,12 +106,13 @@ class VersionOverlay(Figure):
     Parameters
     ----------
     *records
-        The keys and the values of the commits as brokers of different versions wrote them.
+        The keys and the values of the commits as brokers of different versions wrote them. Without records: a commit
+        of the group `billing`, as the brokers of three releases stored it.
     """
 
     def __init__(self, *records: tuple[bytes | None, bytes | None]) -> None:
-        self.records = records
-        super().__init__(_make_content(records))
+        self.records = records or _read_commits_of_billing()
+        super().__init__(_make_content(self.records))
 
     def compute_content(self, value: str) -> Content:
         """Return the content with another leader epoch in the versions that have one."""
@@ -118,6 +123,14 @@ class VersionOverlay(Figure):
         if not -1 <= epoch <= MAX_INT32:
             raise UsageError(f"expected a leader epoch from -1 (unknown) to {MAX_INT32}; found {value[:20]!r}")
         return _make_content([_set_epoch(key, data, epoch) for key, data in self.records])
+
+
+def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
+    """Return the commit "till 1" of `billing` from the logs of three releases."""
+    return tuple(
+        read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
+        for kafka, offset in _OFFSET_OF_COMMIT.items()
+    )
 
 
 def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[bytes | None, bytes | None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkagroups.api import load
 from kafkagroups.cli import options
-from kafkagroups.cli.load_text import OFFSETS_SHOWN, print_groups
+from kafkagroups.cli.load_text import GROUPS_SHOWN, OFFSET_ROWS_SHOWN, OFFSETS_SHOWN, print_groups
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.errors import InvalidLog, UsageError
@@ -62,7 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help=f"print every committed offset (default: at most {OFFSETS_SHOWN} of each group)",
+        help=f"print every group and committed offset (default: the {GROUPS_SHOWN} groups with the most offsets, at "
+        f"most {OFFSETS_SHOWN} offsets of each group, and {OFFSET_ROWS_SHOWN} offsets in all)",
     )
     options.add_past_damage(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.groups.expire_times import find_expirations
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.history.event import count_of
+from kafkagroups.history.event import LISTED_NAMES, count_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.records.dialects import dialect
@@ -21,10 +22,14 @@ EXPIRATIONS_SHOWN = 10
 """The text shows at most this number of offsets with an expire time: those that expire first."""
 OFFSETS_SHOWN = 20
 """The text shows at most this number of committed offsets of a group. Pending offsets are always shown."""
+GROUPS_SHOWN = 50
+"""The text shows at most this number of groups: those with the most committed offsets."""
+OFFSET_ROWS_SHOWN = 200
+"""The text shows at most this number of committed offsets of all groups."""
 
 
 def print_groups(groups: Groups, *, shows_all: bool = False) -> None:
-    """Print the result of a load for people. `shows_all`: print all committed offsets of each group."""
+    """Print the result of a load for people. `shows_all`: print all groups and committed offsets."""
     partitions = groups.partitions.values()
     records = sum(partition.records for partition in partitions)
     batches = sum(partition.batches for partition in partitions)
@@ -38,24 +43,40 @@ def print_groups(groups: Groups, *, shows_all: bool = False) -> None:
                 f"{name} is damaged: its answers are those of a broker whose recovery has cut the log at offset "
                 f"{partition.damage.offset}. Before such a recovery, a broker can fail to load the partition."
             )
-    _print_group_table(groups)
-    _print_members(groups)
-    _print_offsets(groups, shows_all=shows_all)
+    group_ids = sorted(groups) if shows_all else _choose_groups(groups)
+    _print_group_table(groups, group_ids)
+    _print_members(groups, group_ids)
+    _print_offsets(groups, group_ids, shows_all=shows_all)
     _print_pending(groups)
     _print_expirations(groups)
-    for title, group_ids in (
+    for title, names in (
         ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
         ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
     ):
-        if group_ids:
-            _print_wrapped(f"{title}: {', '.join(sorted(group_ids))}.")
+        if names:
+            _print_wrapped(f"{title}: {_list_some(sorted(names), shows_all=shows_all)}.")
     print_topic_partitions(groups.topic_partitions, groups.coordinator)
     _print_zeros(groups)
 
 
-def _print_group_table(groups: Groups) -> None:
+def _choose_groups(groups: Groups) -> list[str]:
+    """Return the ids of the groups that the text shows, sorted."""
+    if len(groups) <= GROUPS_SHOWN:
+        return sorted(groups)
+    offset_counts = {group_id: len(parts.offsets) for group_id, parts in groups.parts()}
+    return sorted(heapq.nsmallest(GROUPS_SHOWN, groups, key=lambda group_id: (-offset_counts[group_id], group_id)))
+
+
+def _list_some(names: list[str], *, shows_all: bool) -> str:
+    """Return names for a sentence. Without `shows_all`, at most GROUPS_SHOWN names."""
+    more = 0 if shows_all else len(names) - GROUPS_SHOWN
+    listed = ", ".join(names if more <= 0 else names[:GROUPS_SHOWN])
+    return f"{listed} and {more} more; --all shows them" if more > 0 else listed
+
+
+def _print_group_table(groups: Groups, group_ids: list[str]) -> None:
     rows = []
-    for group_id in sorted(groups):
+    for group_id in group_ids:
         group = group_json(groups[group_id])
         counts = [len(group[field]) for field in ("members", "offsets", "pending")]
         epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
@@ -72,9 +93,9 @@ def _name_protocol(group: Mapping[str, Any]) -> str:
     return f"{group['protocol_type']} {group['protocol'] or ''}".strip() or "-"
 
 
-def _print_members(groups: Groups) -> None:
+def _print_members(groups: Groups, group_ids: list[str]) -> None:
     """Print the members of consumer, share and streams groups: states, epochs, and what is assigned to them."""
-    for group_id in sorted(groups):
+    for group_id in group_ids:
         group = groups[group_id]
         if not isinstance(group, ModernGroup) or not group.members:
             continue
@@ -133,13 +154,14 @@ def _list_numbers(numbers: list[int]) -> str:
     return ", ".join(texts)
 
 
-def _print_offsets(groups: Groups, *, shows_all: bool) -> None:
+def _print_offsets(groups: Groups, group_ids: list[str], *, shows_all: bool) -> None:
+    offsets_of = {group_id: sorted(groups[group_id].offsets.items()) for group_id in group_ids}
+    limit = None if shows_all else _find_limit([len(offsets) for offsets in offsets_of.values()])
     rows: list[tuple[object, ...]] = []
     cut_counts: dict[str, int] = {}
-    for group_id in sorted(groups):
-        offsets = sorted(groups[group_id].offsets.items())
+    for group_id, offsets in offsets_of.items():
         # One row less would not be worth the note.
-        shown = len(offsets) if shows_all or len(offsets) == OFFSETS_SHOWN + 1 else OFFSETS_SHOWN
+        shown = len(offsets) if limit is None or len(offsets) == OFFSETS_SHOWN + 1 == limit + 1 else limit
         for topic_partition, offset in offsets[:shown]:
             rows.append((group_id, topic_partition, offset.offset, offset.metadata, offset.record_offset))
         if len(offsets) > shown:
@@ -147,9 +169,28 @@ def _print_offsets(groups: Groups, *, shows_all: bool) -> None:
     if rows:
         columns = ("group", "committed topic-partition", "offset", "metadata", "record")
         print_table(columns, rows, width_in_file=TEXT_WIDTH)
-    if cut_counts:
+    if len(groups) > len(group_ids):
+        more_groups = len(groups) - len(group_ids)
+        more_offsets = sum(len(parts.offsets) for _, parts in groups.parts()) - len(rows)
+        _print_wrapped(
+            f"Only the {len(group_ids)} groups with the most committed offsets are shown. Not shown: "
+            f"{count_of(more_groups, 'group')} and {count_of(more_offsets, 'committed offset')}. --all shows them, and "
+            "--group G shows one group."
+        )
+    elif len(cut_counts) > LISTED_NAMES:
+        more = count_of(sum(cut_counts.values()), "committed offset")
+        _print_wrapped(f"Not shown: {more} of {len(cut_counts)} groups. --all shows them.")
+    elif cut_counts:
         counts = ", ".join(f"{count} of {group_id}" for group_id, count in cut_counts.items())
         _print_wrapped(f"Not shown: committed offsets, {counts}. --all shows them.")
+
+
+def _find_limit(offset_counts: list[int]) -> int:
+    """Return how many offsets of each group are shown: at most OFFSETS_SHOWN, and OFFSET_ROWS_SHOWN in all."""
+    limit = OFFSETS_SHOWN
+    while limit > 1 and sum(min(count, limit) for count in offset_counts) > OFFSET_ROWS_SHOWN:
+        limit -= 1
+    return limit
 
 
 def _print_expirations(groups: Groups) -> None:

@@ -85,13 +85,13 @@ def test_the_text_fits_80_columns_and_aligns_numbers(run, log):
     assert ends_of_numbers == {end}
 
 
-def write_commits(tmp_path, count):
+def write_commits(tmp_path, count, group_of=lambda number: "g"):
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     value = {"offset": 5, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 9}
     records = []
     for number in range(count):
-        key = {"group": "g", "topic": "orders", "partition": number}
+        key = {"group": group_of(number), "topic": "orders", "partition": number}
         row = {"key": {"type": "1", "data": key}, "value": {"version": "3", "data": value}}
         records.append(LogRecord(number, 5, *kg.encode(kg.from_json(row))))
     (folder / f"{0:020}.log").write_bytes(encode_batch(records))
@@ -106,6 +106,32 @@ def test_many_offsets_of_a_group_are_cut_and_the_cut_is_announced(run, tmp_path,
     assert (f"Not shown: committed offsets, {count - shown} of g. --all shows them." in out) == (shown < count)
     _, out, _ = run("load", log, "--all")
     assert out.count(" orders-") == count and "Not shown" not in out
+
+
+def test_many_groups_are_cut_and_the_cut_is_announced(run, tmp_path):
+    """60 groups: g0 to g9 have 10 offsets each, and the other ones 2. 50 groups and 200 offsets fit."""
+    log = write_commits(tmp_path, 200, lambda number: f"g{number // 10 if number < 100 else number // 2 - 40:02}")
+    status, out, _ = run("load", log)
+    lines = out.splitlines()
+    assert status == 0 and len(lines) < 280
+    shown = {line.split()[0] for line in lines if line.startswith(" g") and " classic " in line}
+    assert shown == {f"g{number:02}" for number in range(50)}
+    assert out.count(" orders-") == 10 * 10 + 40 * 2
+    text = " ".join(out.split())
+    assert "Only the 50 groups with the most committed offsets are shown." in text
+    assert "Not shown: 10 groups and 20 committed offsets. --all shows them" in text
+    _, out, _ = run("load", log, "--all")
+    assert out.count(" orders-") == 200 and "Not shown" not in out
+    _, out, _ = run("load", log, "--json")
+    assert len(json.loads(out)["groups"]) == 60
+
+
+def test_the_offsets_of_all_groups_together_have_a_limit(run, tmp_path):
+    """40 groups with 15 offsets each have 600 offsets: 5 of each group are shown."""
+    log = write_commits(tmp_path, 600, lambda number: f"g{number % 40:02}")
+    _, out, _ = run("load", log)
+    assert out.count(" orders-") == 200
+    assert "Not shown: 400 committed offsets of 40 groups. --all shows them." in out
 
 
 @pytest.mark.parametrize(("version", "coordinator"), [("3.9.2", "classic"), ("4.3.1", "new")])

@@ -16,6 +16,7 @@ from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.group_families import choose_large, find_prefix, name_family
 from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
 from kafkagroups.history.stats import (
@@ -41,6 +42,7 @@ ROW_NAME_WITHOUT_VALUE = {
 }
 """For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
 HANGING = "hanging_transaction"
+FAMILY = "group_family"
 COUNT_CHANGED = "partition_count_changed"
 
 
@@ -49,6 +51,7 @@ def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     max_rows = DEFAULT_ROWS if top is None else top
     partitions = statistics.partitions
     largest_first = sorted(partitions, key=lambda number: -partitions[number].bytes)[:max_rows]
+    rows = _sum_families(statistics)
     _print_findings(path, statistics.findings)
     _print_moved_offsets(path, statistics.moved_offsets, max_rows, dialect)
     _print_table(
@@ -60,13 +63,13 @@ def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     else:
         _print_table(
             (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
-            [_format_row(name, count, statistics.by) for name, count in sort_rows(statistics)[:max_rows]],
+            [_format_row(name, count, statistics.by) for name, count in rows[:max_rows]],
         )
         _print_wrapped(
             f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it, "
             "or if its transaction is open."
         )
-    row_count = len(statistics.rows) + len(statistics.writers)
+    row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > max_rows:
         _print_wrapped(
             f"Only the {max_rows} largest of {len(partitions)} partitions and {row_count} rows are shown; "
@@ -87,12 +90,33 @@ def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     options.print_gaps({number: partition.gaps for number, partition in partitions.items()})
 
 
+def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
+    """Return the name and the counts of each row, the largest first. A family that is a finding has one row."""
+    large = choose_large(statistics.families, statistics.live_records) if statistics.by == "group" else {}
+    if not large:
+        return sort_rows(statistics)
+    summed = Stats(statistics.by)
+    family_rows: dict[str, Stats] = {}
+    sizes: Counter[str] = Counter()
+    for name, count in statistics.rows.items():
+        prefix = find_prefix(name) if isinstance(name, str) else None
+        if prefix in large:
+            sizes[prefix] += 1
+            family_rows.setdefault(prefix, Stats(statistics.by)).add(Stats(statistics.by, rows={prefix: count}))
+        else:
+            summed.rows[name] = count
+    for prefix, family in family_rows.items():
+        summed.rows[name_family(prefix, sizes[prefix])] = family.rows[prefix]
+    return sort_rows(summed)
+
+
 def _print_findings(path: str, findings: list[Finding]) -> None:
     """Print a paragraph for each finding: what is wrong, and what to do."""
     _print_wrapped(f"{path}: {count_of(len(findings), 'finding') if findings else 'no findings'}.")
     for number, finding in enumerate(findings, start=1):
         remedy, separator, command = _split_remedy(finding.remedy)
-        where = "" if finding.kind == COUNT_CHANGED else f" Partition {_format_number(finding.partition)}:"
+        is_about_all = finding.kind == COUNT_CHANGED or (finding.kind == FAMILY and finding.partition is None)
+        where = "" if is_about_all else f" Partition {_format_number(finding.partition)}:"
         print_line("")
         _print_wrapped(f"Finding {number}.{where} {finding.what} Remedy: {remedy}{separator}")
         if command:

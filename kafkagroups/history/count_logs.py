@@ -16,6 +16,7 @@ from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
+from kafkagroups.history.group_families import count_families
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
 from kafkagroups.history.moved_offsets import find_moved_offsets
@@ -142,6 +143,7 @@ class _Counting:
                 *find_busy(log.partition, counts, parts, stats.commits),
                 *find_unsubscribed(log.partition, counts, parts),
             ]
+            stats.families = count_families(log.partition, parts)
             if self.is_by_writer:
                 stats.by = WRITER
                 stats.rows = {}

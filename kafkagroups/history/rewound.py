@@ -60,8 +60,10 @@ class RewoundPosition:
                 last.can_be_late = False
             last.end = max(last.end, min(offset, last.limit))
         if offset > self.highest:
-            self.highest, self.highest_record = offset, record
-        self.now, self.record = offset, record
+            self.highest = offset
+            self.highest_record = record
+        self.now = offset
+        self.record = record
 
     @property
     def twice(self) -> list[Reread]:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find_last_cleaned
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.group_families import Family
 from kafkagroups.history.moved_offsets import MovedOffset
 from kafkagroups.history.writer_ranges import WriterRange
 from kafkagroups.history.writers import WriterCount
@@ -187,6 +188,8 @@ class Stats:
     moved_offsets: list[MovedOffset] = field(default_factory=list)
     commits: Counter[str] = field(default_factory=Counter)
     """The number of commits in one partition, by group id. `add` does not add them."""
+    families: dict[str, Family] = field(default_factory=dict)
+    """The groups with similar names (group_families.py), by what their names begin with."""
 
     def find_row(self, name: object, partition: int | None) -> Count:
         """Return the row with a name, for a record in a partition of the offsets topic. Add the row if it is new."""
@@ -194,6 +197,11 @@ class Stats:
         if partition not in row.in_partitions:
             row.in_partitions.append(partition)
         return row
+
+    @property
+    def live_records(self) -> int:
+        """The number of live records in all partitions."""
+        return sum(partition.live_records for partition in self.partitions.values())
 
     def count_commits(self, partition: int | None) -> int:
         """Return the number of commits of all writers in a partition of the offsets topic."""
@@ -205,6 +213,8 @@ class Stats:
         self.problems += other.problems
         self.findings += other.findings
         self.writers += other.writers
+        for prefix, family in other.families.items():
+            self.families.setdefault(prefix, Family()).add(family)
         for name, count in other.rows.items():
             for partition in count.in_partitions:
                 row = self.find_row(name, partition)

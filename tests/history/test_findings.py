@@ -7,6 +7,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import stats
+from kafkagroups.cli import main
+from kafkagroups.history.group_families import find_prefix
 from kafkagroups.history.hanging import HANGING_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
@@ -241,6 +243,78 @@ def test_writers_are_told_apart_by_the_form_of_their_batches(engine, tmp_path):
     assert (plain.interval_ms, plain.commits_per_minute) == (1000, 60)
     assert (transactional.key.is_transactional, transactional.commits, transactional.records) == (True, 10, 10)
     assert (transactional.interval_ms, transactional.commits_per_minute) == (10_000, 6)
+
+
+def write_throw_away_groups(folder, groups, offsets, more=()):
+    """Write a commit of each group for each of the offsets, as a test does that uses a new group for each run."""
+    batches = [
+        encode_batch([commit(number, START, group=group, partition=number) for number in range(offsets)])
+        for group in groups
+    ]
+    batches += more
+    data = b""
+    offset = 0
+    for batch in batches:
+        data += offset.to_bytes(8, "big") + batch[8:]
+        offset += int.from_bytes(batch[57:61], "big")
+    (folder / "__consumer_offsets-0").mkdir()
+    (folder / "__consumer_offsets-0" / f"{0:020}.log").write_bytes(data)
+    return folder / "__consumer_offsets-0"
+
+
+RUNS = [f"e2e-checkout-{number:012x}" for number in range(50)]
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(engine, tmp_path, capsys):
+    """50 groups with 24 offsets each hold the log, as in a topic in which each test run left a group behind."""
+    path = write_throw_away_groups(tmp_path, RUNS, 24, [encode_batch([commit(0, START, group="billing")])])
+    for by in ("group", "topic", "writer"):
+        (finding,) = stats(path, by, engine=engine).findings
+        assert (finding.kind, finding.partition, finding.group) == ("group_family", 0, None)
+        assert "50 groups named e2e-checkout-… have no members" in finding.what
+        assert "hold 1200 of 1201 live records (99 %)" in finding.what
+    assert main(["stats", str(path), "--engine", engine]) == 0
+    out = capsys.readouterr().out
+    row = next(line.split() for line in out.splitlines() if line.startswith(" e2e-checkout-…"))
+    assert row[:4] == ["e2e-checkout-…", "(50)", "0", "1200"] and "e2e-checkout-0" not in out
+    assert len(stats(path, engine=engine).rows) == 51
+
+
+@pytest.mark.parametrize(
+    ("groups", "offsets"),
+    [
+        (RUNS[:19], 60),  # too few groups
+        (RUNS, 19),  # too few offsets
+        ([f"team-{name}" for name in ("red", "blue", "green")], 400),  # no part that differs at random
+    ],
+)
+def test_other_groups_are_no_family(groups, offsets, tmp_path):
+    assert kinds(write_throw_away_groups(tmp_path, groups, offsets)) == []
+
+
+def test_a_family_needs_most_of_the_live_records(tmp_path):
+    """The other group has as many offsets as all groups of the family together."""
+    one = encode_batch([commit(number, START, group="big", partition=number) for number in range(1200)])
+    assert kinds(write_throw_away_groups(tmp_path, RUNS, 24, [one])) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [
+        ("e2e-checkout-0002c71b578f", "e2e-checkout-"),
+        ("console-consumer-84123", "console-consumer-"),
+        ("app.3f0c9a52-1c2d-4e5f-8a9b-0123456789ab", "app."),
+        ("3f0c9a52-1c2d-4e5f-8a9b-0123456789ab", ""),
+        ("worker7", "worker"),
+        ("facade", ""),
+        ("the-facade", "the-"),
+        ("billing", None),
+        ("e2e-checkout", None),
+    ],
+)
+def test_the_part_of_a_name_that_differs(name, prefix):
+    assert find_prefix(name) == prefix
 
 
 def test_damage_and_a_failing_load_are_found(tmp_path):

@@ -45,7 +45,12 @@ from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import run_duplicate_static_member, run_weekend_expiry
 from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
-from kafkagroups.course.log_parts import list_part_results, merge_in_random_order
+from kafkagroups.course.log_parts import (
+    list_part_results,
+    load_described_log,
+    merge_in_random_order,
+    read_answered_offsets,
+)
 from kafkagroups.course.notebook_helpers import (
     compare_with_broker,
     fetch_offsets,
@@ -107,6 +112,7 @@ __all__ = [
     "link_older_segments",
     "list_offset_map_records",
     "list_part_results",
+    "load_described_log",
     "load_small_log",
     "make_scratch_folder",
     "measure_seconds",
@@ -120,6 +126,7 @@ __all__ = [
     "print_protocol_lines",
     "print_server_log",
     "progress",
+    "read_answered_offsets",
     "read_answers",
     "read_cleaned_lines",
     "read_commits",

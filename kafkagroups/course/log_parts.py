@@ -1,7 +1,8 @@
 """Lesson 12: parts of a log, and how the results of the parts are merged.
 
 The result of a part has the newest line of each key: its position in the log, and the committed offset. Merged results
-are the offsets that the new coordinator loads.
+are the offsets that the new coordinator loads. The classic coordinator needs the records in their order, which
+`load_described_log` shows.
 """
 
 from __future__ import annotations
@@ -9,9 +10,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from kafkagroups.api import load
+from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.log_lines import Line, read_batch_lines
+from kafkagroups.course.notebook_helpers import read_answers
+from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.log.folders import open_logs
+from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.control import ControlType
 
 Key = tuple[str, str]
 """A group id and a partition such as "orders-0"."""
@@ -20,6 +31,10 @@ NewestLine = tuple[int, int | None]
 PartResult = dict[Key, NewestLine]
 """For each key: the newest line in one part of the log."""
 _MARKERS = ("commit", "abort")
+# The group, the partition and the producer id of a described log.
+_GROUP = "g"
+_TOPIC_PARTITION = TopicPartition("t", 0)
+_PRODUCER_ID = 1
 
 
 def list_part_results(path: str | Path) -> list[PartResult]:
@@ -99,3 +114,65 @@ def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key,
         remaining.append(merge_results(remaining.pop(), remaining.pop()))
     newest_lines = remaining[0] if remaining else {}
     return {key: value for key, (_, value) in newest_lines.items() if value is not None}
+
+
+def read_answered_offsets(log: str) -> dict[Key, int]:
+    """Return the offsets that a real broker answered after it had loaded a log of the course.
+
+    Parameters
+    ----------
+    log
+        The log's name below `data`, for example "harbour/4.3.1".
+    """
+    offsets_by_group = read_answers(log)["offsets"]
+    return {
+        (group, partition): answer["offset"]
+        for group, answers in offsets_by_group.items()
+        for partition, answer in answers.items()
+    }
+
+
+def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
+    """Write a log of records about one offset, and return the offset that a coordinator loads.
+
+    Parameters
+    ----------
+    lines
+        The records, each in a batch. A line is "commit: 100", "commit in a transaction: 101" (any number), "tombstone"
+        or "marker that commits the transaction".
+    coordinator
+        The coordinator that loads the log: "new" or "classic".
+
+    Returns
+    -------
+    int or None
+        None means that the coordinator loaded no offset.
+
+    Raises
+    ------
+    UsageError
+        If a line has another text.
+    """
+    with TemporaryDirectory() as folder:
+        with LogWriter(folder) as log:
+            for line in lines:
+                log.append(_encode_line(line, log.next_offset))
+        group = load(folder, coordinator).get(_GROUP)
+        committed = group.offsets.get(_TOPIC_PARTITION) if group else None
+        return committed.offset if committed else None
+
+
+def _encode_line(line: str, offset: int) -> bytes:
+    """Return the batch that a line of `load_described_log` describes. `offset` is the offset of its record."""
+    kind, _, committed = line.partition(": ")
+    timestamp_ms = START_MS + offset
+    if kind == "marker that commits the transaction":
+        return encode_marker(offset, timestamp_ms, ControlType.COMMIT, _PRODUCER_ID)
+    if kind == "tombstone":
+        return encode_records(offset, timestamp_ms, [encode_commit(_GROUP, None)])
+    if kind == "commit" and committed:
+        return encode_records(offset, timestamp_ms, [encode_commit(_GROUP, int(committed))])
+    if kind == "commit in a transaction" and committed:
+        commit = encode_commit(_GROUP, int(committed))
+        return encode_records(offset, timestamp_ms, [commit], TRANSACTIONAL, _PRODUCER_ID)
+    raise UsageError(f"unknown record {line!r}: the docstring of load_described_log lists the texts")

@@ -132,12 +132,12 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     },
     # Lesson 12
     "offsets_of_mailer": {
-        0: "The second machine finds no offset that it could remove. So its tombstones have no effect.",
-        6: "The lines of the second machine are tombstones. It has no offset to add.",
+        0: "Program 2 finds no offset that it could remove. So its tombstones have no effect.",
+        6: "The lines of program 2 are tombstones. It has no offset to add.",
     },
-    "from_cxmt": {
-        101: "The marker stores 101, but the tombstone comes after the marker now. It deletes 101.",
-        100: "At the marker, 101 replaces 100. Then the tombstone deletes it.",
+    "from_log_2": {
+        101: "The marker stores 101, but now the tombstone is later than the marker. It removes 101.",
+        100: "At the marker, 101 replaces 100. Then the tombstone removes 101.",
     },
     "times_faster": {
         50: "50 cores do not get equal parts. One core reads the whole largest partition.",

@@ -44,8 +44,8 @@ def test_a_part_is_scaled_to_a_million_and_says_so(set_load_seconds):
     assert chart.measure("whole", lambda: "loaded", rounds=2) == "loaded"
     chart.measure("tenth", lambda: None, records=100_000)
     whole, tenth = chart.format_lines()[1:]
-    assert "3.00 s" in whole and "scaled" not in whole
-    assert "5.00 s" in tenth and tenth.endswith("scaled from 100,000")
+    assert "3.00 s" in whole and "records" not in whole
+    assert "5.00 s" in tenth and tenth.endswith("measured with 100,000 records")
     assert whole.count("█") * 5 == tenth.count("█") * 3
 
 
@@ -70,12 +70,19 @@ def test_two_measurements_are_the_same_to_nbval(set_load_seconds):
     assert seen[0] == seen[1]
 
 
-def test_a_quoted_bar_says_that_it_is_quoted():
+def test_a_bar_of_the_benchmark_says_so():
     chart = course.LoadTimes()
     chart.add_benchmark("dump tool", "dump-log")
-    assert chart.format_lines()[1].endswith("quoted from docs/performance.md")
+    assert chart.format_lines()[1].endswith("measured on another machine")
     chart.add_benchmark("nobody", "no such way")
     assert len(chart.times) == 1
+
+
+def test_a_known_speed_becomes_seconds():
+    chart = course.LoadTimes()
+    chart.add_speed("a broker", 400_000)
+    assert [time.seconds for time in chart.times] == [2.5]
+    assert chart.format_lines()[1].endswith("2.50 s   0.4 million records per second")
 
 
 def test_the_bars_are_drawn_inside_the_picture(set_load_seconds):
@@ -132,3 +139,37 @@ def test_merged_parts_are_what_the_new_coordinator_loads(letters, tmp_path):
 
 def test_a_log_without_lines_that_count_has_no_offsets():
     assert course.merge_in_random_order([], seed=0) == {}
+
+
+def test_the_offsets_that_a_broker_answered_are_read():
+    """answers.json of the shop: `billing` had committed 50 for orders-0."""
+    assert course.read_answered_offsets("harbour/4.3.1")["billing", "orders-0"] == 50
+
+
+COMMIT = "commit: 100"
+IN_TRANSACTION = "commit in a transaction: 101"
+MARKER = "marker that commits the transaction"
+
+
+@pytest.mark.parametrize(
+    ("lines", "letters"),
+    [
+        ([COMMIT, IN_TRANSACTION, "tombstone", MARKER], "CXTM"),
+        ([COMMIT, IN_TRANSACTION, MARKER, "tombstone"], "CXMT"),
+        ([COMMIT, IN_TRANSACTION], "CX"),
+        ([COMMIT, IN_TRANSACTION, MARKER], "CXM"),
+    ],
+)
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_a_described_log_loads_like_the_log_of_its_letters(lines, letters, coordinator):
+    assert [course.load_described_log(lines, coordinator)] == course.load_small_log(letters, coordinator, passes=0)
+
+
+def test_a_described_log_has_the_offsets_of_its_lines():
+    assert course.load_described_log(["commit: 7", "commit: 42"], "new") == 42
+
+
+@pytest.mark.parametrize("line", ["a commit", "commit"])
+def test_an_unknown_line_of_a_described_log_is_refused(line):
+    with pytest.raises(kg.UsageError, match="unknown record"):
+        course.load_described_log([line], "new")

@@ -65,8 +65,8 @@ class LoadTime:
 class LoadTimes:
     """A chart with a bar for each way of loading. The bar shows the seconds for a million records.
 
-    The measured time is scaled to a million records. A note next to the bar contains the number of loaded records if it
-    is not a million.
+    The time of a smaller load is scaled to a million records. Then a note next to the bar has the number of records
+    that were loaded.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class LoadTimes:
         """
         timed_results = [_run_timed(load) for _ in range(rounds)]
         shortest_seconds = min(seconds for seconds, _ in timed_results)
-        note = "" if records == MILLION else f"scaled from {records:,}"
+        note = "" if records == MILLION else f"measured with {records:,} records"
         self._add(LoadTime(name, shortest_seconds * MILLION / records, note))
         _, last_result = timed_results[-1]
         return last_result
@@ -115,7 +115,20 @@ class LoadTimes:
         if seconds_by_record_count:
             records = max(seconds_by_record_count)
             seconds = seconds_by_record_count[records] * MILLION / records
-            self._add(LoadTime(name, seconds, "quoted from docs/performance.md"))
+            self._add(LoadTime(name, seconds, "measured on another machine"))
+
+    def add_speed(self, name: str, records_per_second: int) -> None:
+        """Add a bar for a way of loading with a known speed.
+
+        Parameters
+        ----------
+        name
+            The name of the bar.
+        records_per_second
+            The speed, which the note next to the bar contains.
+        """
+        note = f"{records_per_second / MILLION:g} million records per second"
+        self._add(LoadTime(name, MILLION / records_per_second, note))
 
     def _add(self, time: LoadTime) -> None:
         other_times = [old_time for old_time in self.times if old_time.name != time.name]

@@ -238,13 +238,11 @@ class CommitScript:
         print("\n".join(self._format_table()))
 
     def _format_table(self) -> list[str]:
-        rows = [("step", "pending", "log", "cache", "stable fetch", "next broker")]
+        rows = [("step", "pending", "log", "cache", "next broker")]
         for number, step in enumerate(self.steps, 1):
             places = step.places
-            # The name UNSTABLE_OFFSET_COMMIT is too long for the table.
-            stable_fetch = "UNSTABLE" if places.stable_fetch.startswith("UNSTABLE") else places.stable_fetch
             title = f"{number} {step.description}"
-            rows.append((title, places.pending, places.log, places.cache, stable_fetch, step.next_answers))
+            rows.append((title, places.pending, places.log, places.cache, step.next_answers))
         widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
         return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

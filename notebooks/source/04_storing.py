@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say where a commit is at each moment; say which error a client receives; say what is left after a crash; say what happens to records that were read and not committed | {{minutes}} | no |
+# | say where a commit is at each moment, which error a client receives, and what is left after a crash; say what happens to records that were read and not committed | {{minutes}} | no |
 #
 # ```
 #  a consumer                         the coordinator
@@ -14,26 +14,26 @@
 #    ├─────────────────────────────▶  1  check     is this commit allowed?
 #    │                                2  append    a record to __consumer_offsets, on its disk
 #    │                                3  wait      until the replicas have the record
-#    │                                4  update    its memory: orders-0 = 6
+#    │                                4  show      from now on, a fetch of orders-0 returns 6
 #    ◀─────────────────────────────   5  answer    NONE
 # ```
 
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The order is: **log, replicas, memory, answer**. A commit that was answered `NONE` is in the log.
-# 2. One request is **one batch**. It is stored as a whole, or not at all.
-# 3. If two commits are for one partition, the one **later in the log** is newer.
-# 4. An error does not prove that nothing was stored.
+# 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return the new offset, and the client gets its answer.
+# 2. All offsets of one request are in **one batch**. They are stored together, or none of them is stored.
+# 3. If two commits are for one partition, the commit **later in the log** is newer.
+# 4. After an error, the commit **may still be stored**.
 #
-# A *replica* is a copy of a partition on another broker. It is *in sync* if it keeps up with the leader. The coordinator waits for these replicas, because one of them becomes the next leader.
+# A *replica* is a copy of a partition on another broker. It is *in sync* if it keeps up with the leader. One of these replicas becomes the next leader.
 
 # %% [markdown]
 # ## A commit without an answer
 #
-# A broker answers a commit in a few milliseconds. We want to stop in between. So we start a coordinator with a special log, `HeldLogs`. It appends each batch to the disk, but the replicas confirm the batch only when we call `release()`.
+# A broker answers a commit in a few milliseconds. We want to stop in between. So our log, `HeldLogs`, appends each batch to the disk, but the replicas confirm it only when we call `release()`.
 #
-# This coordinator follows the rules of Kafka 3.9. They make each step visible. A coordinator of Kafka 4.x gives the same answers, except for some cases in the table at the end.
+# The coordinator follows the rules of Kafka 3.9, because they make each step visible. Kafka 4.x changes its memory first, but it shows the change only when the replicas have the record. The table at the end lists what differs for a client.
 
 # %%
 from kafkagroups import course
@@ -49,11 +49,11 @@ course.print_offset_places(broker, "dashboard", orders_0)
 # %% [markdown]
 # The line shows three places:
 #
-# - **pending**: a note in memory. It says that a commit of 5 is on its way.
+# - **pending**: a note in memory. It says that a commit of 5 is on its way: the replicas do not have its record yet.
 # - **log**: the records on the disk of this broker.
-# - **cache**: the map in memory. The coordinator answers fetches from it.
+# - **cache**: a map in memory. The coordinator answers fetches from this map.
 #
-# So the record is in the log, the cache is empty, and the client has no answer yet.
+# The record is in the log, the cache is empty, and the client has no answer yet.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
 
@@ -73,6 +73,8 @@ course.reveal("while_in_flight", while_in_flight, fetched)
 #
 # </details>
 #
+# In the lessons 05 and 08, the word *pending* has a second meaning: an offset in an open transaction.
+#
 # Now the replicas have the record:
 
 # %%
@@ -82,28 +84,32 @@ course.print_offset_places(broker, "dashboard", orders_0)
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# The figure commits 5, then 6. It shows the second commit in smaller steps: first the cache, then the answer.
+# The figure commits 5, then 6. The commit of 6 ends in two steps: first the cache, then the answer.
 #
-# Go through the steps. At each step, cut the power: this broker is gone, with its memory. Another broker loads its copy of the log and answers a fetch. It may have the whole log, or only the records that the replicas have confirmed.
+# At each step, cut the power: this broker is gone, with its memory. A replica becomes the next leader, and loads its copy of the log. The copy has every confirmed record. It may also have records that were not confirmed yet.
 
 # %%
 # figure
 course.CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
 
 # %% [markdown]
-# If you cut the power after these steps:
+# <details><summary>What a power cut at each step leaves</summary>
 #
-# - **Step 4**: 6 is only in memory. A crash loses it.
-# - **Step 5**: the record is on one disk. The next broker may have it or not.
-# - **Step 6**: the replicas have the record, so it is safe. The client has no answer yet.
-# - **Step 7**: the client has the answer.
+# Steps 1 to 3 are the commit of 5. If you cut the power during the commit of 6:
 #
-# This is the promise: a commit that was answered `NONE` is not lost, as long as one replica in sync survives. But a commit **without** an answer may be stored, too.
+# - **After step 4**: 6 is only in memory. The crash loses it.
+# - **After step 5**: the record is on one disk. The next leader may have it or not.
+# - **After step 6**: the replicas have the record, so it is safe. The client has no answer yet.
+# - **After step 7**: the client has the answer.
+#
+# </details>
+#
+# This is the promise: a commit that was answered `NONE` is not lost, as long as one replica in sync survives. A commit **without** an answer may be stored, too.
 
 # %% [markdown]
 # ## The append fails
 #
-# There are two cases:
+# An append can fail in two ways:
 #
 # - The log **refuses** the batch, for example if too few replicas are in sync. Nothing is written.
 # - The batch is **too late**. The log writes it, but the replicas do not have it within 5 seconds (`offsets.commit.timeout.ms`).
@@ -127,37 +133,38 @@ with course.fold("this_and_next", this_and_next, late.read_last_offsets()):
     late.print_steps()
 
 # %% [markdown]
-# <details><summary>Is that a problem?</summary>
+# <details><summary>Why two different offsets?</summary>
 #
-# The client received `REQUEST_TIMED_OUT`, as in Kafka 3.9. The table at the end shows what Kafka 4.x does.
+# This broker answered `REQUEST_TIMED_OUT`, so it does not put 6 into its cache. But the record of 6 is in the log, and the next broker loads the whole log. (The table at the end shows what Kafka 4.x does.)
 #
-# Usually, the difference is no problem. `commitSync` sends the commit again, and the new record is valid everywhere. A client that gives up may later receive 6, although it believed that 6 was lost. But it never receives an offset that no client has committed.
+# Usually, the difference is no problem. `commitSync` sends the commit again, and the new record is valid on each broker. A client that gives up may later receive 6, although it believed that 6 was lost. A client can only receive an offset that some client has sent in a commit.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## What the client is told
 #
-# The error of the log is about a partition of `__consumer_offsets`. A client does not know this partition. If it received `NOT_LEADER_OR_FOLLOWER`, it would look for a new leader of `orders-0`. So the coordinator translates the error into advice:
+# If an append fails, the log's error is about a partition of `__consumer_offsets`. The client would think that this error is about `orders-0`. For example, after `NOT_LEADER_OR_FOLLOWER` it would look for a new leader of `orders-0`. So the coordinator translates the error into advice:
 #
 # | a client of Kafka 4.x receives | the advice |
 # |---|---|
-# | `COORDINATOR_NOT_AVAILABLE` | the coordinator cannot store the commit now: wait, and commit again |
-# | `NOT_COORDINATOR` | this broker is no longer the coordinator: find the new one, and commit again |
-# | `UNKNOWN_SERVER_ERROR` | the same request will fail again: do not repeat it |
+# | `COORDINATOR_NOT_AVAILABLE` | The coordinator cannot store the commit now. Wait, and commit again. |
+# | `NOT_COORDINATOR` | This broker is no longer the coordinator. Find the new one, and commit again. |
+# | `UNKNOWN_SERVER_ERROR` | The same request will fail again. Do not repeat it. |
 
 # %% [markdown]
 # ## Exercise: translate an error
 #
 # | error of the log | what happened |
 # |---|---|
-# | `UNKNOWN_TOPIC_OR_PARTITION` | the partition of `__consumer_offsets` does not exist yet |
-# | `NOT_ENOUGH_REPLICAS` | too few replicas are in sync |
-# | `REQUEST_TIMED_OUT` | the replicas do not have the record in time |
-# | `NOT_LEADER_OR_FOLLOWER` | another broker leads the partition now |
-# | `KAFKA_STORAGE_ERROR` | the disk has failed, so this broker gives up the partition |
-# | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` | the batch is larger than a batch may be |
+# | `UNKNOWN_TOPIC_OR_PARTITION` | The partition of `__consumer_offsets` does not exist yet. |
+# | `NOT_ENOUGH_REPLICAS` | Too few replicas are in sync. |
+# | `REQUEST_TIMED_OUT` | The replicas do not have the record in time. |
+# | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
+# | `KAFKA_STORAGE_ERROR` | The disk has failed, so this broker gives up the partition. |
+# | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` | The batch is larger than the log allows. |
 #
-# Write `commit_error(append_error)`. It takes the name of the log's error, and returns the name that the client receives. Other names stay the same.
+# Write `commit_error(append_error)`. It takes the name of the log's error, and returns the name that the client receives. If the table does not contain a name, return this name unchanged.
 
 # %%
 # exercise: commit_error
@@ -171,9 +178,9 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## Two commits on their way
 #
-# A consumer that calls `commitAsync` twice can have two commits of one partition on their way.
+# `commitAsync` sends a commit and does not wait for the answer. So a consumer can have two commits of one partition on their way.
 #
-# The coordinator handles the requests of a group one after the other. The classic coordinator has a lock for each group, and the new one has a queue for each partition. So the log has the order of the requests. But the confirmations of the replicas can arrive in another order.
+# The coordinator handles the requests of a group one after the other. The classic coordinator has a lock for each group. The new one has a queue for each partition. So the log has the order of the requests. But the replicas' confirmations can arrive in another order.
 #
 # *Predict*: 6 is appended, then 7. First 7 is confirmed, then 6. Which offset is in the cache at the end?
 
@@ -187,18 +194,35 @@ with course.fold("in_the_end", in_the_end, crossed.read_last_offsets()[0]):
     crossed.print_steps()
 
 # %% [markdown]
-# The position in the log decides, and not the order of the confirmations. A broker that loads this log finds 7 at its end, too. So the cache and the log agree.
+# <details><summary>Why?</summary>
+#
+# The position in the log decides, not the order of the confirmations. A broker that loads this log finds 7 at its end, too. So the cache and the log agree.
+#
+# </details>
+
+# %% [markdown]
+# ## The rules of `pending`
+#
+# For each partition, `pending` has room for one offset. These are the rules of the classic coordinator:
+#
+# - **A commit arrives.** Its offset replaces the offset in `pending`.
+# - **The append of a commit fails.** If this commit is in `pending`, the coordinator empties `pending`.
+# - **The replicas have the record of a commit.** First, the coordinator caches the offset of this commit. There are two exceptions: `pending` is empty, or the cached offset is from a later record. Then, if this commit is in `pending`, the coordinator empties `pending`.
+#
+# Why does an empty `pending` matter? When a topic is deleted, the coordinator removes all its offsets, also from `pending`. A late confirmation must not bring them back.
 
 # %% [markdown]
 # ## Exercise: three commits, on paper
 #
-# `pending` has room for one offset of each partition. These are the rules of the classic coordinator:
+# At the start, 5 is cached and nothing is pending. Then this happens:
 #
-# - *commit*: the offset becomes the pending one. It replaces an earlier pending one.
-# - *stored*: the replicas have the record. The offset is cached if something is pending and the cached record is not later in the log. After that, if this offset is the pending one, `pending` becomes empty.
-# - *failed*: if this offset is the pending one, `pending` becomes empty.
+# 1. A commit of 6 arrives.
+# 2. A commit of 7 arrives.
+# 3. The append of 7 fails.
+# 4. A commit of 8 arrives.
+# 5. The replicas have the record of 6.
 #
-# At the start, 5 is cached and nothing is pending. Then this happens: commit 6, commit 7, failed 7, commit 8, stored 6. Which offset is cached now, and which is pending? Write a pair, with `None` for nothing.
+# Which offset is cached now, and which is pending? Write a pair `(cached, pending)`, with `None` for nothing.
 
 # %%
 # exercise: cached_and_pending
@@ -209,12 +233,6 @@ course.check("cached_and_pending", cached_and_pending)
 # course.hint("cached_and_pending")
 
 # %% [markdown]
-# <details><summary>Why must something be pending?</summary>
-#
-# If a topic is deleted, the coordinator removes the offsets of the topic, also from `pending`. A confirmation that arrives later must not bring such an offset back.
-#
-# </details>
-#
 # ## What is written
 #
 # The group `dashboard` of Harbour Coffee committed four times. These are the batches in the log of a 4.3.1 broker:
@@ -228,9 +246,9 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-38")
     print(f"batch at offset {batch.base_offset}, {batch.size} bytes, value version {commits[0].value_version}: {offsets}")
 
 # %% [markdown]
-# - Each request is one batch.
+# - Each of the four requests is one batch here.
 # - `dashboard` has no members, so the log has no group record. Commits without a member are called *simple*.
-# - The version of the request does not matter. There is one exception: a commit with a retention time is stored in version 1.
+# - Only a commit with a retention time would have another value version: 1 (lesson 01).
 #
 # A 3.9.2 broker received the same commits. Our coordinator repeats them, and must write batches of the same size:
 
@@ -248,19 +266,20 @@ course.compare_with_broker(ours, [(batch.base_offset, batch.size) for batch in r
 # %% [markdown]
 # ## What is left after a crash
 #
-# Each line is a run. 5 is committed, a client commits 6, and the broker dies at the given moment:
+# In each line, 5 is committed, a client commits 6, and the broker dies. `6 or 5` means that the answer depends on the next broker's copy of the log:
 
 # %%
 course.print_crash_outcomes()
 
 # %% [markdown]
 # A crash loses only the coordinator's memory. The next broker rebuilds the cache from its log. It cannot rebuild `pending`.
-#
+
+# %% [markdown]
 # ## Read, but not committed
 #
 # A consumer also has a *position*: the next record that it will read. The position is only in the consumer's memory.
 #
-# Say 6 is committed, and a consumer has read the records 6 to 9. Then it crashes. Its successor starts at 6 and reads 6 to 9 **again**, because they are still in `orders-0`.
+# Say 6 is committed. A consumer has read the records 6 to 9, and crashes. Its successor starts at 6 and reads 6 to 9 **again**.
 #
 # - If you commit **after** the processing, each record is processed *at least once*.
 # - If you commit **before** the processing, each record is processed *at most once*: after a crash, some are never processed.
@@ -268,9 +287,9 @@ course.print_crash_outcomes()
 # %% [markdown]
 # ## Exercise: commit again?
 #
-# A commit says "I am at 6", and not "one more". So a client may repeat a commit. But look at this case:
+# A commit contains a position, so a client may repeat it. But look at this case:
 #
-# A consumer calls `commitAsync(6)` and then `commitAsync(7)`. 7 is answered `NONE`. 6 is answered with an error. The application now sends 6 again, and it is answered `NONE`. Which offset does the group have?
+# A consumer calls `commitAsync(6)` and then `commitAsync(7)`. 7 is answered `NONE`. 6 is answered with an error. The application sends 6 again, and this time the answer is `NONE`. Which offset does the group have?
 #
 # - **A**: 7, because 7 is the larger offset.
 # - **B**: 6, because its record is later in the log.
@@ -291,53 +310,44 @@ course.check("commit_again", commit_again)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | until the replicas have the record | the memory has the new offset and a *snapshot* of the old one; fetches read the snapshot | the memory has the old offset and a note in `pending` |
-# | a fetch with *requireStable* meanwhile | waits for the replicas, and gets the new offset | gets `UNSTABLE_OFFSET_COMMIT` |
-# | the log refuses the batch | returns to the snapshot | removes the note |
-# | the replicas are too late | client: `COORDINATOR_NOT_AVAILABLE`; fetches get the offset when the replicas have it | client: `REQUEST_TIMED_OUT`; fetches get the old offset until the next commit or load |
-# | the batch is too large | client: `UNKNOWN_SERVER_ERROR` | client: `INVALID_COMMIT_OFFSET_SIZE` |
-# | one batch contains | the records of one or more requests | the records of one request |
+# | until the replicas have the record | The memory has the new offset. It also has a *snapshot*, a copy of the state before, and fetches read this snapshot. | The memory has the old offset and a note in `pending`. |
+# | if the log refuses the batch | The coordinator returns to the snapshot. | The coordinator removes the note. |
+# | if the replicas are too late | The client receives `COORDINATOR_NOT_AVAILABLE`. When the replicas have the record, fetches return the new offset. | The client receives `REQUEST_TIMED_OUT`. Fetches return the old offset until the next commit or load. |
+# | if the batch is too large | The client receives `UNKNOWN_SERVER_ERROR`. | The client receives `INVALID_COMMIT_OFFSET_SIZE`. |
+# | one batch contains | the records of one or more whole requests | the records of one request |
 #
 # <details><summary>Other versions</summary>
 #
 # Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, a day there. Up to 3.7, metadata that is too long leaves a note in `pending` behind. In 1.0.1, a commit with the oldest version of the request goes to ZooKeeper. The classic coordinator also translates `NOT_ENOUGH_REPLICAS_AFTER_APPEND`, to `COORDINATOR_NOT_AVAILABLE`. Since 3.6, `NETWORK_EXCEPTION` becomes `COORDINATOR_LOAD_IN_PROGRESS`. It only occurs in transactions.
+
+A broker up to 3.9 warns `Mixing both types of offset commits` if a group commits in transactions and outside of them. Lesson 08 shows why you should use only one of both.
 #
 # </details>
 
 # %% [markdown]
 # ## In five lines
 #
-# - Append, wait for the replicas, update the memory, answer.
+# - Append, wait for the replicas, show the offset, answer.
 # - `NONE` means that all replicas in sync have the commit.
-# - An error or no answer means that the commit may be stored or not.
+# - After an error or without an answer, the commit may be stored or not.
 # - The later record in the log is the newer commit.
 # - Records that were read and not committed are read again.
 #
 # ## For your consumer
 #
-# - `commitSync` waits and retries. Use it before you close a consumer.
-# - `commitAsync` does not retry, because an older offset could overwrite a newer one. Log its errors, and let the next commit repair them.
-# - With `enable.auto.commit=true`, `poll` commits every 5 seconds (`auto.commit.interval.ms`). After a crash, about five seconds of work are repeated. Your code must tolerate a record that comes twice.
+# - `commitSync` waits and retries. Use it before you close a consumer. If it throws a `TimeoutException`, `consumer.committed(…)` tells you which offset is committed.
+# - `commitAsync` does not retry, because an older offset could overwrite a newer one. Log its errors. The next commit repairs them.
+# - With `enable.auto.commit=true`, `poll` commits every 5 seconds (`auto.commit.interval.ms`). After a crash, the records of about five seconds come twice.
 
 # %% [markdown]
 # ## At 3 am
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE` | (1) | If it lists partitions, the log refuses batches: too few replicas are in sync | Bring the missing brokers back. Consumers repeat their commits |
-# | The same, or `REQUEST_TIMED_OUT`, but (1) lists nothing | (2) | A listed partition has a slow replica | Look at the disk and the network of that broker |
-# | `INVALID_COMMIT_OFFSET_SIZE`, or `UNKNOWN_SERVER_ERROR` since 4.0 | (3) | One request has more bytes than `max.message.bytes` allows | Commit fewer partitions in one request |
-# | Is this commit stored? | (4) | It lists all commits and the one that counts | Reading is safe |
-# | A broker up to 3.9 warns: `Mixing both types of offset commits` | (4) | The group commits in transactions and outside of them | Use one of both. Lesson 08 shows why |
-#
-# ```
-# (1) kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions
-# (2) kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions
-# (3) kafka-configs.sh --bootstrap-server localhost:9092 --describe --all --entity-type topics --entity-name __consumer_offsets
-# (4) kafkagroups explain PATH --group billing --topic orders --partition 0
-# ```
-#
-# `PATH` is a copy of the partition's folder.
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition refuses batches, because too few replicas are in sync. | Bring the missing brokers back. Consumers repeat their commits. |
+# | This command lists nothing, but commits still fail. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | A listed partition has a slow replica. | Look at the disk and network of that broker. |
+# | Commits fail with `INVALID_COMMIT_OFFSET_SIZE`, or since 4.0 with `UNKNOWN_SERVER_ERROR`. | `kafka-configs.sh --bootstrap-server localhost:9092 --describe --all --entity-type topics --entity-name __consumer_offsets` | A request is larger than `max.message.bytes`. | Commit fewer partitions in one request. |
+# | Is my commit stored? | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | CURRENT-OFFSET is the committed offset. | Reading is safe. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -354,6 +364,6 @@ course.check("commit_again", commit_again)
 #
 # ## What we left out, and why
 #
-# How replicas copy records: here, they confirm when you say so. Lesson 07 shows which commits are allowed.
+# How replicas copy records: here, they confirm when you call `release()`. Lesson 07 shows which commits are allowed.
 #
 # **Next:** [05 · Fetching](05_fetching.ipynb): why the topic is never read when a consumer asks for its offset.

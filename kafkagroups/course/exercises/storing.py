@@ -137,15 +137,17 @@ EXERCISES = (
     Exercise(
         name="cached_and_pending",
         correct=_track_commits(_EVENTS),
-        solution="cached_and_pending = (6, 8)   # 8 is pending when 6 is stored, so 6 is cached",
+        solution="cached_and_pending = (6, 8)   # `pending` has 8 when 6 is confirmed, so 6 is cached",
         hints=(
             "Write both values after each event. After the failure of 7, nothing is pending.",
-            "When 6 is stored, 8 is pending. Something is pending, and 6 is later in the log than 5.",
+            "When the replicas have 6, 8 is pending. So `pending` is not empty, and 6 is later in the log than 5.",
         ),
         known_mistakes={
-            "When 6 is stored, something is pending: 8. So 6 is cached": (5, 8),
-            "Stored clears `pending` only if it is the pending offset. 8 stays pending": (6, None),
-            "8 is not stored yet. It is only pending": (8, None),
+            "When the replicas have 6, `pending` is not empty: it has 8. So 6 is cached": (5, 8),
+            "The confirmation of 6 empties `pending` only if 6 is in it. 8 stays pending": (6, None),
+            "The replicas do not have 8 yet. It is only pending": (8, None),
+            "Commit 7 replaced 6 in `pending`, and later commit 8 arrived. So 8 is pending": (6, 6),
+            "Only the failure of 7 empties `pending`. After that, commit 8 arrives": (5, None),
             "7 has failed, so it is never cached": (7, 8),
         },
     ),

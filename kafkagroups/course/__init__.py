@@ -21,7 +21,7 @@ from kafkagroups.course.cleaner_passes import (
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
-from kafkagroups.course.conversations import read_commits, read_exchanges, read_fetches
+from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges, read_fetches
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
 from kafkagroups.course.fetch_table import print_fetches
@@ -119,6 +119,7 @@ __all__ = [
     "merge_in_random_order",
     "play_conversation",
     "play_script",
+    "print_all_and_by_name",
     "print_crash_outcomes",
     "print_crash_table",
     "print_fetches",

@@ -161,6 +161,25 @@ def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
             )
 
 
+def print_all_and_by_name(exchanges: list[Exchange]) -> None:
+    """Print what the broker answered to the first fetches of the conversation "3.9.2-fetch".
+
+    These fetches ask for all partitions, for no partition, or for one partition by name.
+    """
+    rows = [("group", "asked for", "the broker's answer")]
+    for fetch in read_fetches(exchanges):
+        if fetch.group == "live":  # Here, the second part of the conversation begins.
+            break
+        if "," in fetch.requested_partitions:
+            continue
+        answer = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker_offsets.items())
+        row = (fetch.group or "(empty id)", fetch.requested_partitions, answer or "(empty)")
+        if row not in rows:
+            rows.append(row)
+    for group, requested_partitions, answer in rows:
+        print(f"{group:<12}{requested_partitions:<18}{answer}")
+
+
 def _format_topics(topics: Json) -> str:
     if topics is None:
         return "all"

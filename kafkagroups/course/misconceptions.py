@@ -49,9 +49,12 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         5: "7 was confirmed while it was pending, so it is cached.",
     },
     # Lesson 05
-    "read_for_a_fetch": {
-        1: "The coordinator does not read the log for a fetch. It has a map in memory.",
-        87: "That is what the load reads, once. A fetch reads only the map in memory.",
+    "read_again": {
+        0: "The broker removed the groups of partition 9 when it lost the partition. So it must load them again.",
+        87: "The broker loads only the partition that it leads again.",
+        131: "The first load is not part of the question. It says how many more records are read.",
+        440: "The broker loads the partition once. A fetch reads only the map in memory.",
+        484: "The broker loads the partition once. A fetch reads only the map in memory.",
     },
     "for_unknown_group": {
         (-1, "GROUP_ID_NOT_FOUND"): "An unknown group is not an error: every new group is unknown when it starts.",

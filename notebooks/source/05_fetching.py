@@ -24,22 +24,16 @@
 # %% [markdown]
 # Five things to hold on to:
 #
-# 1. A broker reads the log **once**, when it becomes the leader of the partition. After that, each commit changes the log and the memory. A fetch reads the memory.
-# 2. Exactly **one broker** answers for a group: the leader of the group's partition, after it has loaded the partition.
-# 3. "Nothing committed" is **not an error**. The answer is offset −1 with the error code `NONE`.
-# 4. An offset in an open transaction is *unstable*. Only a client that asks for **stable** offsets receives an error for it.
-# 5. A committed offset has a **leader epoch**. The epoch shows whether the records before the offset were truncated.
+# 1. A broker reads the log **once**, when it becomes the leader of the partition. A commit changes the log and the memory. A fetch reads only the memory.
+# 2. **One broker** answers for a group: the leader of the group's partition, after it has loaded the partition.
+# 3. "Nothing committed" is **not an error**.
+# 4. An offset in an open transaction is *unstable*. A client that asks for **stable** offsets receives an error for it.
+# 5. A committed offset has a **leader epoch**. It lets a consumer notice that records it had read were replaced by others.
 
 # %% [markdown]
 # ## A fetch reads memory
 #
-# The coordinator below loads the shop's log, like the 3.9.2 broker that was started after the crash. `ReadCountingLogs` counts the records that are read from the log.
-#
-# *Predict*: the coordinator has loaded everything. How many records does it read from the log for one fetch?
-
-# %%
-# prediction
-read_for_a_fetch = ...
+# The coordinator below loads the shop's log. `ReadCountingLogs` counts the records that are read from the log.
 
 # %%
 import json
@@ -53,12 +47,32 @@ shop = course.find_data("harbour/3.9.2")
 logs = course.ReadCountingLogs(shop)
 broker = course.start_broker(logs)
 read_by_loading = logs.records_read
-print(read_by_loading, "records were read to load all 50 partitions")
 
-billing = broker.offset_fetch("billing")
-course.reveal("read_for_a_fetch", read_for_a_fetch, logs.records_read - read_by_loading)
+print(read_by_loading, "records were read to load all 50 partitions")
+print(len(course.read_lines(Path(shop, "__consumer_offsets-9"))), "of them are in partition 9")
 
 # %% [markdown]
+# *Predict*: the broker loses partition 9 to another broker, and becomes its leader again. Then it answers ten fetches of `billing`, which is in partition 9. How many more records does it read from the log?
+
+# %%
+# prediction
+read_again = ...
+
+# %%
+broker.resign(9)
+broker.elect(9)
+for _ in range(10):
+    billing = broker.offset_fetch("billing")
+
+course.reveal("read_again", read_again, logs.records_read - read_by_loading)
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# The broker removed the groups of partition 9 from its memory when it lost the partition. So it had to load the partition again, once. The ten fetches read no record.
+#
+# </details>
+#
 # These are the offsets of `billing`. The real broker's answers for all groups were recorded, so you can compare:
 
 # %%
@@ -71,7 +85,7 @@ ours = {group: course.format_offsets(broker.offset_fetch(group)) for group in sa
 course.compare_with_broker(ours, said["offsets"], "3.9.2")
 
 # %% [markdown]
-# The memory is a map from each partition to its newest offset. The log has no such map, so a fetch from the log would read the whole partition. The log is for the **next** coordinator.
+# The memory is a map from each partition to its newest offset. The log has no map, so a fetch would have to read the whole partition.
 
 # %% [markdown]
 # ## Which broker answers
@@ -96,14 +110,18 @@ ask("loaded again")
 # - `NOT_COORDINATOR`: the client sends FindCoordinator again, to any broker.
 # - `COORDINATOR_LOAD_IN_PROGRESS`: the client waits and asks the same broker again.
 #
-# A broker never answers "nothing committed" for a partition that it has not loaded.
+# So a broker that is loading never answers "nothing committed".
 #
-# There is one exception. A former leader may not know yet that it was replaced. Until then, it answers from its memory, and its offsets may be old.
+# <details><summary>Can two brokers answer for one group?</summary>
+#
+# Yes. A former leader does not notice immediately that it was replaced. Until then, it answers from its memory, and its offsets may be old.
+#
+# </details>
 
 # %% [markdown]
 # ## A restart, second by second
 #
-# A client asked the 4.3.1 broker the same questions again and again after its start. `ms` counts from the start. Each line is a change of an answer:
+# After its start, the 4.3.1 broker was asked three questions many times. ListGroups asks a broker for all groups that it coordinates. Each line is a change of an answer. `ms` counts from the start:
 
 # %%
 steps = json.loads(Path(course.find_data("harbour/4.3.1"), "acts.json").read_text())
@@ -116,14 +134,14 @@ for answer in answers:
 
 # %% [markdown]
 # - **FindCoordinator** answers `NONE` early, because it reads only the cluster's metadata. It does not say whether the coordinator has loaded its partition.
-# - **OffsetFetch** is answered as soon as the group's own partition is loaded. Other partitions still load.
-# - **ListGroups** answered `NONE` with 0 groups before the load began. An empty list without an error proves nothing.
-# - **ListGroups** then returned an incomplete list, with `COORDINATOR_LOAD_IN_PROGRESS`. If you treat this list as complete, you report groups as lost that are only not loaded yet.
+# - **OffsetFetch** is answered as soon as the group's own partition is loaded.
+# - **ListGroups** answered `NONE` with 0 groups before the load began. So an empty list without an error proves nothing.
+# - **ListGroups** then returned an incomplete list, with `COORDINATOR_LOAD_IN_PROGRESS`. The missing groups were only not loaded yet.
 
 # %% [markdown]
 # ## Nothing committed
 #
-# *Predict*: a client asks for `orders-0` of a group that never existed. Which offset and which error does it receive? Write a pair, for example `(7, "REQUEST_TIMED_OUT")`.
+# *Predict*: a client asks for `orders-0` of a group that never existed. Which offset and which error name does it receive? Write a pair, for example `(7, "REQUEST_TIMED_OUT")`.
 
 # %%
 # prediction
@@ -135,28 +153,43 @@ found = broker.offset_fetch("nobody", [orders_0]).offsets[orders_0]
 course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error.name))
 
 # %% [markdown]
-# Every new group starts with this answer, so it cannot be an error. The coordinator cannot see whether the group is new or whether its offsets were deleted. The consumer then does what `auto.offset.reset` says. So a group that loses its offsets gets no error.
+# <details><summary>Why no error?</summary>
 #
-# A client can ask **by name** or for **all** partitions. The answer contains a partition without an offset only if the client asked for it by name. A client asked a real broker in both ways:
+# Every new group starts with this answer. The coordinator cannot see whether the group is new, or whether its offsets were deleted. The consumer then starts where `auto.offset.reset` says. So a group that loses its offsets gets no error.
+#
+# </details>
+#
+# A client can ask for **all** partitions or **by name**:
+#
+# - *All*: the answer contains only partitions with a committed offset.
+# - *By name*: the answer contains each named partition, with −1 if it has no committed offset.
+#
+# A test client asked a real broker in both ways. It had committed −1 for `pay-ments-2`, so this −1 is a committed offset. `(empty id)` is the group with an empty name.
 
 # %%
 talk = course.read_exchanges("3.9.2-fetch")
-print(f"{'group':<10} {'asked for':<18}   answer")
-for fetch in course.read_fetches(talk):
-    if fetch.version == 9 and fetch.number < 20 and fetch.number not in (6, 9) and fetch.group != "live":
-        offsets = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker_offsets.items()) or "(empty)"
-        print(f"{fetch.group or '(empty id)':<10} {fetch.requested_partitions:<18} → {offsets}")
+course.print_all_and_by_name(talk)
 course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
 
 # %% [markdown]
-# A topic that does not exist also has the offset −1. The offset −1 of `pay-ments-2` was committed by a client, so a fetch cannot distinguish it from "nothing committed". The empty text is a valid group id, and its partition is 0.
+# ## Why the answer can be −1
+#
+# | the reason | how to recognise it |
+# |---|---|
+# | The group is new, or a name is wrong. | The log has no commit of this group and partition. |
+# | The offset has expired or was deleted (lesson 09). | The log has a tombstone for it. |
+# | The number of partitions of `__consumer_offsets` was changed (lesson 02). | The commit is in another partition of the topic. |
+# | On a broker up to 3.9, the load has failed (lesson 11). | The commit is in the log, and `server.log` has an error. |
+# | A client has committed −1. Java's clients cannot do this. | The log has a commit with −1. |
+#
+# So −1 does not prove that a group has lost offsets. The log shows the reason ("At 3 am").
 
 # %% [markdown]
 # ## Stable offsets
 #
-# `fraud-check` commits its offsets in transactions. When the broker died, one transaction was open. It contains an offset for `orders-0`, which has no other offset.
+# `fraud-check` commits its offsets in transactions. When the broker died, one transaction was open. It contains an offset for `orders-0`. The group has never committed another offset for `orders-0`.
 #
-# A client that sets `requireStable` asks for stable offsets. For an offset in an open transaction, it receives `UNSTABLE_OFFSET_COMMIT`.
+# A client that sets `requireStable` asks for stable offsets. If the answer contains a partition with an offset in an open transaction, this partition gets the error `UNSTABLE_OFFSET_COMMIT`.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
@@ -166,27 +199,24 @@ about_orders_0 = ...
 
 # %%
 all_stable = course.format_offsets(broker.offset_fetch("fraud-check", require_stable=True))
-course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned"))
+with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "not mentioned")):
+    course.print_fetches(broker, "fraud-check")
 
 # %% [markdown]
-# The table shows the memory of the coordinator and its answers to four questions about `fraud-check`:
-
-# %%
-course.print_fetches(broker, "fraud-check")
-
-# %% [markdown]
-# Step through a failover, and ask each broker for an offset:
-
-# %%
-# figure
-course.Failover()
-
-# %% [markdown]
-# Why does this matter? A program reads `payments`, writes alarms, and commits both in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.
+# <details><summary>Why? And how to read the table</summary>
 #
-# With `requireStable`, the second program receives `UNSTABLE_OFFSET_COMMIT` and asks again until the transaction has ended. Since version 2.5, Java's consumer always asks by name and sets `requireStable`.
+# The answer to *all* lists committed partitions only. The offset of `orders-0` is only in an open transaction, so the answer does not mention it. For a program, this looks as if nothing was there. A program that needs stable offsets must ask by name.
 #
-# The 4.3.1 broker gave these answers about its own files. `kg.load` and `course.fetch_offsets` compute ours:
+# The table shows the memory of the coordinator and its answers to four requests. In this table, *pending* is an offset in an open transaction. In lesson 04, it was a commit whose record the replicas do not have yet. In both cases, a classic coordinator answers `UNSTABLE_OFFSET_COMMIT`.
+#
+# </details>
+
+# %% [markdown]
+# Why does `requireStable` exist? A program reads `payments`, writes alarms, and commits both in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.
+#
+# With `requireStable`, the second program asks again until the transaction has ended. Since version 2.5, Java's consumer sets it, and asks by name.
+#
+# A real 4.3.1 broker was asked by name, too:
 
 # %%
 new_shop = course.find_data("harbour/4.3.1")
@@ -197,12 +227,21 @@ for partition, answer in new_said["stable_every_live_partition_named"]["fraud-ch
     print(f"{partition:<12} {answer if isinstance(answer, str) else answer['offset']}")
 
 # %% [markdown]
+# ## All answers, in a failover
+#
+# Step through a failover, and ask each broker for an offset:
+
+# %%
+# figure
+course.Failover()
+
+# %% [markdown]
 # ## Exercise: the answer to a fetch
 #
 # Write `get_offsets(committed, pending, asked, stable)`. It returns a dictionary from partition to answer.
 #
 # - `committed`: a dictionary from partition to offset.
-# - `pending`: the set of partitions in open transactions.
+# - `pending`: the set of partitions with an offset in an open transaction. (In lesson 04, a commit was *pending* until the replicas had its record.)
 # - `asked`: a list of partitions, or `"all"`.
 # - `stable`: whether the client set `requireStable`.
 #
@@ -220,22 +259,32 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## The leader epoch of an offset
 #
-# A *leader epoch* counts the leaders of a partition. Each new leader has a higher epoch. Each record has the epoch in which it was written, and a commit contains the epoch of the last record that was read.
+# A *leader epoch* counts the leaders of a partition. Each new leader has a higher epoch. Each record has the epoch in which it was written. A commit contains the epoch of the last record that was read.
 #
-# Leader A writes `orders-0` up to offset 59, in epoch 3. Its followers have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, although its log is shorter. This is an *unclean* leader election.
+# Leader A writes `orders-0` up to offset 59, in epoch 3. Its followers have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log. This is an *unclean* leader election.
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
 #  A, epoch 3    ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   billing has read up to 44, and commits 45, epoch 3
 #  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
 # ```
+#
+# B's records 40 to 44 are other records. A consumer that starts at 45 would never read them.
 
 # %% [markdown]
-# The committed offset 45 is still a valid number, but B's records 40 to 44 are new. A consumer that starts at 45 would never read them.
+# ## Where an epoch ends
 #
-# So the consumer asks B where epoch 3 ends. The request is `OffsetForLeaderEpoch`. B keeps a list of epochs with their first offsets: `[(0, 0), (3, 20), (4, 40)]`. An epoch ends where the next epoch in the list begins. So epoch 3 ends at 40. Because 40 is less than 45, the consumer goes back to 40. With `auto.offset.reset=none` it raises `LogTruncationException`.
+# Before it reads, the consumer asks B where epoch 3 ends. The request is `OffsetForLeaderEpoch`.
 #
-# The epoch of a commit can be −1, which means unknown. Then the consumer has nothing to compare, and it uses the offset. The coordinator stores the epoch and never checks it.
+# B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. **An epoch ends at the first offset of the next higher epoch in the list.** So epoch 3 ends at 40. Because 40 is less than 45, the consumer continues at 40.
+#
+# <details><summary>Records that were already processed</summary>
+#
+# The consumer has processed A's records 40 to 44. Kafka cannot undo this work. If you set `auto.offset.reset=none`, the consumer raises `LogTruncationException` and does not go back. Then your application can decide.
+#
+# </details>
+#
+# A commit without an epoch has the epoch −1. Then the consumer cannot compare, and starts at the committed offset:
 
 # %%
 for group in ["billing", "dashboard"]:
@@ -251,7 +300,7 @@ for group in ["billing", "dashboard"]:
 # 2. offset 95, epoch 2
 # 3. offset 75, epoch 1
 #
-# The list has no epoch 1, because no record was written in it. At which offset does each one continue? Write three numbers, for example `(1, 2, 3)`.
+# At which offset does each consumer continue? Write three numbers, for example `(1, 2, 3)`. The list has no epoch 1, because this leader has no record of that epoch.
 
 # %%
 # exercise: three_restarts
@@ -273,27 +322,28 @@ print("all:    ", sorted(str(partition) for partition in clerk.offset_fetch("bil
 print("by name:", course.format_offsets(clerk.offset_fetch("billing", [TopicPartition("payments", 0)])))
 
 # %% [markdown]
-# If the client asks for all partitions, the answer leaves out the others without an error. So a monitoring tool with too few rights sees too few offsets. If the client asks by name, it receives `TOPIC_AUTHORIZATION_FAILED`.
+# - *All*: the answer leaves out the other topics, without an error. So a monitoring tool with too few rights sees too few offsets.
+# - *By name*: the client receives `TOPIC_AUTHORIZATION_FAILED`.
 
 # %% [markdown]
-# ## Groups without offsets: describe and list
+# ## Questions about groups: describe and list
 #
-# `kafka-consumer-groups.sh` and lag monitors also send DescribeGroups and ListGroups. Both read the same memory. DescribeGroups returns the state and the members of a group, with their assignments.
+# `kafka-consumer-groups.sh` and lag monitors also send DescribeGroups and ListGroups. DescribeGroups returns the state and the members of a group, with their assignments.
 #
 # | the situation | OffsetFetch and DescribeGroups | ListGroups |
 # |---|---|---|
-# | no right for the group | `GROUP_AUTHORIZATION_FAILED` | leaves the group out |
-# | coordinator not started | `COORDINATOR_NOT_AVAILABLE` | the same |
-# | another broker's group | `NOT_COORDINATOR` | leaves the group out |
-# | its partition is loading | `COORDINATOR_LOAD_IN_PROGRESS` | the same, with an incomplete list |
-# | unknown group | OffsetFetch: −1, or an empty answer. DescribeGroups: `GROUP_ID_NOT_FOUND` | leaves the group out |
+# | The client has no right for the group. | `GROUP_AUTHORIZATION_FAILED` | leaves the group out |
+# | The coordinator has not started. | `COORDINATOR_NOT_AVAILABLE` | `COORDINATOR_NOT_AVAILABLE` |
+# | Another broker coordinates the group. | `NOT_COORDINATOR` | leaves the group out |
+# | The group's partition is loading. | `COORDINATOR_LOAD_IN_PROGRESS` | this error, with an incomplete list |
+# | The group does not exist. | OffsetFetch: −1, or an empty answer. DescribeGroups: state *Dead* | leaves the group out |
 
 # %% [markdown]
 # ## Exercise: a decision
 #
-# A monitor reports that `billing` has lost its offsets. Which of these answers proves it?
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer shows that a consumer of `billing` would now begin where `auto.offset.reset` says?
 #
-# - **A**: ListGroups to the coordinator returned `NONE` and a list without `billing`, one second after the broker was started.
+# - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The monitor's user has rights for groups only.
 # - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
 # - **D**: OffsetFetch returned `NOT_COORDINATOR`.
@@ -311,13 +361,12 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | where the groups are | one map per partition (`GroupMetadataManager`, `OffsetMetadataManager` of a shard) | one map per broker (`groupMetadataCache`), for all partitions |
-# | a fetch while a plain commit waits for its replicas | the previous offset | the same |
-# | this fetch with `requireStable` | waits for the replicas, then the new offset | `UNSTABLE_OFFSET_COMMIT` |
-# | an offset in an open transaction, with `requireStable` | `UNSTABLE_OFFSET_COMMIT` | the same |
-# | DescribeGroups of an unknown group, for older clients | state *Dead*, `NONE` | the same |
+# | where the groups are | one map for each partition | one map for the whole broker |
+# | `requireStable`, while a commit outside of transactions waits for its replicas | The fetch waits, too, and returns the new offset. | The answer is `UNSTABLE_OFFSET_COMMIT`. |
+# | `requireStable`, with an offset in an open transaction | `UNSTABLE_OFFSET_COMMIT` | `UNSTABLE_OFFSET_COMMIT` |
+# | DescribeGroups of an unknown group | *Dead* with `GROUP_ID_NOT_FOUND`. Up to version 5 of the request: *Dead* with `NONE` | *Dead* with `NONE` |
 #
-# The broker that you started in this lesson follows the rules of 3.9.2.
+# The broker of this lesson follows the rules of 3.9.2.
 #
 # <details><summary>Other versions</summary>
 #
@@ -332,33 +381,27 @@ course.check("proof_of_loss", proof_of_loss)
 # ## In five lines
 #
 # - The coordinator answers fetches from memory. The log is for the next coordinator.
-# - Only the leader of the group's partition answers, and only after it has loaded the partition.
-# - "Nothing committed" is −1 with `NONE`, and the consumer starts where `auto.offset.reset` says.
-# - `requireStable` makes a consumer wait for open transactions.
-# - The leader epoch lets a consumer detect that records before its offset were truncated.
+# - Only the leader of the group's partition answers, and only after its load.
+# - "Nothing committed" is −1 with `NONE`. The consumer then starts where `auto.offset.reset` says.
+# - `requireStable`, in a fetch by name, makes a consumer wait for open transactions.
+# - With the leader epoch, a consumer notices that records before its offset were replaced.
 #
 # ## For your consumer
 #
 # - Set `auto.offset.reset=none` if skipping records is worse than stopping. Then a lost offset is an error in your application.
-# - After a broker restart, expect `NOT_COORDINATOR` and `COORDINATOR_LOAD_IN_PROGRESS` for a while. Java's consumer retries both until `default.api.timeout.ms` (60 seconds by default).
-# - If you read a topic that is written in transactions, set `isolation.level=read_committed`.
+# - After a broker restart, expect `NOT_COORDINATOR` and `COORDINATOR_LOAD_IN_PROGRESS`. Java's consumer retries both until `default.api.timeout.ms` (60 seconds).
 
 # %% [markdown]
 # ## At 3 am
 #
+# `PATH` is a copy of the folder `__consumer_offsets-9`.
+#
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or skips records | (1) | If the column CURRENT-OFFSET is `-`, nothing is committed | Stop the consumers before they commit again. Look in the log with (2) |
-# | The group has disappeared from a monitor | (1) | If this command shows the group, the monitor lacks rights or asked during a load | Give the monitor's user DESCRIBE on the group and its topics |
-# | `UNSTABLE_OFFSET_COMMIT` does not end | (3) | A transaction is open and was never ended | See lesson 08 |
-#
-# ```
-# (1) kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing
-# (2) kafkagroups explain PATH --group billing
-# (3) kafkagroups stats PATH
-# ```
-#
-# `PATH` is a copy of the folder `__consumer_offsets-9`.
+# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again. |
+# | Why is there no offset? | `kafkagroups explain PATH --group billing` | Compare it with "Why the answer can be −1". | Reading is safe. |
+# | The group is missing in a monitor. | the first command | If it shows the group, the monitor lacks rights or asked during a load. | Give the monitor's user DESCRIBE on the group and its topics. |
+# | `UNSTABLE_OFFSET_COMMIT` does not end. | `kafkagroups stats PATH` | A transaction was never ended. | See lesson 08. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -375,6 +418,6 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader is replication. Newer fetch requests can contain a member epoch, which lesson 13 explains.
+# How a partition gets a new leader. Newer fetch requests can contain a member epoch: lesson 13.
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

@@ -45,6 +45,15 @@ def format_answer(answer):
     return answer.removesuffix("_OFFSET_COMMIT") if isinstance(answer, str) else str(answer["offset"])
 
 
+def test_the_first_fetches_are_printed_with_the_brokers_answers(capsys):
+    """3.9.2-fetch, requests 2 to 12: all partitions, none, and one partition by name."""
+    course.print_all_and_by_name(course.read_exchanges("3.9.2-fetch"))
+    rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert rows[1] == ["f", "all", "clicks-1: 5, orders-0: 1, orders-2: 3, pay-ments-2: -1"]
+    assert rows[8] == ["no-group", "orders-0", "orders-0: -1"]
+    assert len(rows) == 10
+
+
 def test_fetches_of_every_version_are_listed():
     """3.9.2-fetch has versions 1 to 9. In requests 54 and 55, orders-0 and orders-1 are pending."""
     listed = {fetch.number: fetch for fetch in course.read_fetches(course.read_exchanges("3.9.2-fetch"))}

@@ -179,15 +179,15 @@ EXERCISES = (
     Exercise(
         name="proof_of_loss",
         correct="C",
-        solution='proof_of_loss = "C"   # by name, −1 and NONE mean that nothing is committed',
+        solution='proof_of_loss = "C"   # the consumer is told that nothing is committed, whatever the reason',
         hints=(
-            "Which broker answers, what has it loaded, and what may the client see?",
-            "If a client without rights asks by name, it receives an error.",
+            "For each answer: what does the consumer of `billing` do, which asks by name and has all rights?",
+            "Only one answer says that this coordinator has no offset for this partition.",
         ),
         known_mistakes={
-            "Before a load begins, an empty list comes without an error. The list proves nothing": "A",
-            "A client without rights for the topics sees no offsets, and no error": "B",
-            "This broker does not coordinate the group. Ask for the coordinator again": "D",
+            "Before a load begins, a list may be empty without an error. The consumer waits for the load": "A",
+            "A client without rights for the topics sees no offsets, and no error. The consumer has rights": "B",
+            "This broker does not coordinate the group. The consumer asks for the coordinator again": "D",
         },
     ),
 )

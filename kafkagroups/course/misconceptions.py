@@ -76,8 +76,9 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
     },
     "leader_is_removed_at": {
         45: "The session begins at the last sign of life, not at the start.",
-        52: "The end of the join phase was at 7 s. A later sign of life came at 10 s.",
-        57: "45 seconds are counted from the last accepted request of billing-1.",
+        49: "The commit at 6 s was accepted, too. It is a later sign of life.",
+        48: "After the join phase, two accepted commits followed. Each of them is a sign of life.",
+        305: "That is the end of the join phase. The session of billing-1 ends earlier.",
     },
     # Lesson 07
     "late_commit": {

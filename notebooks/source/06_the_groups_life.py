@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | tell a rebalance in order; name the state of a group at each request; say which of it is in the log; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |
+# | tell a rebalance in order, with the state of the group; say what the log contains of it; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |
 #
 # ```
 #                  ┌───────┐
@@ -34,17 +34,17 @@
 #
 # 1. The coordinator never calls a consumer. It only **answers** requests. It can delay the answers to JoinGroup and SyncGroup.
 # 2. A rebalance has two phases. **Join** finds the members. **Sync** gives them their partitions.
-# 3. One member is the **leader**. It computes the assignments. The coordinator only stores them.
+# 3. One member is the **leader of the group**. This consumer computes the assignments.
 # 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
 #
-# This lesson is about the *classic protocol*. Java consumers still use it by default in Kafka 4.x. Lesson 13 reads the new protocols.
+# This lesson is about the *classic protocol*, the default of Java consumers in Kafka 4.x, too. Lesson 13 reads the new protocols.
 
 # %% [markdown]
 # ## The first member
 #
-# `course.GroupLife` sends requests to a coordinator of this package, with the rules of Kafka 3.9. A coordinator of Kafka 4.x gives the same answers. It writes one more record, which you will see below.
+# `course.GroupLife` sends requests to a coordinator with the rules of Kafka 3.9. A coordinator of Kafka 4.x gives the same answers.
 #
-# Each line has the time, the client, the request and, after the arrow, the answer. The lines below it show what else happened.
+# Each line has the time, the client, the request and, after the arrow, the answer. Indented lines show what else happened.
 
 # %%
 from kafkagroups import course
@@ -55,11 +55,21 @@ life.join("billing-1")
 life.wait(3)
 
 # %% [markdown]
-# The first JoinGroup is refused. Its answer contains a **member id**. Only a JoinGroup with this id makes the client a member. The reason is a client that loses its connection and starts again from the beginning. It leaves an unused id behind, but no second member.
+# The coordinator refuses the first JoinGroup. Its answer contains a **member id**. Only a JoinGroup with this id makes the client a member.
 #
-# The second JoinGroup **waits**. The coordinator gives the first members of an empty group 3 seconds to gather (`group.initial.rebalance.delay.ms`). So ten consumers that start together cause one rebalance.
+# The second JoinGroup contains the *subscription*: the topics that the consumer wants to read. It **waits**. The coordinator gives the first members of an empty group 3 seconds to gather (`group.initial.rebalance.delay.ms`). So ten consumers that start together cause one rebalance.
 #
-# After 3 seconds, the join phase is over. The group has *generation* 1, and `billing-1` is the leader.
+# Then the join phase is over. The group has *generation* 1, and `billing-1` is its leader.
+#
+# <details><summary>Why two JoinGroups, and which requests create a group?</summary>
+#
+# A client can lose its connection and ask again. Then its first id is never used. An unused id is not a member, so the group has no dead member.
+#
+# A JoinGroup without a member id creates the group in memory, if it does not exist. A heartbeat never does. If the group is unknown, a heartbeat is answered `UNKNOWN_MEMBER_ID`.
+#
+# Two requests can try to create the same group at the same moment. The classic coordinator puts the new group into its map only if the map does not contain it yet (*put if absent*). So one group is kept, and both requests use it. In the new coordinator, the queue of the partition lets one request wait for the other.
+#
+# </details>
 
 # %% [markdown]
 # *Predict*: how many members of this group does the log contain by now?
@@ -74,21 +84,25 @@ written = [life.read_record(line.record_offset).value for line in life.log_lines
 course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) for value in written))
 
 # %% [markdown]
-# The leader now computes the assignments. It sends them with its SyncGroup:
+# The leader now computes the assignments from the subscriptions. It sends them with its SyncGroup:
 
 # %%
 life.sync("billing-1")
 life.commit("billing-1", {"orders-0": 5, "orders-2": 7})
 
 # %% [markdown]
-# The order is the same as for a commit. First the coordinator appends a record with **all** assignments. When the replicas have the record, the group is `Stable`, and the coordinator answers the members that wait.
+# The order is as for a commit. First the coordinator appends a record with **all** assignments. When the replicas have the record, the group is `Stable`, and the coordinator answers the members that wait.
 #
-# If the append fails, all members receive an error and join again. The coordinator translates the error of the log as lesson 04 showed.
+# <details><summary>What happens if the append fails?</summary>
+#
+# All members receive an error and join again. The coordinator translates the error of the log as lesson 04 showed.
+#
+# </details>
 
 # %% [markdown]
 # ## A second member: the rebalance
 #
-# `billing-2` joins. All members must now join again, but the coordinator cannot call `billing-1`. So `billing-1` has no information about the rebalance yet. It sends a commit.
+# `billing-2` joins, so all members must join again. But the coordinator cannot call `billing-1`. Until the join phase ends, the group has generation 1, and each partition has its old owner. Now `billing-1` sends a commit.
 #
 # *Predict* the answer to this commit: `"NONE"`, or the name of an error?
 
@@ -110,7 +124,7 @@ with course.fold("commit_during_join", commit_during_join):
 #
 # </details>
 #
-# The answer to the next **heartbeat** tells `billing-1` that a rebalance is in progress. A consumer sends a heartbeat every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
+# The answer to its next **heartbeat** tells `billing-1` that a rebalance is in progress. A consumer sends a heartbeat every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
 
 # %%
 life.heartbeat("billing-1")
@@ -121,11 +135,11 @@ life.sync("billing-2")
 life.sync("billing-1")
 
 # %% [markdown]
-# In CompletingRebalance, the commit is refused, because the new assignments do not exist yet. `billing-1` keeps its position in memory, and commits again when the group is Stable.
+# In CompletingRebalance, the coordinator refuses the commit, because the new assignments do not exist yet. `billing-1` commits again when the group is Stable.
 #
 # ## Read, but not committed
 #
-# `orders-2` now belongs to `billing-2`. The new owner asks for the committed offset, which is 7, and starts there. If `billing-1` has read more records of `orders-2` and has not committed them, `billing-2` reads them **again**. So a consumer should commit before it joins again.
+# `orders-2` now belongs to `billing-2`. The new owner asks for the committed offset, which is 7, and starts there. If `billing-1` has read more records and has not committed them, `billing-2` reads them **again**. So a consumer should commit before it joins again.
 
 # %% [markdown]
 # ## Step by step
@@ -137,33 +151,39 @@ life.sync("billing-1")
 course.GroupLifeStepper(shown_step=12)
 
 # %% [markdown]
-# A member must send a sign of life within its *session timeout* (`session.timeout.ms`, 45 seconds by default). A heartbeat is one. So is a commit that the coordinator accepts. A new deadline also starts at the end of the join phase.
+# A member must send a sign of life within its *session timeout* (`session.timeout.ms`, 45 seconds by default). A heartbeat is a sign of life. A commit that the coordinator accepts is one, too. At the end of the join phase, the session of each member starts again.
 #
-# *Predict*: the leader `billing-1` crashes after step 12. At which second does the coordinator remove it from the group?
+# *Predict*: the leader `billing-1` crashes after step 8. The coordinator accepted its commits at 4 s and at 6 s. At which second does the coordinator remove it?
 
 # %%
 # prediction
 leader_is_removed_at = ...
 
 # %%
-with course.fold("leader_is_removed_at", leader_is_removed_at):
-    print("\n".join(course.GroupLifeStepper().describe_crash(11, "billing-1")))
+what_happens = course.GroupLifeStepper().describe_crash(7, "billing-1")
+removed_at = float(what_happens[1].split()[0])
+with course.fold("leader_is_removed_at", leader_is_removed_at, removed_at):
+    print("\n".join(what_happens))
 
 # %% [markdown]
 # <details><summary>Why this second?</summary>
 #
-# The last sign of life of `billing-1` is its heartbeat at 10 seconds, and its session lasts 45 seconds. The commit of step 12 was refused, so it does not count.
-#
-# The rebalance then begins again. Generation 2 never had assignments, but its number is used. So the next generation is 3.
+# The last sign of life of `billing-1` is its accepted commit at 6 seconds, and its session lasts 45 seconds. The join phase only waited for this member. So it ends when the member is removed.
 #
 # </details>
 
 # %% [markdown]
 # ## Who chooses the assignor
 #
-# An *assignor* is the rule by which the leader computes assignments, for example `range`. Each member sends an ordered list of the assignors that it supports. Kafka's name for this is *protocol*.
+# An *assignor* is the rule by which the leader computes assignments, for example `range`. In its JoinGroup, each member sends an ordered list of the assignors that it supports. Kafka's requests and records call an assignor a *protocol*.
 #
-# A **candidate** is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins. So you can change the assignor without a stop: first let all members support both, then remove the old one.
+# A **candidate** is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins.
+#
+# <details><summary>How to change the assignor without a stop</summary>
+#
+# First let all members support both assignors. Then remove the old one.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise: the vote
@@ -182,15 +202,27 @@ course.check("select_protocol", select_protocol)
 # %% [markdown]
 # ## Three deadlines
 #
-# | deadline | how long | what happens at its end |
+# | deadline | how long it lasts | what happens at its end |
 # |---|---|---|
-# | session, for each member | its `session.timeout.ms`, from its last sign of life | the member is removed, and a rebalance begins |
-# | join phase, for the group | the **largest** rebalance timeout of all members. A Java consumer sends `max.poll.interval.ms`, 5 minutes | members that have not joined are removed, and the group continues |
-# | sync phase, for the group | the same length, from the end of the join phase | members that have not synced are removed, and a rebalance begins |
+# | the session of each member | its `session.timeout.ms`, from its last sign of life | The member is removed. A rebalance begins. |
+# | the join phase of the group | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
+# | the sync phase of the group | the largest rebalance timeout, too | Members that have not sent a SyncGroup are removed. A rebalance begins. |
 #
-# Heartbeats come from a separate thread of the consumer. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
+# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its rebalance timeout. This is how long its code may work before it joins. The coordinator takes the largest one. Otherwise, it would remove a member that still has time.
 #
-# A member can also **leave**, with LeaveGroup. It is removed immediately, and a rebalance begins. If a rebalance is already waiting only for this member, the join phase ends.
+# A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
+
+# %% [markdown]
+# ## A member leaves
+#
+# A consumer that closes sends **LeaveGroup**. The coordinator removes the member immediately.
+#
+# - In Stable and CompletingRebalance, a rebalance begins.
+# - In PreparingRebalance, a rebalance is already running. If all other members have joined, the join phase ends.
+#
+# A killed process sends no LeaveGroup. Its member stays until its session ends.
+#
+# A consumer with an *instance id* keeps its place during a restart: [lesson 07](07_who_may_commit.ipynb).
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -214,7 +246,7 @@ course.check("end_of_join", end_of_join)
 # course.hint("end_of_join")
 
 # %% [markdown]
-# A real 3.9.2 broker had such a member. `member-a` and `member-b` have a rebalance timeout of 8 seconds. The coordinator answers the heartbeats of `member-a` with REBALANCE_IN_PROGRESS, but `member-a` does not join. `written: 0/9` means that the broker wrote a record at offset 9 of partition 0:
+# A real 3.9.2 broker had such a member. The rebalance timeout of both members is 8 seconds. `member-a` sends heartbeats, but it does not join:
 
 # %%
 recorded = course.play_conversation("3.9.2-rebalance")
@@ -222,11 +254,11 @@ recorded.print_requests(43, 55)
 course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
 
 # %% [markdown]
-# Request 44 was answered after 8 seconds. Then the coordinator removed `member-a`, and its next heartbeat was answered UNKNOWN_MEMBER_ID. The last line says that our coordinator gave the same answers to all 95 requests of this conversation.
+# Request 44 was answered after 8 seconds. Then the coordinator removed `member-a`, and answered its next heartbeat with UNKNOWN_MEMBER_ID. `written: 0/9` is the group record, at offset 9 of partition 0.
 #
 # ## What is in the log
 #
-# These are the group records of `billing` in the log of a 4.3.1 broker. Commits are left out:
+# These are the group records of `billing` in the log of a 4.3.1 broker:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -236,22 +268,34 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(f"offset {line.record_offset:>2}   generation {value.generation}   {names}")
 
 # %% [markdown]
-# - **Offset 0**: the first JoinGroup of a new group. A broker of Kafka 4.x writes a record with generation 0 and no members, even if it answers MEMBER_ID_REQUIRED.
-# - **Offset 22**: the last member left. The record has a new generation and no members. So the group is Empty, and it keeps its offsets.
+# - **Offset 0**: the first JoinGroup. Kafka 4.x writes a record with generation 0 and no members, even if it answers MEMBER_ID_REQUIRED.
+# - **Offset 22**: the last member left. The record has a new generation and no members. The group is Empty, and keeps its offsets.
 # - **All others**: the end of a rebalance.
 #
-# No other join has a record. A heartbeat has none, and neither has a member that leaves while others stay. So a rebalance in progress is not in the log.
+# Nothing else writes a group record here. So a rebalance in progress is not in the log.
+#
+# <details><summary>What writes no record?</summary>
+#
+# A heartbeat, another JoinGroup, and the LeaveGroup of a member while others stay.
+#
+# </details>
 
 # %% [markdown]
 # ## Memory and log
 #
-# The next table follows the steps of the widget. If the coordinator crashes after a step, its memory is lost, and the next coordinator loads the log. `+` is a written record. `Dead` means that the group does not exist. In Kafka 4.x, the first step writes a record, so the next coordinator loads `Empty 0` at the steps 1 to 3:
+# If the coordinator crashes, the next coordinator loads the log. The table follows the steps of the widget. `+` is a written record. `Dead` means that the group does not exist:
 
 # %%
 course.print_crash_table()
 
 # %% [markdown]
-# Look at steps 10 to 13. The group has reached generation 2, but the log contains only generation 1. If the coordinator dies here, both members receive an error from the next coordinator and join again. They lose some time, but no assignment: generation 2 had none yet.
+# Look at steps 10 to 13. In memory, the group has generation 2. The log has only generation 1. If the coordinator crashes here, both members receive an error from the next coordinator and join again. They lose some time, but no assignment.
+#
+# <details><summary>In Kafka 4.x</summary>
+#
+# The table has the rules of 3.9. In Kafka 4.x, step 1 writes a record. So after the steps 1 to 3, the next coordinator loads `Empty 0`.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise: after the failover
@@ -280,10 +324,7 @@ course.check("after_the_failover", after_the_failover)
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
 # | the first join of a group | writes a record without members | writes nothing before the first SyncGroup |
-# | the replicas have the record of a rebalance too late | the members receive `COORDINATOR_NOT_AVAILABLE` | the members receive `REBALANCE_IN_PROGRESS` |
-# | the last member leaves | writes a record with a new generation and no members | the same |
-# | states, deadlines and votes of this lesson | the same | the same |
-# | after a failover | a group is Empty or Stable | the same |
+# | the replicas have the record of a rebalance too late | The members receive `COORDINATOR_NOT_AVAILABLE`. | The members receive `REBALANCE_IN_PROGRESS`. |
 #
 # <details><summary>Other versions</summary>
 #
@@ -295,7 +336,7 @@ course.check("after_the_failover", after_the_failover)
 # ## In five lines
 #
 # - The join phase finds the members. The sync phase gives them their assignments.
-# - The leader computes the assignments, and the coordinator stores them.
+# - The leader of the group computes the assignments, and the coordinator stores them.
 # - Each finished rebalance is one record with a new generation.
 # - A rebalance in progress is not in the log.
 # - After a failover, the group continues with its last stored generation.
@@ -304,19 +345,26 @@ course.check("after_the_failover", after_the_failover)
 #
 # - `session.timeout.ms` (45 s): how long a dead consumer keeps its partitions.
 # - `max.poll.interval.ms` (5 min): how long your code may work between two calls of `poll`. After that, the consumer leaves the group.
-# - Commit in `onPartitionsRevoked`. There, a commit is still accepted.
-# - If a commit fails with `CommitFailedException` or `RebalanceInProgressException`, do not repeat it. Call `poll`, which joins the group again.
+# - Commit in `onPartitionsRevoked` of your `ConsumerRebalanceListener`. The consumer calls it before it joins again.
+# - After `CommitFailedException` or `RebalanceInProgressException`, do not repeat the commit. Call `poll`, which joins the group again.
+#
+# <details><summary>Cooperative assignors</summary>
+#
+# With a cooperative assignor, the requests are as in this lesson. But the consumer keeps reading the partitions that it does not give up.
+#
+# </details>
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder.
+# `PATH` is a copy of the partition's folder.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time | `kafkagroups timeline PATH --group billing` | It shows each generation and its members. A member that comes and goes is the cause | Look at the log of this member. Often `poll` is called too rarely |
-# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` on the coordinator | The line ends with the reason and the member id | Restart this member, or raise its `max.poll.interval.ms` |
-# | A group hangs in PreparingRebalance | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | Members that do not join block the group until the rebalance timeout | Stop the process that does not call `poll` |
+# | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | It shows the members of each generation. Find the one that comes and goes. | Look at its log (next line). |
+# | Does my consumer call `poll` too rarely? | `grep "consumer poll timeout has expired" consumer.log` | If there is a line, the consumer left for this reason. | Raise `max.poll.interval.ms`, or lower `max.poll.records`. |
+# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Restart this member. |
+# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | A member does not join. | Close its process. After a kill, its session must end first. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -332,6 +380,6 @@ course.check("after_the_failover", after_the_failover)
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments is a matter of the clients (`ConsumerPartitionAssignor`). `group.max.size` limits the number of members; the package implements it.
+# How a leader computes assignments, and `group.max.size`, which limits the number of members.
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

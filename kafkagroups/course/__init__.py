@@ -42,7 +42,12 @@ from kafkagroups.course.folders import find_data, link_older_segments, make_scra
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.group_life_stepper import GroupLifeStepper
 from kafkagroups.course.growth import grow_replicas
-from kafkagroups.course.incident_groups import run_duplicate_static_member, run_weekend_expiry
+from kafkagroups.course.incident_groups import (
+    run_duplicate_static_member,
+    run_silent_member,
+    run_weekend_expiry,
+    start_two_vans,
+)
 from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
 from kafkagroups.course.log_parts import (
@@ -144,8 +149,10 @@ __all__ = [
     "restart_after_crash",
     "reveal",
     "run_duplicate_static_member",
+    "run_silent_member",
     "run_weekend_expiry",
     "solution",
     "start_broker",
+    "start_two_vans",
     "write_log_with_hanging_transaction",
 ]

@@ -1,10 +1,55 @@
-"""Lessons 06 and 09: two simulated incidents. A static member runs twice, and offsets expire."""
+"""Lessons 07 and 09: groups in a certain situation. A member is silent, a static member runs twice, offsets expire."""
 
 from __future__ import annotations
 
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.lesson_clock import HOUR_MS
+
+
+def run_silent_member() -> GroupLife:
+    """Run a group with two members, of which `billing-2` sends nothing for 50 seconds.
+
+    Returns
+    -------
+    GroupLife
+        The group `billing`. The session of `billing-2` has ended, and `billing-1` has not joined again yet.
+    """
+    life = GroupLife("billing", verbose=False)
+    # The response to the first JoinGroup of a client contains only the member id.
+    life.join("billing-1")
+    life.join("billing-1")
+    life.wait(3)
+    life.sync("billing-1")
+    life.join("billing-2")
+    life.join("billing-2")
+    life.join("billing-1")
+    life.sync("billing-1")
+    life.sync("billing-2")
+    for _ in range(5):
+        life.wait(10)
+        life.heartbeat("billing-1")
+    return life
+
+
+def start_two_vans() -> GroupLife:
+    """Run a group with two static members.
+
+    Returns
+    -------
+    GroupLife
+        The group `shipping`, which is Stable in generation 2. Its members are van-1, the leader, and van-2.
+    """
+    life = GroupLife("shipping", verbose=False)
+    life.join("van-1", instance="van-1")
+    life.wait(3)
+    life.sync("van-1")
+    life.join("van-2", instance="van-2")
+    life.join("van-1", instance="van-1")
+    life.wait(3)
+    life.sync("van-1")
+    life.sync("van-2")
+    return life
 
 
 def run_duplicate_static_member() -> GroupLife:

@@ -24,30 +24,19 @@
 # 1. A consumer that has lost its partitions must not commit for them. Otherwise it could overwrite newer offsets.
 # 2. The checks have a fixed **order**. The first check that fails decides the error.
 # 3. A group **without members** accepts commits without a generation. They are called *simple* commits.
-# 4. A **static member** has a name. If a new process takes the name, the old process is *fenced*: all its requests are refused.
+# 4. A **static member** has a name. A new process with this name takes the place of the old process.
 #
 # The coordinator of this lesson follows the rules of Kafka 3.9. The table at the end shows what differs in Kafka 4.x.
 
 # %% [markdown]
 # ## A commit that is too late
 #
-# `billing-1` and `billing-2` divide the partitions of `orders`. Then `billing-2` hangs, for example in a long garbage collection, and sends no heartbeats. `billing-1` is healthy and sends some. The code brings the group into this situation and prints the group's state:
+# `billing-1` and `billing-2` divide the partitions of `orders`. Then `billing-2` hangs, for example in a long garbage collection. It sends nothing for 50 seconds. `billing-1` is healthy and sends heartbeats. `course.run_silent_member` brings the group into this situation:
 
 # %%
 from kafkagroups import course
 
-life = course.GroupLife("billing", verbose=False)
-for name in ["billing-1", "billing-2"]:    # each joins, and then both are in the group
-    life.join(name)
-    life.join(name)
-    life.wait(3)
-    life.join("billing-1")
-    life.sync("billing-1")
-    life.sync(name)
-
-for _ in range(5):    # 50 seconds without billing-2
-    life.wait(10)
-    life.heartbeat("billing-1")
+life = course.run_silent_member()
 print(life.read_state_name())
 
 # %% [markdown]
@@ -74,28 +63,31 @@ course.reveal("late_commit", late_commit, life.events[-1].response)
 # %% [markdown]
 # ## The checks, in order
 #
-# | what must be true | the error if it is not |
-# |---|---|
-# | the client has the right READ for the group | `GROUP_AUTHORIZATION_FAILED` |
-# | the client has the right READ for the topic | `TOPIC_AUTHORIZATION_FAILED` |
-# | the partition exists | `UNKNOWN_TOPIC_OR_PARTITION` |
-# | this broker leads the group's partition | `NOT_COORDINATOR` |
-# | this broker has loaded the group's partition | `COORDINATOR_LOAD_IN_PROGRESS` |
-# | the group exists, or the generation is negative | `GROUP_ID_NOT_FOUND`; up to 3.9 `ILLEGAL_GENERATION` |
-# | an Empty group: the generation is negative | `UNKNOWN_MEMBER_ID` |
-# | an instance id: it belongs to this member id | `FENCED_INSTANCE_ID` |
-# | the member id is in the group | `UNKNOWN_MEMBER_ID` |
-# | the generation is the current one | `ILLEGAL_GENERATION` |
-# | the leader has sent the assignments | `REBALANCE_IN_PROGRESS` |
-# | the metadata is not too long | `OFFSET_METADATA_TOO_LARGE` |
+# A client that is not a member sends no member id, and a negative generation.
 #
-# If a commit without a member passes all checks and its group does not exist, the coordinator creates the group.
+# | the check | the error if the check fails |
+# |---|---|
+# | The client must have the right READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
+# | The client must have the right READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
+# | The partition must exist. | `UNKNOWN_TOPIC_OR_PARTITION` |
+# | This broker must lead the group's partition. | `NOT_COORDINATOR` |
+# | This broker must have loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` |
+# | If the group does not exist, the generation must be negative. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) |
+# | If the group is Empty, the generation must be negative. | `UNKNOWN_MEMBER_ID` |
+# | If the commit has an instance id, this id must belong to the commit's member id. | `FENCED_INSTANCE_ID` |
+# | If the group has members, the member id must be one of them. | `UNKNOWN_MEMBER_ID` |
+# | If the group has members, the generation must be the current one. | `ILLEGAL_GENERATION` |
+# | If the group has members, they must have their assignments. | `REBALANCE_IN_PROGRESS` |
+# | The metadata must not be too long. | `OFFSET_METADATA_TOO_LARGE` |
+#
+# If the group does not exist and the commit passes all checks, the coordinator creates the group.
 
 # %% [markdown]
-# A check of the group refuses the whole request. A check of a topic, a partition or the metadata refuses only these partitions, and the others are stored.
+# If a check of the group fails, the coordinator refuses the whole request. If a check of a topic, a partition or the metadata fails, it refuses only these partitions. It stores the others.
 #
-# An accepted commit is also a sign of life: it starts the member's session timeout again.
-#
+# A commit that is accepted is also a sign of life: the session timeout of the member starts again.
+
+# %% [markdown]
 # ## Exercise: three refused commits, on paper
 #
 # The group `sub` is Stable. It has one member, `member-a`, in generation 1. The group `g5` is Empty. A broker of Kafka 3.9.2 received these three commits without an instance id, and it refused all of them:
@@ -127,30 +119,31 @@ course.check("three_refusals", three_refusals)
 #
 # In PreparingRebalance, the members still own their partitions. They should commit before they join again. In CompletingRebalance, the new assignments do not exist yet, so the coordinator accepts no commit.
 #
-# A group can also be Dead for a moment, when it is deleted or moves to another broker. Then the answer is `COORDINATOR_NOT_AVAILABLE`.
+# <details><summary>A group that is Dead</summary>
+#
+# A group is Dead for a moment when it is deleted, or when it moves to another broker. Then the answer is `COORDINATOR_NOT_AVAILABLE`.
+#
+# </details>
 
 # %% [markdown]
 # ## Simple commits
 #
-# A tool has no member id, and neither has a consumer that calls `assign` instead of `subscribe`. They send generation −1. The coordinator accepts this commit if the group does not exist or is Empty.
+# Some clients commit and are not members of the group:
 #
-# `kafka-consumer-groups.sh --reset-offsets` sends a simple commit, too. So a reset is refused while the group has a member.
+# - a tool, for example `kafka-consumer-groups.sh --reset-offsets`.
+# - a consumer that chooses its partitions itself. It calls `assign`. A consumer that lets the group divide the partitions calls `subscribe`.
+#
+# They send generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.
 
 # %% [markdown]
 # ## A static member
 #
-# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group. When a process starts again with the same instance id, it takes the old place, and there is no rebalance.
+# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group. When a process starts again with this instance id, it takes the old place, and there is no rebalance.
 #
-# Harbour Coffee has two vans. Their consumers are static members of `shipping`. The code starts both, and then starts `van-1` again. Only the restart is printed:
+# Harbour Coffee has two vans. Their consumers are static members of `shipping`. `course.start_two_vans` starts both. Then `van-1` is started again:
 
 # %%
-vans = course.GroupLife("shipping", verbose=False)
-for names in [["van-1"], ["van-2", "van-1"]]:
-    for name in names:
-        vans.join(name, instance=name)
-    vans.wait(3)
-    for name in sorted(names):
-        vans.sync(name)
+vans = course.start_two_vans()
 old_process = vans.consumers["van-1"].member_id
 
 vans.verbose = True
@@ -158,9 +151,13 @@ vans.join("van-1", instance="van-1", new_process=True)
 vans.sync("van-1")
 
 # %% [markdown]
-# The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments.
+# The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments. The new process has a new member id. So the coordinator writes the group record again, with the same generation.
 #
-# The new process has a new member id. So the coordinator writes the group record again, with the same generation. Only if the assignors of the new process change the vote, a rebalance begins.
+# <details><summary>When does a restart cause a rebalance?</summary>
+#
+# The new process may support other assignors. If another assignor now wins the vote (lesson 06), a rebalance begins. Otherwise, there is no rebalance.
+#
+# </details>
 #
 # A 3.9.2 broker wrote records with the same generations:
 
@@ -171,7 +168,7 @@ harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8
 course.compare_with_broker(written, [line.value for line in harbour if line.record_type == "group"], "3.9.2", verb="wrote")
 
 # %% [markdown]
-# *Predict*: the old process of `van-1` was not dead. It only had no network for a moment. Now it sends a heartbeat with its old member id and its instance id. What is the answer? Write the name of an error.
+# *Predict*: the old process of `van-1` was not dead. It only had no network for a moment. Now it sends a heartbeat with its old member id and its instance id. The coordinator checks both ids in the same order as for a commit. What is the answer? Write the name of an error.
 
 # %%
 # prediction
@@ -185,18 +182,20 @@ course.reveal("heard_by_the_old_process", heard_by_the_old_process, fenced)
 # %% [markdown]
 # <details><summary>Why not UNKNOWN_MEMBER_ID?</summary>
 #
-# The instance id is checked before the member id, and `van-1` belongs to another member id now. FENCED_INSTANCE_ID tells the old process that it must stop. With UNKNOWN_MEMBER_ID, it would join again and fence the new process.
+# The instance id is checked before the member id, and `van-1` belongs to another member id now. FENCED_INSTANCE_ID tells the old process that it must stop. With UNKNOWN_MEMBER_ID, it would join again and take the place of the new process.
 #
 # </details>
 #
-# A static member that stays away is removed when its session timeout ends. So a static member needs a session timeout that is longer than a restart.
+# Commits of the old process are refused in this way, too. So only the new process can change the offsets.
+#
+# A static member that stays away is removed when its session timeout ends. So its session timeout must be longer than a restart.
 
 # %% [markdown]
 # ## Exercise: which name is used twice?
 #
 # The operator of the vans reports: *"`shipping` is Stable, with three members and always the same generation. But every few seconds, one of the processes logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
 #
-# These are the group records of `shipping`, with the instance id and the member id of each member. The offsets between them are commits:
+# These are the group records of `shipping`, with the instance id and the member id of each member. The offsets that are missing here are commits:
 
 # %%
 shipping = course.run_duplicate_static_member()
@@ -256,27 +255,27 @@ print(len(talk), "requests")
 course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
 
 # %% [markdown]
-# ## Members of the new protocol
+# <details><summary>Members of the new protocol</summary>
 #
-# A consumer of Kafka 4.x can use a new protocol, with `group.protocol=consumer`. Its members have no common generation. Each member has its own number, the **member epoch**. It rises when the assignment of the member changes. Lesson 13 explains it. For commits, these are the rules:
+# A consumer with `group.protocol=consumer` uses a new protocol, which [lesson 13](13_the_new_protocols.ipynb) explains. Its members have no common generation. Each member has its own number, the **member epoch**. For commits, these are the rules:
 #
-# | the commit contains | the answer |
-# |---|---|
-# | an unknown member id | `UNKNOWN_MEMBER_ID` |
-# | the current epoch of the member | accepted |
-# | an older epoch, but the member has had all partitions of the commit since that epoch | accepted (4.3) |
-# | any other epoch | `STALE_MEMBER_EPOCH` |
-# | no epoch, because the version of the request is too old (up to 8) | `UNSUPPORTED_VERSION` |
+# - If the member id is unknown, the answer is `UNKNOWN_MEMBER_ID`.
+# - If the commit has the current epoch of the member, it is accepted.
+# - If the commit has another epoch, the answer is `STALE_MEMBER_EPOCH`.
+# - Since 4.3, some commits with an older epoch are accepted. The member must have had all partitions of the commit since that epoch.
+# - A request up to version 8 has no epoch. The answer is `UNSUPPORTED_VERSION`.
+#
+# </details>
 
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | generation ≥ 0, unknown group | `GROUP_ID_NOT_FOUND` | `ILLEGAL_GENERATION` |
-# | a simple commit to an unknown group, refused because of its metadata | leaves an empty group in memory until the restart | leaves nothing |
-# | a commit with an unknown topic id | `UNKNOWN_TOPIC_ID` | the request has no topic ids |
-# | the order of the checks about members | the same | the same |
+# | The group is unknown, and the generation is not negative. | `GROUP_ID_NOT_FOUND` | `ILLEGAL_GENERATION` |
+# | The commit has an unknown topic id. | `UNKNOWN_TOPIC_ID` | The request has no topic ids. |
+#
+# The checks of the member have the same order in both.
 #
 # <details><summary>Other versions</summary>
 #
@@ -284,12 +283,14 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # `GROUP_ID_NOT_FOUND` needs version 9 of the request. For older versions, Kafka 4.x also answers `ILLEGAL_GENERATION`.
 #
+# In Kafka 4.x, a simple commit to an unknown group creates this group before the metadata is checked. If the metadata is too long, an empty group stays in memory until the restart.
+#
 # </details>
 
 # %% [markdown]
 # ## In five lines
 #
-# - First the rights, then the group, then the member, then the generation.
+# - The coordinator checks the rights, then the group, then the member, then the generation.
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`. Its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
@@ -299,18 +300,18 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
 # - `CommitFailedException` means that the member was removed. Another member reads its records again. Your processing must tolerate records that come twice.
-# - After a `FencedInstanceIdException`, do not retry. Stop the process, and look for the other process with the same instance id.
+# - After a `FencedInstanceIdException`, do not retry. Stop the process, and look for the other process with this instance id.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder.
+# `PATH` is a copy of the partition's folder.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `CommitFailedException` | `kafkagroups timeline PATH --group billing` | The member was removed. The command shows the generation without it | Raise `max.poll.interval.ms`, or let `poll` return fewer records (`max.poll.records`) |
-# | `FENCED_INSTANCE_ID` again and again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It shows the instance id and the host of each member. If a host changes again and again, two processes have this instance id | Stop one of the two processes |
-# | `--reset-offsets` says that the group is not inactive | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members | Stop all consumers of the group, and wait for one session timeout |
+# | A consumer throws `CommitFailedException`. | `kafkagroups timeline PATH --group billing` | The member was removed. The command shows the generation without it. | Raise `max.poll.interval.ms`, or let `poll` return fewer records (`max.poll.records`). |
+# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It shows the instance id and the host of each member. Repeat it. If the host of an id changes, two processes have this id. | Stop the process on one of these two hosts. |
+# | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -325,6 +326,6 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # ## What we left out, and why
 #
-# Commits in a transaction have their own rules: lesson 08. Authentication and access control lists belong to Kafka as a whole, not to groups.
+# Commits in a transaction have their own rules: lesson 08. We left out how a cluster decides about rights.
 #
 # **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

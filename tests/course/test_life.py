@@ -227,13 +227,8 @@ def test_a_groups_record_may_reach_the_next_coordinator_before_it_is_confirmed(c
 
 def test_a_returning_static_leader_sends_no_assignments():
     """3.9.2-static 7: skipAssignment for a leader; its SyncGroup is answered with the share that it had."""
-    life = quiet("shipping")
-    for names in (["van-1"], ["van-2", "van-1"]):
-        for name in names:
-            life.join(name, instance=name)
-        life.wait(3)
-        for name in sorted(names):
-            life.sync(name)
+    life = course.start_two_vans()
+    assert life.read_state()[:2] == ("Stable", 2)
     share = life.events[-2].response
     life.join("van-1", instance="van-1", new_process=True)
     assert life.events[-1].response == "generation 2, range, you lead 2 members, skip_assignment"
@@ -252,6 +247,16 @@ def test_a_life_prints_each_request_once(capsys):
     assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
     with pytest.raises(kg.UsageError, match="no record at offset 0"):
         life.read_record(0)
+
+
+def test_the_silent_member_is_removed_and_its_commit_refused():
+    """A member that is not in the group gets UNKNOWN_MEMBER_ID, also in a rebalance (conversation 3.9.2-commits 44)."""
+    life = course.run_silent_member()
+    state, generation, members = life.read_state()
+    assert (state, generation, members) == ("PreparingRebalance", 2, (life.consumers["billing-1"].member_id,))
+    life.verbose = False
+    life.commit("billing-2", {"orders-2": 20})
+    assert life.events[-1].response == "UNKNOWN_MEMBER_ID"
 
 
 def test_the_copied_van_is_the_exercises():

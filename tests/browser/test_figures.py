@@ -5,12 +5,10 @@ Screenshots are kept in `build/screens/figures/`.
 
 import itertools
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import page_script
@@ -18,20 +16,10 @@ from kafkagroups.course.figures.marks import list_labels
 
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens" / "figures"
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-QUIET += ["--disable-component-update", "--disable-sync"]
 # Every scene of a figure with more scenes than this is a matter of minutes, so its first ones are drawn.
 MOST_SCENES = 40
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), headless=True, args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module", params=sorted(FIGURES))

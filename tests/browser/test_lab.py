@@ -4,131 +4,13 @@ Screenshots of each lesson at 1280 and 700 pixels are kept in `build/screens/`.
 """
 
 import json
-import os
-import re
-import shutil
-import socket
-import subprocess
-import time
-import urllib.request
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-ROOT = Path(__file__).parents[2]
-LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-SCREENS = ROOT / "build" / "screens"
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-QUIET += ["--disable-component-update", "--disable-sync"]
+from tests.browser.lab import KERNEL, LESSONS, ROOT, SCREENS, open_lesson, run_all, scroll_to
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def course(tmp_path_factory):
-    """Copy what `make lab` needs, so that the tests may save notebooks."""
-    course = tmp_path_factory.mktemp("course")
-    for name in ("notebooks", "data", "benchmarks", "docs", "tools"):
-        shutil.copytree(
-            ROOT / name, course / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints", ".progress.json")
-        )
-    (course / ".venv").symlink_to(ROOT / ".venv")
-    return course
-
-
-@pytest.fixture(scope="module")
-def lab(course, tmp_path_factory):
-    """Start what `make lab` starts, for a user who has no settings. It needs no token on this port of loopback."""
-    home = tmp_path_factory.mktemp("home")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
-    command = ["sh", "tools/lab.sh", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
-    command += ["--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True"]
-    with open(home / "server.log", "w") as log:
-        server = subprocess.Popen(
-            command, cwd=course, env=environment | {"HOME": str(home)}, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-    base = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{base}/api", timeout=1).close()
-                break
-            except OSError:
-                assert server.poll() is None, (home / "server.log").read_text()
-                time.sleep(0.5)
-        yield base
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), headless=True, args=QUIET)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(lab, browser):
-    """Open a page that records every request to another machine."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.outside = []
-    ours = re.compile(r"(https?|wss?)://127\.0\.0\.1:|data:|blob:|about:")
-    page.on("request", lambda request: None if ours.match(request.url) else page.outside.append(request.url))
-    page.set_default_timeout(60_000)
-    yield page
-    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")  # the next test gets a new kernel
-    page.close()
-
-
-KERNEL = """() => {
-    const kernel = window.jupyterapp.shell.currentWidget?.context?.sessionContext?.session?.kernel;
-    return kernel?.status === 'idle';
-}"""
-COUNTS = """() => {
-    const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
-    return Array.from({length: cells.length}, (_, i) => cells.get(i))
-        .filter(cell => cell.type === 'code').map(cell => cell.executionCount);
-}"""
-
-
-def open_lesson(page, lab, lesson):
-    """Open a lesson and wait until its kernel is ready."""
-    page.goto(f"{lab}/lab/tree/{lesson}.ipynb?reset")
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-    page.wait_for_function(KERNEL)
-
-
-def run_all(page, lab, lesson):
-    """Open a lesson, run all cells in a new kernel, and wait until they have run in order."""
-    open_lesson(page, lab, lesson)
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    for _ in range(600):
-        page.wait_for_timeout(300)
-        counts = page.evaluate(COUNTS)
-        if counts and counts == list(range(1, len(counts) + 1)) and page.evaluate(KERNEL):
-            return
-    raise AssertionError(f"{lesson} did not run to its end: {counts}")
-
-
-def scroll_to(page, selector):
-    """Scroll down until an element exists. JupyterLab draws a cell only when it comes into view."""
-    place = page.locator(selector).first
-    for _ in range(80):
-        if place.count():
-            place.scroll_into_view_if_needed()
-            return place
-        page.mouse.move(700, 500)
-        page.mouse.wheel(0, 500)
-        page.wait_for_timeout(60)
-    raise AssertionError(f"{selector} did not come into view")
 
 
 def test_the_course_opens_without_questions(page, lab):

@@ -16,14 +16,17 @@ from kafkagroups.course.broker import (
 from kafkagroups.course.checks import check, hint, solution
 from kafkagroups.course.cleaner_passes import (
     abort_transaction,
+    compare_cleaned_files,
     list_offset_map_records,
     repeat_cleaner_passes,
     write_log_with_hanging_transaction,
 )
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges, read_fetches
+from kafkagroups.course.crafted_logs import print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
+from kafkagroups.course.failed_load import copy_failing_partition, run_command
 from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
@@ -75,7 +78,7 @@ from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
-from kafkagroups.course.small_logs import load_small_log
+from kafkagroups.course.small_logs import load_small_log, print_deletion_in_transaction
 
 __all__ = [
     "TWO_CONSUMERS",
@@ -103,8 +106,10 @@ __all__ = [
     "abort_transaction",
     "check",
     "commit_again",
+    "compare_cleaned_files",
     "compare_kafka_versions",
     "compare_with_broker",
+    "copy_failing_partition",
     "delete_while_pending",
     "fetch_offsets",
     "find_data",
@@ -125,8 +130,10 @@ __all__ = [
     "play_conversation",
     "play_script",
     "print_all_and_by_name",
+    "print_crafted_log",
     "print_crash_outcomes",
     "print_crash_table",
+    "print_deletion_in_transaction",
     "print_fetches",
     "print_offset_places",
     "print_protocol_lines",
@@ -136,6 +143,7 @@ __all__ = [
     "read_answers",
     "read_cleaned_lines",
     "read_commits",
+    "read_crafted_lines",
     "read_exchanges",
     "read_fetches",
     "read_group_value",
@@ -148,6 +156,7 @@ __all__ = [
     "reset",
     "restart_after_crash",
     "reveal",
+    "run_command",
     "run_duplicate_static_member",
     "run_silent_member",
     "run_weekend_expiry",

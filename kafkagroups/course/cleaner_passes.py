@@ -148,6 +148,20 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     return [pass_1, pass_2, pass_3]
 
 
+def compare_cleaned_files(passes: list[CleanerPass]) -> None:
+    """Print whether the files after pass 1 and after pass 3 are equal to those of the broker's cleaner.
+
+    `passes` is the result of `repeat_cleaner_passes`. The course has no copy of the broker's files after pass 2.
+    """
+    for cleaner_pass, copy in ((passes[0], "after-clean"), (passes[2], "after-clean-2")):
+        ours, brokers = (
+            {file.name: file.read_bytes() for file in folder.glob("*.log")}
+            for folder in (cleaner_pass.log_after, Path(find_data(_SHOP_LOG_PATTERN.format(copy))))
+        )
+        verdict = "✓ the files are equal, byte for byte," if ours == brokers else "✗ the files differ, compared"
+        print(f"{cleaner_pass.title}: {verdict} to those of a 4.3.1 broker")
+
+
 def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty_offset: int) -> CleanerPass:
     """Run one pass at the time `now_ms`. `first_dirty_offset` is the first offset that no earlier pass has cleaned."""
     result = compact(log_before, log_after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty_offset)

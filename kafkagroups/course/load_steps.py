@@ -51,7 +51,7 @@ class Step:
     line
         The record as a line.
     effect
-        What the record changed, for example "counts, replaces 22". Each number is the offset of a record.
+        What the record changed, for example "counts, replaces record 22". Each number is the offset of a record.
     state
         The state of a coordinator that has loaded the log up to this record: one line for each group and each offset.
     """
@@ -111,7 +111,11 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
     if line.value is None:
         return f"deletes {_join_offsets(replaced_records)}" if replaced_records else "deletes nothing"
     verb = "waits for its marker" if _is_pending(line, groups) else "counts"
-    return verb + _describe_replaced(replaced_records)
+    # The line also contains a committed offset, so the word "record" says what the number is.
+    if not replaced_records:
+        return verb
+    noun = "record" if len(replaced_records) == 1 else "records"
+    return f"{verb}, replaces {noun} {_join_offsets(replaced_records)}"
 
 
 def _describe_group_state(group_id: str | None, groups: Groups) -> str:

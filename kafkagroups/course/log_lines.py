@@ -39,7 +39,8 @@ class Line(NamedTuple):
         The committed offset in an "offset" record, or the generation in a "group" record. None for other records and
         for a tombstone (a record that deletes an offset or a group).
     producer
-        The producer id of a transaction marker, or of an "offset" record in a transaction. None for other records.
+        The producer id of a transaction marker, or of an "offset" or "group" record in a transaction. None for other
+        records.
     """
 
     record_offset: int
@@ -53,13 +54,13 @@ class Line(NamedTuple):
         return f"{self.record_offset:>2}: {self._describe()}"
 
     def _describe(self) -> str:
+        producer = "" if self.producer is None else f", producer {self.producer}"
         if self.record_type == "offset":
             value = "deleted" if self.value is None else f"= {self.value}"
-            producer = "" if self.producer is None else f", producer {self.producer}"
             return f"{self.group} {self.partition} {value}{producer}"
         if self.record_type == "group":
             generation = "deleted" if self.value is None else f"generation {self.value}"
-            return f"{self.group}, {generation}"
+            return f"{self.group}, {generation}{producer}"
         if self.record_type in ("commit", "abort"):
             return f"producer {self.producer} {self.record_type}s"
         return self.record_type
@@ -117,15 +118,15 @@ def _make_record_line(batch: Batch, log_record: LogRecord, names: Names | None) 
         record = decode(log_record.key, log_record.value)
     except BadBytes:
         return Line(log_record.offset, "a record that cannot be read")
+    producer = batch.producer_id if batch.is_transactional else None
     if isinstance(record.key, OFFSET_KEYS):
         partition = f"{record.key.topic}-{record.key.partition}"
-        producer = batch.producer_id if batch.is_transactional else None
         # The value of a tombstone is None, so it has no offset (or generation, in a group record).
         offset = getattr(record.value, "offset", None)
         return Line(log_record.offset, "offset", record.key.group, partition, offset, producer)
     if isinstance(record.key, GroupMetadataKey):
         generation = getattr(record.value, "generation", None)
-        return Line(log_record.offset, "group", record.key.group, value=generation)
+        return Line(log_record.offset, "group", record.key.group, value=generation, producer=producer)
     group = find_group_id(record)
     if names is not None and record.type in PROTOCOL_TYPES:
         return Line(log_record.offset, name_record(record, names), group)

@@ -63,10 +63,16 @@ class PlayedConversation(Recording):
             for partition in topic["partitions"]
         }
 
-    def print_expired(self) -> None:
-        """Print the time, the group and the content of each deletion of expired offsets in the recording."""
+    def print_expired(self, *groups: str) -> None:
+        """Print the time, the group and the content of each deletion of expired offsets in the recording.
+
+        Parameters
+        ----------
+        groups
+            The ids of the groups to print. Without any, all groups are printed.
+        """
         for line in self.lines:
-            if line.get("why") != "expiry":
+            if line.get("why") != "expiry" or (groups and line["group"] not in groups):
                 continue
             for append in line["appended"]:
                 deletion = self._describe_deletion(append)

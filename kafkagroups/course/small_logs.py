@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.api import compact, load
 from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
+from kafkagroups.course.log_lines import read_lines
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
@@ -98,6 +99,21 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
             log = cleaned
             offsets.append(_load_offset(log, coordinator))
         return offsets
+
+
+def print_deletion_in_transaction() -> None:
+    """Print a log in which an offset is deleted during an open transaction, and its answers around a cleaning pass.
+
+    The log is "XTM". For each coordinator, the answer before the pass and the answer after it are printed.
+    """
+    letters = "XTM"
+    with TemporaryDirectory() as folder:
+        lines = read_lines(write_small_log(Path(folder, "0"), letters))
+        print(*lines[: len(letters)], sep="\n")  # The last line is the record of the active segment.
+    for coordinator in ("classic", "new"):
+        answers = load_small_log(letters, coordinator, passes=1)
+        before, after = ("no offset" if answer is None else f"offset {answer}" for answer in answers)
+        print(f"  {coordinator + ' coordinator:':<20} before the pass: {before:<11} after the pass: {after}")
 
 
 def _load_offset(log: Path, coordinator: str) -> int | None:

@@ -31,17 +31,33 @@ def _replay(lines: Lines) -> CommittedOffsets:
 # Exercise `replay`: functions that contain mistakes of learners.
 
 
-def _make_wrong_replay(apply_line: Callable[[CommittedOffsets, Line], None]) -> Replay:
-    """Return a function for `replay` that calls `apply_line` with the committed offsets and each line of an offset."""
+def _make_wrong_replay(
+    apply_line: Callable[[CommittedOffsets, Line], None],
+    deletes_group: Callable[[Line], bool] = lambda line: line.value is None,
+) -> Replay:
+    """Return a function for `replay` that calls `apply_line` with the committed offsets and each line of an offset.
+
+    `deletes_group` is a function of the line of a group. It returns whether the line deletes the group's offsets.
+    """
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}
         for line in lines:
             if line.record_type == "offset":
                 apply_line(offsets, line)
+            elif deletes_group(line):
+                for key in [key for key in offsets if key[0] == line.group]:
+                    del offsets[key]
         return offsets
 
     return replay
+
+
+def _apply_offset(offsets: CommittedOffsets, line: Line) -> None:
+    """Apply the line of an offset correctly."""
+    offsets.pop(make_key(line), None)
+    if line.value is not None:
+        offsets[make_key(line)] = line.value
 
 
 def _forget_group(offsets: CommittedOffsets, line: Line) -> None:
@@ -73,6 +89,16 @@ def _store_none_for_tombstone(offsets: CommittedOffsets, line: Line) -> None:
     offsets[make_key(line)] = line.value
 
 
+def _forget_all_groups(lines: Lines) -> CommittedOffsets:
+    offsets: CommittedOffsets = {}
+    for line in lines:
+        if line.record_type == "offset":
+            _apply_offset(offsets, line)
+        elif line.value is None:
+            offsets.clear()
+    return offsets
+
+
 def _use_lines_of_every_type(lines: Lines) -> CommittedOffsets:
     offsets: CommittedOffsets = {}
     for line in lines:
@@ -86,13 +112,15 @@ _REPLAY_SOLUTION = """\
 def replay(lines):
     offsets = {}
     for line in lines:
-        if line.record_type != "offset":
-            continue
         key = line.group, line.partition
-        if line.value is None:
-            offsets.pop(key, None)                 # a tombstone; the key may be absent
-        else:
+        if line.record_type == "offset" and line.value is not None:
             offsets[key] = line.value
+        elif line.record_type == "offset":
+            offsets.pop(key, None)                 # a tombstone; the key may be absent
+        elif line.value is None:                   # the tombstone of a group
+            for key in list(offsets):
+                if key[0] == line.group:
+                    del offsets[key]
     return offsets"""
 
 EXERCISES = (
@@ -103,6 +131,7 @@ EXERCISES = (
         hints=(
             "Use a dictionary with the keys (line.group, line.partition). Later lines overwrite earlier lines.",
             "offsets.pop(key, None) removes a key. It raises no error if the key is absent.",
+            "At the tombstone of a group, go through list(offsets), and delete each key whose first part is the group.",
         ),
         cases=(
             make_case(make_offset_line(0, 5), make_offset_line(1, 9)),
@@ -111,6 +140,11 @@ EXERCISES = (
             make_case(make_offset_line(0, 5), make_offset_line(1, 6, partition="orders-1"), make_offset_line(2, None)),
             make_case(make_offset_line(0, None), Line(1, "group", "a", value=1), make_offset_line(2, 5)),
             make_case(make_offset_line(0, 5), make_offset_line(1, None), make_offset_line(2, 3)),
+            make_case(make_offset_line(0, 5), Line(1, "group", "a", value=3)),
+            make_case(make_offset_line(0, 5), make_offset_line(1, 7, group="b"), Line(2, "group", "a")),
+            make_case(
+                make_offset_line(0, 5), Line(1, "group", "a", value=3), Line(2, "group", "a"), make_offset_line(3, 8)
+            ),
         ),
         known_mistakes={
             "two groups may commit offsets of the same partition: the key is (group, partition)": _make_wrong_replay(
@@ -124,7 +158,12 @@ EXERCISES = (
             "after a tombstone the key is absent; the key does not have the value None": _make_wrong_replay(
                 _store_none_for_tombstone
             ),
-            "use only the lines whose record_type is offset": _use_lines_of_every_type,
+            "the value of a group record is a generation, not an offset": _use_lines_of_every_type,
+            "the tombstone of a group deletes all offsets of this group": _make_wrong_replay(
+                _apply_offset, lambda line: False
+            ),
+            "a group record with a generation deletes no offset": _make_wrong_replay(_apply_offset, lambda line: True),
+            "the tombstone of a group deletes the offsets of this group, not those of other groups": _forget_all_groups,
         },
     ),
     Exercise(

@@ -38,9 +38,10 @@ def _replay_transactions(lines: Lines) -> CommittedOffsets:
 
 
 def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffsets:
-    """Return the committed offsets by Kafka's rules.
+    """Return the committed offsets by the rules of the new coordinator.
 
-    If `ignores_transactions` is true, an offset of a transaction is committed immediately.
+    The tombstone of a group deletes the committed offsets of this group. If `ignores_transactions` is true, an offset
+    of a transaction is committed immediately.
     """
     offsets = Offsets()
     for record_offset, record_type, group, partition_name, value, producer in lines:
@@ -48,6 +49,9 @@ def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffset
             # The newer of a pending and a committed offset wins. Lines do not contain the offsets of batches, so the
             # record offsets decide which offset is newer.
             offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, compares_batches=False)
+        if record_type == "group" and group is not None and value is None:
+            for deleted_partition in list(offsets.committed.get(group, ())):
+                offsets.remove(group, deleted_partition, record_offset)
         if record_type != "offset" or group is None or partition_name is None:
             continue
         partition = parse_partition(partition_name)

@@ -1,0 +1,103 @@
+"""The tools of lessons 08, 09, 10 and 11: logs that were made for a test, and a partition that does not load."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import course
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.mark.parametrize("name", ["b24", "t-gt-in-txn-abort", "t-txn-tomb-committed"])
+def test_both_brokers_answered_the_printed_answers(name, capsys):
+    """The answers of the brokers are in data/crafted/answers.json."""
+    course.print_crafted_log(name)
+    out = capsys.readouterr().out
+    assert out.count("✓ a 4.3.1 broker answered the same\n") == out.count("✓ a 3.9.2 broker answered the same\n") == 1
+    assert "✗" not in out
+
+
+def test_a_different_answer_is_printed(capsys, monkeypatch):
+    """The recorded answer is changed: the broker's group has another state."""
+    recorded = json.loads((DATA / "crafted" / "answers.json").read_text(encoding="utf-8"))
+    recorded["b24"]["new"]["groups"][recorded["b24"]["groups"][0]]["state"] = "Stable"
+    monkeypatch.setattr("kafkagroups.course.crafted_logs.read_answers", lambda log: recorded)
+    course.print_crafted_log("b24")
+    out = capsys.readouterr().out
+    assert "✗ a 4.3.1 broker answered differently\n" in out and "✓ a 3.9.2 broker answered the same\n" in out
+
+
+def test_groups_of_a_test_log_have_one_letter():
+    """A record in a transactional batch has its producer, also the record of a group."""
+    lines = course.read_crafted_lines("t-gt-in-txn-abort")
+    assert [str(line).strip() for line in lines] == [
+        "0: g, generation 5",
+        "1: g, deleted, producer 7",
+        "2: producer 7 aborts",
+    ]
+
+
+def test_the_failing_partition_loads_after_the_cut(capsys):
+    """Record 45 stops the load. Without it and what follows, the offsets are those of a broker (answers.json)."""
+    folder = course.copy_failing_partition()
+    log = folder / "copy" / "__consumer_offsets-9"
+    assert kg.load(log).failed and not kg.load(log)
+    course.run_command("kafkagroups check copy/__consumer_offsets-9", folder)
+    course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
+    out = capsys.readouterr().out
+    assert out.startswith("$ kafkagroups check copy/__consumer_offsets-9\nFAILS: copy/__consumer_offsets-9\n")
+    assert "Partition 9, offset 45, group fraud-check" in out and str(folder) not in out
+    answered = course.read_answers("harbour/4.3.1")["offsets"]
+    groups = kg.load(folder / "shorter" / "__consumer_offsets-9")
+    for name in ("billing", "fraud-check"):
+        assert course.fetch_offsets(groups, [name])[name] == answered[name]
+    assert [line.value for line in course.read_lines(log)][-1] == 60
+
+
+@pytest.mark.parametrize("command", ["kafkagroups check", "kafkagroups no-such-command", "ls"])
+def test_a_wrong_command_is_refused(command, tmp_path):
+    with pytest.raises(kg.UsageError, match=command):
+        course.run_command(command, tmp_path)
+
+
+def test_the_deletion_of_lesson_10_is_answered_around_a_pass(capsys):
+    """The search in tests/groups/test_compaction.py finds this log: only the classic coordinator changes its answer."""
+    course.print_deletion_in_transaction()
+    assert capsys.readouterr().out.splitlines() == [
+        " 0: g t-0 = 100, producer 1",
+        " 1: g t-0 deleted",
+        " 2: producer 1 commits",
+        "  classic coordinator: before the pass: offset 100  after the pass: no offset",
+        "  new coordinator:     before the pass: no offset   after the pass: no offset",
+    ]
+
+
+def test_cleaned_files_that_differ_are_reported(tmp_path, capsys):
+    """One byte more in our file of pass 3."""
+    passes = course.repeat_cleaner_passes(tmp_path)
+    course.compare_cleaned_files(passes)
+    assert capsys.readouterr().out.count("✓") == 2
+    with next(passes[2].log_after.glob("*.log")).open("ab") as file:
+        file.write(b"\0")
+    course.compare_cleaned_files(passes)
+    out = capsys.readouterr().out
+    assert out.count("✓") == out.count("✗") == 1
+
+
+def test_expirations_of_chosen_groups_are_printed(capsys):
+    """3.9.2-expiry: `alive` loses clicks-0 after a minute (its log line at 60,773 ms)."""
+    course.play_conversation("3.9.2-expiry").print_expired("alive")
+    assert capsys.readouterr().out == "   60.8 s  alive: 1 offset\n"
+
+
+def test_a_replaced_record_is_named_as_a_record():
+    """In a line about an offset, a bare number could be an offset of the group."""
+    loader = course.LoadStepper(str(DATA / "harbour" / "4.3.1" / "__consumer_offsets-9"), "new", last_offset=9)
+    assert [step.effect for step in loader.steps][7:] == [
+        "2 members",
+        "counts, replaces record 3",
+        "counts, replaces record 6",
+    ]

@@ -91,11 +91,11 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         "NONE": "Then two processes would read the same partitions.",
     },
     # Lesson 08
-    "payments_0": {
-        30: "Record 29 counts since its marker, but the plain commit at 31 is later in the log.",
-        20: "The second transaction was aborted, so its offsets never count.",
-        10: "The first transaction counts, but later records of this partition count, too.",
-        41: "The fourth transaction has no marker, and it does not touch payments-0.",
+    "payments_1": {
+        31: "Record 30 waits for its marker, which comes only at record 32.",
+        21: "The second transaction was aborted, so its offsets never count.",
+        25: "That is the offset of payments-0.",
+        41: "Record 33 comes later, and its transaction has no marker.",
     },
     "epoch_of_the_fourth": {
         0: "That was so up to Kafka 3.9. Since 4.0, each end of a transaction raises the epoch.",
@@ -109,13 +109,13 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
         10: "The expiry day is the day on which the group became Empty plus 7.",
     },
     "after_the_load": {
-        None: "In the classic loader, a tombstone deletes only committed offsets, and 41 was still pending.",
-        1: "Offset 1 was deleted by the tombstone.",
+        None: "The tombstone removed only the committed offset. The marker found 41 in the other map.",
+        1: "The tombstone removed offset 1 from the map of committed offsets.",
     },
     # Lesson 10
     "records_left": {
-        7: "Each key keeps one record, but the active segment and the markers of transactions also remain.",
-        8: "Ten markers of transactions also remain.",
+        7: "Each key keeps one record of the closed segments. The record of the active segment remains, too.",
+        6: "The group is a key, too, and the record of the active segment remains.",
         499: "All segments except the active one are cleaned.",
     },
     "pass_ends_at": {

@@ -22,7 +22,7 @@
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they **expire**.
 # 3. An offset does not expire while a **member** of its group reads the topic.
-# 4. Delete nothing while a transaction of the group is open. Otherwise the offset can come back.
+# 4. A deletion during an open **transaction** has its own rule. The two coordinators differ.
 
 # %% [markdown]
 # ## A group is deleted
@@ -33,7 +33,7 @@
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`. These are the last records that the 4.3.1 broker wrote:
+# The command sends the request `DeleteGroups`. The 4.3.1 broker wrote these records last:
 
 # %%
 import kafkagroups as kg
@@ -43,7 +43,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# Record 5 was written when the last member left: the group has no members and generation 2. The next four records are the deletion: a tombstone for each offset, and one for the group.
+# The broker wrote record 5 when the last member left: the group has no members and generation 2. The records 6 to 9 are the deletion: a tombstone for each offset, and a tombstone for the group.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -51,25 +51,25 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # |---|---|
 # | `NON_EMPTY_GROUP` | the group has members, so nothing is deleted |
 # | `NONE` | the group was deleted |
-# | `GROUP_ID_NOT_FOUND` | the coordinator has no such group |
+# | `GROUP_ID_NOT_FOUND` | the coordinator has no group with this name |
 
 # %% [markdown]
 # ## The order of tombstones
 #
-# - All tombstones of a deletion are in one batch. So a crash leaves all of them, or none.
-# - The tombstones of the offsets come first, in any order. The tombstone of the group is the last one.
-# - The tombstone of the group does not replace the others, because each offset has its own key.
-# - If a commit comes after a tombstone, the offset exists again. The later record wins, as always.
+# - All tombstones of a deletion are in one batch. So after a crash, the log contains all of them, or none.
+# - The tombstones of the offsets come first, in any order. The tombstone of the group is last.
+# - Each offset needs a tombstone, because each offset has its own key.
+# - If a commit comes after a tombstone, the offset exists again: the later record wins.
 #
-# In the new protocols, a group has many records. Their tombstones have a fixed order, and a wrong order can stop a load. Lesson 13 shows it.
+# In the new protocols, a wrong order of tombstones can stop a load (lesson 13).
 
 # %% [markdown]
 # ## Groups without a group record
 #
-# A *simple* group has no members, only offsets. Its generation is 0, and the log has no group record of it. Does a deletion write a tombstone for the group?
+# A *simple* group has offsets, but it never had members. Its generation is 0, and the log has no group record. When the group is deleted:
 #
-# - Kafka 4.x always writes it.
-# - The classic coordinator writes it only if the generation is above 0.
+# - Kafka 4.x writes a tombstone for the group.
+# - The classic coordinator writes this tombstone only if the generation is above 0.
 
 # %% [markdown]
 # ## Exercise: count the tombstones, on paper
@@ -93,7 +93,9 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# The group may have members, but they must not read the topic. Here, an operator asks for both topics of `billing`:
+# A consumer group may have members, but they must not read the topic. A group of another type, for example of Kafka Connect, must have no members. Otherwise the answer is `NON_EMPTY_GROUP`.
+#
+# Here, `billing` has a member that reads `orders`. An operator deletes offsets of both topics:
 
 # %%
 billing = course.GroupLife("billing", verbose=False)
@@ -109,7 +111,7 @@ billing.delete_offsets("orders-0", "payments-0")
 # %% [markdown]
 # The answer has one error code for each partition. The offset of `orders-0` stays, because `billing-1` reads `orders`. The offset of `payments-0` is deleted.
 #
-# If a **topic** is deleted, all groups lose its offsets immediately. This includes groups that read the topic. Here, the topic `promo-spring` was deleted after the last member of `promo` had left. These are the records of the 4.3.1 broker about `promo`:
+# If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. Here, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records of `promo`:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-37")):
@@ -117,23 +119,26 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
-# Record 5 deletes the offset. Record 6 came later, with the regular check that the next section describes. The check found that `promo` was Empty and had no offset. So the coordinator deleted the group, too.
+# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty and had no offset. So record 6 deletes the group.
 
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes, a coordinator looks for expired offsets and deletes them (`offsets.retention.check.interval.ms`). An offset expires at the end of its *retention*, which is 7 days by default (`offsets.retention.minutes`). The group decides when the retention begins. Its *protocol type* matters, too: it is `consumer` for consumers, and another text for Kafka Connect.
+# Every ten minutes, a coordinator looks for expired offsets and deletes them (`offsets.retention.check.interval.ms`). An offset expires at the end of its *retention*, 7 days by default (`offsets.retention.minutes`). The idea behind all rules: an offset stays while a member may need it.
 #
-# | the group | its offsets |
-# |---|---|
-# | Stable, type `consumer`, a member reads the topic | do not expire |
-# | Stable, type `consumer`, no member reads the topic | the retention begins at the commit |
-# | Stable, another type | do not expire |
-# | in a rebalance | do not expire |
-# | Empty, had members before | the retention begins when the group becomes Empty |
-# | simple | the retention begins at the commit |
+# | the group | its offsets | why |
+# |---|---|---|
+# | Stable, a member reads the topic | do not expire | the member continues there |
+# | Stable, no member reads the topic | the retention begins at the commit | no member needs them |
+# | in a rebalance | do not expire | it is not known who will read what |
+# | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
+# | simple | the retention begins at the commit | only a commit shows that the group is in use |
+
+# %% [markdown]
+# Two cases are special:
 #
-# An old client can ask for its own expiry time, as lesson 01 showed. Then this time counts instead of the retention.
+# - The *protocol type* of a group is `consumer` for consumers. Other programs, for example Kafka Connect, have another type. The coordinator cannot see what their members read. So while a group of another type has members, none of its offsets expire.
+# - An old client can ask for its own expiry time (lesson 01). This time replaces the end of the retention. The offset of a topic that a member reads still stays.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -157,12 +162,12 @@ course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, int(days["mailer", "
 course.ExpiryTimeline(6)
 
 # %% [markdown]
-# Before Kafka 2.1, the retention always began at the commit. So a group could lose an offset while it had members. If no new record came and the group committed nothing, the offset expired. After the next restart, the group started at the beginning or at the end of the partition.
+# Before Kafka 2.1, the retention always began at the commit. So a group with a quiet topic could lose its offset, although its members were running. After the next restart, the group started at the beginning or at the end of the partition.
 
 # %% [markdown]
 # ## Exercise: what expires
 #
-# Write `expired(group, now, retention)`. All times are days. It returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
+# Write `expired(group, now, retention)`. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
 #
 # | field | content |
 # |---|---|
@@ -186,34 +191,32 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A 3.9.2 broker ran with a retention of one minute. Clients created groups of each kind. Each line shows when something expired, and what the coordinator deleted:
+# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. Here are three of its nine groups. A line contains the seconds since the start, the group, and what the coordinator deleted:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
-recorded.print_expired()
+recorded.print_expired("alive", "late", "nocommit")
+print("all groups: ", end="")
 course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="deleted")
 
 # %% [markdown]
-# - `alive` always has a member. It loses one offset after a minute, because no member reads this topic.
-# - `late` committed once, and its member left after 26 seconds. Its offset expires at 86 seconds, one minute after the group became Empty.
-# - `nocommit` joined and left without a commit. It is Empty and has no offsets, so the next check deletes the group.
-# - `explicit` asked for its own expiry time: 5 seconds for one offset.
-# - `old-ts` sent an old timestamp with its commit.
-# - `pend` and `pend-alone` have commits in transactions.
+# - `nocommit`: a member joined and left without a commit. The group was Empty and had no offset, so the next check deleted it.
+# - `alive`: its member reads `orders`, and the group also committed an offset of `clicks`. No member reads `clicks`, so this offset expired one minute after its commit.
+# - `late`: its member left after 26 seconds. Then the group was Empty, so its offset expired one minute later.
 
 # %% [markdown]
 # ## A deletion and an open transaction
 #
-# `fraud-check` has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. The log looks the same for `OffsetDelete`, for `DeleteGroups`, and for a deleted topic:
+# `fraud-check` has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. After `OffsetDelete`, after `DeleteGroups`, and after the deletion of the topic, the log has these records:
 
 # %%
 outcome = course.delete_while_pending("OffsetDelete")
 print(*outcome.log, sep="\n")
 
 # %% [markdown]
-# The coordinator that wrote this log answers that there is no offset. Then its broker dies.
+# A classic coordinator wrote this log, and it answers that there is no offset. Then its broker dies, and another **classic** coordinator loads the log. A classic load has two maps: committed offsets and pending offsets. This tombstone removes an offset only from the map of committed offsets.
 #
-# *Predict*: another **classic** coordinator loads this log. Which offset does it answer? `None` means that there is no offset.
+# *Predict*: which offset does the second coordinator answer? `None` means that there is no offset.
 
 # %%
 # prediction
@@ -225,7 +228,7 @@ course.reveal("after_the_load", after_the_load, outcome.loaded_offset)
 # %% [markdown]
 # <details><summary>Why, and what does Kafka 4.x do?</summary>
 #
-# The classic loader has two maps: committed offsets and pending offsets. A tombstone removes an offset only from the map of committed offsets. So 41 is still pending, and the marker commits it. The answer changes with the failover.
+# The tombstone removed offset 1. Offset 41 was still pending, so the marker committed it. The answer was "no offset" before the failover, and it is 41 after the failover.
 #
 # In the new coordinator, a tombstone deletes the pending offset, too. So the marker has no effect, and there is no offset, before and after a failover.
 #
@@ -238,7 +241,7 @@ course.reveal("after_the_load", after_the_load, outcome.loaded_offset)
 #
 # - `mailer` has members all the time, and they read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
-# - `nightly` joins every night at 2:00, commits, and leaves at 3:00.
+# - `nightly` has one member. It joins every night at 2:00, commits, and leaves at 3:00.
 #
 # Which group has lost its offsets? Write its name as a text.
 
@@ -256,16 +259,23 @@ course.check("weekend", weekend)
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
-# | the answer to `DeleteGroups` | after the replicas have the tombstones | immediately; the tombstones can be lost in a crash |
-# | expired offsets of several groups | one batch for the partition | one batch for each group |
+# | the answer to `DeleteGroups` comes | after the replicas have the tombstones | immediately. After a crash, the group can be back, although the answer was `NONE` |
 # | an offset is deleted while a commit is pending in a transaction | the pending commit is deleted, too | after a failover, a commit marker brings the offset back |
+# | consumer groups of the new protocol (lesson 13) | the retention always begins at the commit. Offsets of topics that a member reads do not expire | do not exist |
+#
+# <details><summary>Rare cases</summary>
+#
+# | | New coordinator | Classic coordinator |
+# |---|---|---|
 # | an offset expires while a commit is pending in a transaction | it stays until the transaction ends | it is deleted |
-# | the last offset of an Empty group is deleted with `OffsetDelete` | the group stays, Empty | the group is deleted, too |
-# | groups of the new protocol (lesson 13) | the retention always begins at the commit. Topics that members read do not expire | – |
+# | `OffsetDelete` deletes the last offset of an Empty group | the group stays | the group is deleted, too |
+# | the tombstones of expired offsets | one batch for the partition | one batch for each group |
+#
+# </details>
 #
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. After an upgrade to 2.1, old records without a useful expiry time can be deleted immediately. Before the upgrade, `kafkagroups stats` shows the versions of all records.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. After an upgrade to 2.1, the coordinator can immediately delete offsets whose old record has a wrong expiry time. Before the upgrade, `kafkagroups stats` shows the versions of all records.
 #
 # </details>
 #
@@ -273,14 +283,14 @@ course.check("weekend", weekend)
 #
 # - A tombstone is a record without a value. It deletes its key.
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
-# - While members read a topic, its offsets stay. The retention begins when the group becomes Empty.
+# - While a member reads a topic, the group's offsets of this topic stay. The retention begins when the group becomes Empty.
 # - In a simple group, the retention of each offset begins at its commit.
-# - An offset that is deleted during an open transaction can come back.
+# - In a classic coordinator, an offset that is deleted during an open transaction can come back.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A consumer that uses `assign` is never a member. Its offsets expire if it commits nothing for 7 days. So commit regularly, even if no new record came.
+# - A consumer that uses `assign` is never a member. Its offsets expire if it commits nothing for 7 days. So commit regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible. `latest` skips records silently.
 # - Before a long stop of a service, save its offsets: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
@@ -292,9 +302,9 @@ course.check("weekend", weekend)
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | Stop the consumers. The next rows find the old offsets and set them |
 # | When did offsets expire? | `grep -E "Removed .* expired offsets\|Generated .* tombstone records" server.log` | The first text is from a classic coordinator, the second one from Kafka 4.x | Reading is safe |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner removes the records |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner removes the records. Each broker cleans at its own time, so another replica may still have them |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | The file has lines like `orders,0,5` | Stop all consumers of the group first |
-# | It must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
+# | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -308,6 +318,6 @@ course.check("weekend", weekend)
 #
 # ## What we left out, and why
 #
-# A tombstone does not make the file smaller. The log cleaner does this later, as lesson 10 shows. A broker that loses the leadership of a partition deletes nothing, because the next coordinator needs the records.
+# A tombstone does not make the file smaller. The log cleaner does this later (lesson 10). A broker that loses the leadership of a partition deletes nothing, because the next coordinator needs the records.
 #
 # **Next:** [10 · Compaction](10_compaction.ipynb): why the topic stays small, and when it does not.

@@ -19,15 +19,15 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The **cleaner** is a thread of the broker. In a *pass*, it copies the records that remain into new segments. Each record keeps its offset.
-# 2. The **newest record of each key** remains. The older ones no longer change an answer.
+# 1. The **cleaner** is a thread of the broker. In one *pass* over a partition, the cleaner copies the records that remain into new segments. Each record keeps its offset.
+# 2. The **newest record of each key** remains. Older records of the key no longer change an answer.
 # 3. The cleaner does not change the **active segment**. It also stops at an **open transaction**.
-# 4. A log that was never cleaned gives the same answers. It only takes longer to load.
+# 4. Before and after a pass, a Kafka 4.x broker gives the same answers. Without passes, the log only takes longer to load.
 
 # %% [markdown]
 # ## Ten days of a dashboard
 #
-# The group `dashboard` committed 300 times. In the same partition, another group was deleted, and a third group committed in ten transactions. Then the cleaner of a 4.3.1 broker ran. These are the segments before the pass:
+# The group `dashboard` committed 300 times. In the same partition, another group was deleted, and a third group committed in ten transactions. Then the cleaner of a 4.3.1 broker made one pass. These are the segments before this pass:
 
 # %%
 from datetime import UTC, datetime
@@ -44,18 +44,26 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the *active* one: the broker still appends to it. The records in the log, except the markers, have seven different keys: six offsets and one group.
+# The last segment is the *active* one: the broker still appends to it. At 100 MB (`offsets.topic.segment.bytes`), the broker closes the active segment and begins a new one.
 #
-# *Predict*: how many of the 499 records remain after one pass?
+# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit for `orders-0` of `dashboard`. The closed segments have this key, too.
+#
+# *Predict*: how many records remain after the pass, if you do not count the markers of transactions?
 
 # %%
 # prediction
 records_left = ...
 
 # %%
-course.reveal("records_left", records_left, sum(batch.count for batch in kg.open_log(cleaned)))
+course.reveal("records_left", records_left, len(course.list_offset_map_records(cleaned)))
 
 # %% [markdown]
+# <details><summary>Why?</summary>
+#
+# Of each key, the newest record in the closed segments remains. These are seven records. The cleaner did not touch the record in the active segment, so it is the eighth one. Ten markers remain, too. A later section shows why.
+#
+# </details>
+#
 # ## The dirty range and the offset map
 #
 # A pass works on a part of the log:
@@ -66,15 +74,15 @@ course.reveal("records_left", records_left, sum(batch.count for batch in kg.open
 #     └────────────────────┴────────────────────────────────┴───────────────────┘
 # ```
 #
-# - The **clean part** was cleaned by an earlier pass. The *first dirty offset* is the first offset after it. The broker stores this number in the file `cleaner-offset-checkpoint`.
-# - The **dirty range** contains the records that were appended since then.
-# - The pass ends at the active segment. If a transaction is open, the pass ends at the segment in which this transaction begins.
+# - An earlier pass cleaned the **clean part**. The *first dirty offset* is the first offset after the clean part. The broker stores this number in the file `cleaner-offset-checkpoint`.
+# - The **dirty range** contains the records that were appended after the earlier pass.
+# - The pass ends where the active segment begins. An open transaction can end the pass earlier, as a later section shows.
 
 # %% [markdown]
 # A pass has two steps:
 #
-# 1. The cleaner reads the dirty range and fills the **offset map**. The map has the offset of the newest record of each key.
-# 2. It reads the clean part and the dirty range. It copies a record, except if the map has a newer offset for the key.
+# 1. The cleaner reads the dirty range and fills the **offset map**. For each key in the dirty range, the map has the offset of the newest record.
+# 2. The cleaner reads the clean part and the dirty range. It copies each record, except if the map has a newer offset for the key of the record.
 #
 # ```
 #  offset      0     1     2   ║   3     4     5   ║   6
@@ -85,17 +93,17 @@ course.reveal("records_left", records_left, sum(batch.count for batch in kg.open
 #  after             B=1 │ C=1 │ D=1 │ A=3 ║ B=2
 # ```
 #
-# `A=1` is removed, because the map has a newer offset for A. B and C are not in the map, so `B=1` and `C=1` remain. The active segment, with a newer record of B, does not fill the map.
+# The records at 0 and 3 are removed, because the map has a newer offset for A. C is not in the map, so `C=1` remains. B is not in the map, because the cleaner does not read the active segment. So `B=1` remains, although `B=2` is newer.
 
 # %% [markdown]
-# The cleaner compares keys as bytes. It does not decode them. It only checks whether a record has a value, or is a tombstone.
+# The cleaner does not decode keys. It compares their bytes. It only checks whether a record has a value or is a tombstone.
 #
-# Two kinds of records are never in the map: markers, and records of aborted transactions. A pass removes the records of aborted transactions.
+# Records of aborted transactions are never in the map, and a pass removes them. Markers are never in the map, either. They remain longer than other records, as a later section shows.
 
 # %% [markdown]
 # ## Exercise: what remains
 #
-# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. Everything before it is in the dirty range. Return the list of the offsets that remain. Treat a tombstone, whose value is `None`, like every other record.
+# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before `active_offset` are in the dirty range. Return the list of the offsets that remain after one pass. A tombstone has the value `None`. Treat it like every other record.
 
 # %%
 # exercise: survivors
@@ -118,26 +126,33 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# These are eight records with seven keys. Two records have the key of `orders-0`, because record 498 is in the active segment and not in the map. All other records that remained are markers of transactions.
+# These are eight records with seven keys. The records 493 and 498 have the same key, because record 498 is in the active segment.
 #
-# The list also has three tombstones. Why are they still there?
+# Three of the eight records are tombstones. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were removed now, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, one day by default.
+# A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, one day by default.
 #
-# - The first pass that reads the tombstone keeps it and sets a **delete horizon**: the time of this pass plus this retention.
+# - The first pass that reads the tombstone keeps it. This pass also sets a **delete horizon**: the time of the pass plus `delete.retention.ms`.
 # - The first later pass at or after the horizon removes the tombstone. The horizon never changes.
 #
-# The header of a batch has no field for the horizon. The cleaner sets bit 6 of the attributes (`0x40`), and stores the horizon in the field of the base timestamp. Here is the batch with record 323, before and after the pass:
+# Here is the horizon of record 323, before and after the pass:
 
 # %%
 for path in (before, cleaned):
     batch = next(batch for batch in kg.open_log(path) if batch.base_offset == 323)
     horizon = batch.delete_horizon_ms
     time = "none" if horizon is None else f"{datetime.fromtimestamp(horizon / 1000, UTC):%H:%M:%S}"
-    print(f"attributes {batch.attributes:#04x}, delete horizon {time}")
+    print(f"attributes of the batch: {batch.attributes:#04x}, delete horizon: {time}")
+
+# %% [markdown]
+# <details><summary>Where does the broker store the horizon?</summary>
+#
+# The header of a batch has no field for the horizon. The cleaner sets bit 6 of the attributes (`0x40`). Then the field of the base timestamp contains the horizon.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise: when is it removed? On paper
@@ -155,14 +170,10 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Three passes
 #
-# `kg.compact` is the cleaner of this package. It does one pass over one partition. Here it repeats three passes of the 4.3.1 broker, whose `delete.retention.ms` was only 2 seconds. We have the broker's files after pass 1 and after pass 3, so we compare these bytes:
+# This package has a cleaner, too: `kg.compact` makes one pass over one partition. Here it repeats three passes of the 4.3.1 broker. The broker's `delete.retention.ms` was only 2 seconds. We have the files of the broker after pass 1 and after pass 3:
 
 # %%
-passes = course.repeat_cleaner_passes(course.make_scratch_folder())
-for done, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
-    real = Path(course.find_data(f"harbour/cleaning/{copy}/__consumer_offsets-38"))
-    ours, brokers = ({file.name: file.read_bytes() for file in folder.glob("*.log")} for folder in (done.log_after, real))
-    course.compare_with_broker(ours, brokers, "4.3.1", verb="cleaned, and left byte for byte")
+course.compare_cleaned_files(course.repeat_cleaner_passes(course.make_scratch_folder()))
 
 # %% [markdown]
 # The figure shows three passes over a smaller log, one square for each record. Step through the passes. Then let the active segment begin earlier, or leave the transaction open:
@@ -172,24 +183,26 @@ for done, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
 course.Compaction()
 
 # %% [markdown]
-# A **marker** needs the most passes. It must stay as long as a record of its transaction is in the log:
+# ## Why a marker stays longest
 #
-# 1. One pass removes the last record of the transaction. The marker remains.
-# 2. The next pass finds the marker without records, and sets its delete horizon.
-# 3. A pass at or after the horizon removes the marker.
+# A load needs the marker as long as the log has a record of its transaction. So a marker needs three passes:
+#
+# 1. The first pass removes the last record of the transaction. The marker remains.
+# 2. The second pass finds no record of the transaction, and sets the delete horizon of the marker.
+# 3. A third pass at or after the horizon removes the marker.
 #
 # <details><summary>What else can remain?</summary>
 #
-# If all records of a producer's last batch are removed, the header stays as an *empty batch* of 61 bytes. A broker needs its sequence number to recognise a batch that the producer sends twice.
+# Each batch of a producer has a sequence number. By the number of the last batch, a broker recognises a batch that the producer sends twice. If a pass removes all records of this last batch, its header stays as an *empty batch* of 61 bytes.
 #
 # </details>
 
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# The *last stable offset* is the first offset of the first open transaction. The cleaner does not go beyond it, because it cannot know whether the transaction will be committed. A pass takes only whole segments. So it ends where the segment with the last stable offset begins.
+# The *last stable offset* is the offset at which the first open transaction begins. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
 #
-# Here is the log of `dashboard` again, with one open transaction:
+# Here is the log of `dashboard` with one open transaction more:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -200,7 +213,7 @@ print("last stable offset:", count.last_stable_offset, "  log end:", count.next_
 print(f"{count.bytes:,} bytes, of which {count.uncleanable_bytes:,} cannot be cleaned")
 
 # %% [markdown]
-# *Predict*: at which offset does a pass over this log end? Everything before it is cleaned.
+# *Predict*: at which offset does a pass over this log end? The pass cleans all records before this offset.
 
 # %%
 # prediction
@@ -216,7 +229,7 @@ with course.fold("pass_ends_at", pass_ends_at):
 # %% [markdown]
 # ## How large is the topic?
 #
-# A broker does not clean all the time. It cleans a partition if more than half of its bytes are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
+# A broker does not clean all the time. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -227,7 +240,7 @@ for grown in list(course.grow_replicas(replicas))[1::2]:
     print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
 
 # %% [markdown]
-# The size of the cleaned log depends on the number of **keys**. The size of the other log grows with **time**. Do both logs give the same answers?
+# The size of the cleaned log depends on the number of **keys**. The other log grows with **time**. Do both logs give the same answers?
 
 # %%
 for name in ("cleaned", "never-cleaned"):
@@ -244,9 +257,9 @@ for name in ("cleaned", "never-cleaned"):
 #
 # Three partitions of `__consumer_offsets` are larger than you expected:
 #
-# - **A**: 20 GB. All partitions of this broker grow. The replicas on other brokers are small. The last stable offset is the log end.
-# - **B**: 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
-# - **C**: 95 MB. All 50 partitions have about this size, nearly all of it in the active segment.
+# - **A** has 20 GB. All partitions of this broker grow. Their replicas on other brokers are small. The last stable offset is the log end.
+# - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
+# - **C** has 95 MB. All 50 partitions have about this size. Nearly all of their bytes are in the active segments.
 #
 # One of them has a hanging transaction and needs `kafka-transactions.sh abort`. Which one? Write the letter as a text.
 
@@ -261,52 +274,51 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Can cleaning change an answer?
 #
-# Normally not, because a newer record of the same key replaces the removed one. But a group and its offsets have different keys, and the cleaner treats each key alone. Here are two exceptions. The group has one offset:
+# With the new coordinator: no. Tests with 2,000 random logs, as brokers write them, confirm this.
 #
-# - `CD`: a plain commit (`C`), then a tombstone of the group (`D`). The offset has no tombstone.
-# - `XTM`: a commit in a transaction (`X`), a tombstone of the offset (`T`), and the commit marker (`M`).
+# With the **classic** coordinator, cleaning changes an answer in one case: an offset was deleted while a transaction was open. Lesson 09 showed this log. Here are the answers of both coordinators, before and after a pass:
 
 # %%
-for letters, coordinator in [("CD", "new"), ("XTM", "classic"), ("XTM", "new")]:
-    written, once, twice = course.load_small_log(letters, coordinator)
-    print(f"{letters:<4} {coordinator:<8} offset as written: {written}, after one pass: {once}, after two: {twice}")
+course.print_deletion_in_transaction()
 
 # %% [markdown]
-# - `CD`: the new coordinator deletes the offset together with the group. But the first pass keeps both records, because their keys differ. The second pass removes the tombstone `D`. Only `C` remains, and the offset is back. A broker never writes such a log.
-# - `XTM`: in the classic coordinator, `M` commits `X` in spite of `T`, as lesson 09 showed. The cleaner removes `X`, because `T` is a newer record of the same key. So a cleaned replica and an uncleaned one answer differently.
+# Records 0 and 1 have the same key, so the pass removes record 0. Before the pass, the marker commits record 0 in a classic load. After the pass, there is nothing to commit. So a cleaned replica and a replica that was not cleaned give different answers.
 #
-# If brokers wrote the log, the new coordinator loads the same offsets before and after cleaning. Tests with 2,000 random logs confirm this.
+# <details><summary>A log that no broker writes</summary>
+#
+# Suppose that a log has the tombstone of a group, but no tombstones of its offsets. In the new coordinator, the group and its offsets are deleted. The cleaner later removes the tombstone of the group, but not the offsets. Then the offsets are back. Brokers always write the tombstones of the offsets, too (lesson 09).
+#
+# </details>
 
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
-# The cleaner belongs to the broker, not to the coordinator. So only the answers differ:
+# The cleaner belongs to the broker, not to the coordinator. So only answers can differ:
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | what a pass keeps | as in this lesson | the same since 3.0 |
-# | a tombstone during an open transaction | cleaning does not change the answer | cleaning can change the answer: `XTM` |
-# | the tombstone of a group without tombstones of its offsets | hides the offsets until it is removed | does not hide them |
+# | what a pass keeps | as in this lesson | since 3.0, as in this lesson |
+# | an offset is deleted while a transaction is open | cleaning does not change the answer | cleaning can change the answer |
 #
 # <details><summary>Other versions</summary>
 #
-# Delete horizons exist since 3.0. Before that, the modification time of the segment's file counted. A merge of segments made this time newer, so a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before that, the whole thread died.
+# Delete horizons exist since 3.0. Before 3.0, the time in which a tombstone stays began at the modification time of the segment's file. When the cleaner merged segments, this time became newer, so a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
 #
 # </details>
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key.
-# - The offset map holds only keys of the dirty range. The active segment stays unchanged.
-# - The second pass removes a tombstone, if a day has passed. A marker needs three passes.
+# - The offset map contains only keys of the dirty range. The active segment stays unchanged.
+# - The first pass keeps a tombstone. A pass at least a day later removes it. A marker needs three passes.
 # - An open transaction stops the cleaner at the start of its segment.
 # - A log that was never cleaned gives the same answers, and it takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A new group name for every run makes new keys. They stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
-# - Each commit is a record. Ten commits per second for one partition are 864,000 records per day. A pass of the cleaner leaves one of them.
+# - A new group name for every run makes new keys. Their offsets stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
+# - Each commit is a record. Ten commits per second for one partition are 864,000 records per day. A pass leaves one of these records.
 #
 # ## At 3 am
 #
@@ -315,7 +327,7 @@ for letters, coordinator in [("CD", "new"), ("XTM", "classic"), ("XTM", "new")]:
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows |
-# | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Its cleaner begins again |
+# | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Requests do not wait for the cleaner, but it reads the dirty range twice from the disk. `log.cleaner.io.max.bytes.per.second` limits its speed |
 # | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | The cleaner gave this partition up after an error | Read the error in `log-cleaner.log`. Restart the broker |
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
 # | How small would it be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |

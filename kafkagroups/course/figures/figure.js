@@ -177,6 +177,15 @@ function makeFreeInput(parent, freeInput, send) {
   };
 }
 
+// In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too.
+function makeScrollable(picture) {
+  const update = () => {
+    if (picture.scrollWidth > picture.clientWidth + 1) picture.tabIndex = 0;
+    else picture.removeAttribute("tabindex");
+  };
+  new ResizeObserver(update).observe(picture);
+}
+
 // A figure -----------------------------------------------------------------------------------------------------------
 
 // Builds a figure in `root`. `send` passes a typed value to the kernel; without a kernel it is null.
@@ -205,12 +214,15 @@ function mount(root, content, send, messageText = "") {
   if (content.free_input && send) makeFreeInput(controls, content.free_input, send);
   const message = makeElement(controls, "div", { class: "kg-message", role: "status" }, messageText);
 
-  const svg = makeShape(root, "svg", {
+  const picture = makeElement(root, "div", { class: "kg-picture" });
+  const svg = makeShape(picture, "svg", {
     viewBox: `0 0 ${content.width} ${content.height}`,
     preserveAspectRatio: "xMinYMin meet",
     role: "img",
     "aria-label": content.title,
   });
+
+  makeScrollable(picture);
 
   // The longest captions stand invisibly in the same place, so the height stays constant.
   const captions = makeElement(root, "div", { class: "kg-captions" });

@@ -262,6 +262,7 @@ def timeline(
     topic: str | None = None,
     since_time: int | None = None,
     until_time: int | None = None,
+    retention_ms: int | None = None,
     past_damage: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     engine: str = "auto",
@@ -280,6 +281,8 @@ def timeline(
         Return only the events of the group's offsets for this topic.
     since_time
         Return only events with this timestamp or a later one, in ms since the epoch. Gaps have no timestamp.
+    retention_ms
+        The broker's offsets.retention.minutes, in ms. It decides whether a deleted offset had expired. None: not known.
 
     Returns
     -------
@@ -319,6 +322,7 @@ def timeline(
         stop=Stop(None, until_time),
         since_time=since_time,
         topic=topic,
+        retention_ms=retention_ms,
     )
 
 

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.parse_retention,
         metavar="TIME",
         help="the broker's offsets.retention.minutes: minutes, or a duration such as 7d, 12h, 30min or 10s. Shows when "
-        "the offsets without an expire time expire",
+        "the offsets without an expire time expire, and which deleted offsets had expired",
     )
     parser.add_argument(
         "--all",

@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="show only events with this timestamp or a later one; T is as in --until-time. Gaps have no timestamp",
     )
+    parser.add_argument(
+        "--retention",
+        type=options.parse_retention,
+        metavar="TIME",
+        help="the broker's offsets.retention.minutes: minutes, or a duration such as 7d. It decides whether a deleted "
+        "offset had expired",
+    )
     options.add_past_damage(parser)
     options.add_local_engine(parser)
     options.add_max_batch_bytes(parser)
@@ -84,6 +91,7 @@ def _run(args: argparse.Namespace) -> int:
                     topic=args.topic,
                     since_time=args.since_time,
                     until_time=args.until_time,
+                    retention_ms=args.retention,
                     past_damage=args.past_damage,
                     max_batch_bytes=args.max_batch_bytes,
                     engine=args.engine,

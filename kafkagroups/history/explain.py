@@ -193,7 +193,7 @@ def load_group_log(
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     """Return the answer to a question after a load. `groups` and `group_log` are the results of `load_group_log`."""
     entries = list(group_log)
-    ends = add_details(group_log, entries)
+    ends = add_details(group_log, entries, question.retention_ms)
     found = groups.get(question.group)
     answer: Any = None
     expirations: list[Expiration] = []

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.history.event import Event, count_of, list_names, time_or_none
+from kafkagroups.history.event import LISTED_NAMES, Event, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord
 from kafkagroups.history.group_requests import (
     CLASSIC_GROUP,
     EPOCHS,
+    MEMBERS,
     Change,
     Member,
     converts,
@@ -28,6 +29,7 @@ from kafkagroups.history.group_requests import (
     read_request,
     split_requests,
 )
+from kafkagroups.history.subscriptions import Subscriptions, describe_changed
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
 
@@ -37,7 +39,8 @@ class GroupState:
 
     `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
     the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
-    `patterns` are the topics that each pattern of topic names matches.
+    `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
+    subscribes any longer, and since which record (subscriptions.py).
     """
 
     type: str | None = None
@@ -46,6 +49,7 @@ class GroupState:
     members: dict[str, Member] = field(default_factory=dict)
     empty_since_ms: int | None = None
     patterns: dict[str, frozenset[str]] = field(default_factory=dict)
+    lost_at: dict[str, int] = field(default_factory=dict)
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member subscribes to a topic, as far as the records tell.
@@ -74,6 +78,7 @@ class GroupEvents:
         """The type of the group before the conversion in the current batch."""
         self._has_generation = False
         """Whether the log had a record of type 2 before."""
+        self._subscriptions = Subscriptions()
         self._seen_members: set[str] = set()
         """The ids of the members of which the log had a member record before."""
 
@@ -102,6 +107,7 @@ class GroupEvents:
         members_left = tuple(self.state.members)
         generation = self.state.generation
         self.state = GroupState()
+        self._subscriptions = Subscriptions()
         return self._event(record, "deleted", "The group was deleted.", generation, members_left=members_left)
 
     def _apply_generation(self, record: GroupRecord, value: GroupMetadataValue, *, has_known_past: bool) -> Event:
@@ -114,6 +120,7 @@ class GroupEvents:
             has_time = value.current_state_timestamp != -1
             empty_since_ms = value.current_state_timestamp if has_time else None
         self.state = GroupState("classic", value.generation, value.protocol_type, members, empty_since_ms)
+        subscriptions = self._describe_subscriptions(old.members, record.offset)
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         is_empty = not members and value.generation > 0
         what = self._describe_generation(old, value, joined, left)
@@ -121,6 +128,7 @@ class GroupEvents:
             names = list_names([member.name for member in members.values()])
             what = f"Generation {value.generation}: members {names}; who joined is unknown."
             joined = ()
+        what = _add_to_sentence(what, subscriptions)
         self._old_type = None
         name = "empty" if is_empty else "generation"
         return self._event(record, name, what, value.generation, joined, left, value.leader, value.protocol)
@@ -170,6 +178,7 @@ class GroupEvents:
             self.state = GroupState(group_type, None, group_type, dict(kept_members))
         old_members = dict(self.state.members)
         change = read_request(request)
+        member_offset = next((each.offset for each in request if each.record.type in MEMBERS), change.first.offset)
         if change.epoch is not None:
             self.state.generation = change.epoch
         self.state.patterns |= change.patterns
@@ -178,6 +187,7 @@ class GroupEvents:
                 self.state.members.pop(member_id, None)
             else:
                 self.state.members[member_id] = member
+        subscriptions = self._describe_subscriptions(old_members, member_offset)
         unknown = set(change.members) - self._seen_members if self.has_hole else set()
         self._seen_members |= set(change.members)
         joined = tuple(
@@ -187,6 +197,7 @@ class GroupEvents:
         )
         left = tuple(member_id for member_id, member in change.members.items() if member is None)
         what = self._describe_request(change, old_members, joined, left)
+        what = _add_to_sentence(what, subscriptions)
         is_routine = not (change.members or change.away or change.targets or change.has_group_record)
         generation = self.state.generation
         yield self._event(change.first, "epoch", what, generation, joined, left, is_routine=is_routine)
@@ -233,6 +244,19 @@ class GroupEvents:
         text = f"Epoch {epoch}: {', '.join(parts)}" if parts else f"Epoch {epoch}"
         return f"{text}."
 
+    def _describe_subscriptions(self, old_members: dict[str, Member], record_offset: int) -> list[str]:
+        """Return what changed in the subscriptions of the members, and of the group as a whole."""
+        members = self.state.members
+        lost = self._subscriptions.update(members, self.state.patterns, record_offset)
+        self.state.lost_at = dict(self._subscriptions.lost_at)
+        changed = describe_changed(old_members, members)
+        texts = changed[:LISTED_NAMES]
+        if len(changed) > len(texts):
+            texts.append(f"{count_of(len(changed) - len(texts), 'more member')} with other topics")
+        if lost:
+            texts.append(f"no member subscribes to {list_names(lost)} any longer")
+        return texts
+
     def _event(
         self,
         record: GroupRecord,
@@ -259,3 +283,8 @@ class GroupEvents:
             protocol,
             is_routine=is_routine,
         )
+
+
+def _add_to_sentence(sentence: str, texts: list[str]) -> str:
+    """Return a sentence with further parts before its period."""
+    return f"{sentence.removesuffix('.')}; {'; '.join(texts)}." if texts else sentence

@@ -52,11 +52,19 @@ class OffsetEvents:
 
     `committed` are the committed offsets, and `pending` the pending ones by producer id. `hole_count` is how many holes
     of the log have been passed. The caller counts them. If `skips_routine` is true, commits that only move an offset
-    forward have no event.
+    forward have no event. `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
     """
 
-    def __init__(self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False) -> None:
+    def __init__(
+        self,
+        partition: int | None,
+        dialect: Dialect,
+        *,
+        skips_routine: bool = False,
+        retention_ms: int | None = None,
+    ) -> None:
         self.partition = partition
+        self.retention_ms = retention_ms
         self.skips_routine = skips_routine
         self.is_classic = dialect.coordinator == "classic"
         self.committed: dict[TopicPartition, Commit] = {}
@@ -240,7 +248,7 @@ class OffsetEvents:
                 continue
             self._deleted[key] = old.offset
             self.positions.pop(key, None)
-            expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms)
+            expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms, self.retention_ms)
             if expiry is Expiry.IMPOSSIBLE and deletes_group:
                 self.causes[at.offset] = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
             elif expiry is Expiry.IMPOSSIBLE:
@@ -435,13 +443,16 @@ def _get_time(record: GroupRecord) -> int | None:
 def _describe_expiry(
     key: TopicPartition, commit: GroupRecord, tombstone: GroupRecord, group: GroupState, expiry: Expiry
 ) -> str:
-    if expiry is Expiry.CERTAIN:
-        expire_ms = get_expire_time(commit)
-        assert expire_ms is not None
+    expire_ms = get_expire_time(commit)
+    if expire_ms is not None:
         retention = describe_duration(expire_ms - cast(Any, commit.record.value).commit_timestamp)
         return f"expired, retention time {retention}."
+    end = "" if expiry is Expiry.CERTAIN else ", or was deleted by a request"
+    if group.members and not group.subscribes(key.topic):
+        since = group.lost_at.get(key.topic)
+        end += f"; the group has members, but none subscribes to {key.topic}"
+        end += "" if since is None else f" since record {since}"
     begin_ms = find_retention_begin(key, commit, group)
     if begin_ms is None or tombstone.timestamp == NO_TIMESTAMP:
-        return "expired or was deleted by a request."
-    duration = describe_duration(tombstone.timestamp - begin_ms)
-    return f"expired after {duration}, or was deleted by a request."
+        return f"expired{end}."
+    return f"expired after {describe_duration(tombstone.timestamp - begin_ms)}{end}."

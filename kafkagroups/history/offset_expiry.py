@@ -5,7 +5,8 @@ A tombstone does not contain its cause. The log tells what is impossible:
 - An offset with an expire timestamp (a commit with a retention time, or any commit before Kafka 2.1) expires at this
   time, and not before.
 - Other offsets expire when offsets.retention.minutes have passed. This setting is not in the log. Its smallest value is
-  1 minute, so an offset that was deleted earlier did not expire.
+  1 minute, so an offset that was deleted earlier did not expire. If the caller gives the setting, an offset that was
+  deleted earlier did not expire, and one that was deleted later did: it was overdue.
 - The time counts from the moment when a classic group became Empty, or from the commit.
 - Offsets of a group with members expire only if no member subscribes to the topic.
 - Offsets of one group that are old enough expire together. If an offset that is as old was not deleted, the deleted
@@ -43,12 +44,13 @@ def judge_expiry(
     tombstone: GroupRecord,
     group: GroupState,
     oldest_begin_ms: int | None,
+    retention_ms: int | None = None,
 ) -> Expiry:
     """Return whether the offset of `commit` can have expired when `tombstone` deleted it.
 
     `group` is the group at this time. `oldest_begin_ms` is the earliest time from which the retention time of another
     offset counts: an offset of the group that no tombstone of the same batch deletes, and that may expire. It is None
-    if there is no such offset.
+    if there is no such offset. `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
     """
     if tombstone.timestamp == NO_TIMESTAMP:
         return Expiry.POSSIBLE
@@ -56,9 +58,12 @@ def judge_expiry(
     if expire_ms is not None:
         return Expiry.CERTAIN if tombstone.timestamp >= expire_ms else Expiry.IMPOSSIBLE
     begin_ms = find_retention_begin(key, commit, group)
-    if begin_ms is None or tombstone.timestamp - begin_ms < MIN_RETENTION_MS:
+    shortest_ms = MIN_RETENTION_MS if retention_ms is None else retention_ms
+    if begin_ms is None or tombstone.timestamp - begin_ms < shortest_ms:
         return Expiry.IMPOSSIBLE
-    return Expiry.IMPOSSIBLE if oldest_begin_ms is not None and oldest_begin_ms <= begin_ms else Expiry.POSSIBLE
+    if oldest_begin_ms is not None and oldest_begin_ms <= begin_ms:
+        return Expiry.IMPOSSIBLE
+    return Expiry.POSSIBLE if retention_ms is None else Expiry.CERTAIN
 
 
 def get_expire_time(commit: GroupRecord) -> int | None:

@@ -33,11 +33,14 @@ class GroupAtEnd(NamedTuple):
     rewound: list[RewoundPosition]
 
 
-def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int | None, GroupAtEnd]:
+def add_details(
+    group_log: GroupLog, all_entries: list[RecordFate], retention_ms: int | None = None
+) -> dict[int | None, GroupAtEnd]:
     """Set `replaced`, `went_back`, `group_record`, `cause` and `what` of the records in a settled log.
 
     If a tombstone follows a record that counts, also set its `why`.
-    `all_entries` are the records of the log, in its order. Return the group at the end of each partition of the log.
+    `all_entries` are the records of the log, in its order. `retention_ms` is the broker's offsets.retention.minutes.
+    Return the group at the end of each partition of the log.
     """
     ends: dict[int | None, GroupAtEnd] = {}
     group_id = group_log.wanted_group
@@ -48,7 +51,7 @@ def add_details(group_log: GroupLog, all_entries: list[RecordFate]) -> dict[int 
         entries.setdefault(entry.partition, []).append(entry)
     for partition, partition_entries in entries.items():
         steps = group_log.steps.get(partition, [])
-        events, history = walk(steps, partition, dialect, start_offset=0, skips_routine=True)
+        events, history = walk(steps, partition, dialect, start_offset=0, skips_routine=True, retention_ms=retention_ms)
         ends[partition] = GroupAtEnd(history.group.state, history.offsets.find_rewound())
         sentences = _join_sentences(events)
         contents = read_group_records(steps, partition, dialect, group_id, events)

@@ -97,6 +97,7 @@ def build_timeline(
     stop: Stop = NO_STOP,
     since_time: int | None = None,
     topic: str | None = None,
+    retention_ms: int | None = None,
 ) -> Timeline:
     """Load logs and return the history of a group.
 
@@ -104,6 +105,7 @@ def build_timeline(
     count of the offsets topic, as in `kafkagroups.load`. `shows_all` also adds the commits that only move forward, and
     the steps of members towards a new assignment. `stop` says where reading ends (log/stop.py). Only the events since
     the time `since_time` (ms since 1970) and, with `topic`, only the events of this topic's offsets are returned.
+    `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
     """
     group_log = GroupLog(dialect, group)
     groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
@@ -111,7 +113,9 @@ def build_timeline(
     rewound: list[RewoundPosition] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         start_offset = groups.partitions[partition].start_offset
-        found, partition_history = walk(group_log.steps[partition], partition, dialect, start_offset)
+        found, partition_history = walk(
+            group_log.steps[partition], partition, dialect, start_offset, retention_ms=retention_ms
+        )
         all_events += found
         rewound += partition_history.offsets.find_rewound()
     all_events = [event for event in all_events if _is_selected(event, since_time, topic)]
@@ -150,14 +154,20 @@ def find_events(steps: list[Step], partition: int | None, dialect: Dialect, star
 
 
 def walk(
-    steps: list[Step], partition: int | None, dialect: Dialect, start_offset: int, *, skips_routine: bool = False
+    steps: list[Step],
+    partition: int | None,
+    dialect: Dialect,
+    start_offset: int,
+    *,
+    skips_routine: bool = False,
+    retention_ms: int | None = None,
 ) -> tuple[list[Event], PartitionHistory]:
     """Return all events of a group in one partition, in the order of the log, and the group at the end of the log.
 
     The parameters are those of `find_events`. If `skips_routine` is true, commits that only move an offset forward are
-    left out.
+    left out. `retention_ms` is the one of `build_timeline`.
     """
-    history = PartitionHistory(partition, dialect, skips_routine=skips_routine)
+    history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
     if not any(isinstance(step, GroupRecord) for step in steps):
         return [], history
     gaps = Gaps(partition, steps, start_offset)
@@ -200,9 +210,16 @@ class PartitionHistory:
     `causes` are the causes of the tombstones, by their offsets in the log.
     """
 
-    def __init__(self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False) -> None:
+    def __init__(
+        self,
+        partition: int | None,
+        dialect: Dialect,
+        *,
+        skips_routine: bool = False,
+        retention_ms: int | None = None,
+    ) -> None:
         self.group = GroupEvents(partition)
-        self.offsets = OffsetEvents(partition, dialect, skips_routine=skips_routine)
+        self.offsets = OffsetEvents(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
         self.causes = self.offsets.causes
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:

@@ -1,0 +1,142 @@
+"""Changed subscriptions in the timeline, and offsets that expire because no member subscribes to their topic.
+
+Source: a group of a real 4.3.1 broker dropped a topic. The broker deleted the offsets of this topic when the retention
+time had passed since their last commits, and kept those of the other topics, although the group was Stable.
+"""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records import consumer_group as consumer
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tests.captured import captured
+
+START = 1_700_000_000_000
+DAY = 86_400_000
+RUNS = captured("runs") / "runs"
+
+
+def commit(topic, offset):
+    return kg.Record(1, OffsetCommitKey("g", topic, 0), OffsetCommitValue(offset, -1, "", START), 3)
+
+
+def tombstone(topic):
+    return kg.Record(1, OffsetCommitKey("g", topic, 0), None, None)
+
+
+def new_member(*topics):
+    """The records of a request that changes the subscription of member m, as the new protocol writes them."""
+    value = consumer.ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="enricher",
+        client_host="/h",
+        subscribed_topic_names=topics,
+        subscribed_topic_regex=None,
+        rebalance_timeout_ms=1000,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    return kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", "m"), value, 0)
+
+
+def new_epoch(epoch):
+    return kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(epoch), 0)
+
+
+def generation(number, *topics, member_id="m"):
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    subscription = b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+    member = MemberMetadata(member_id, None, "enricher", "/h", 1000, 1000, subscription, b"")
+    value = GroupMetadataValue("consumer", number, "range", member_id, START, (member,))
+    return kg.Record(2, GroupMetadataKey("g"), value, 3)
+
+
+def write(folder, batches):
+    """Write batches of records. The last batch is eight days after the first one."""
+    folder = folder / "__consumer_offsets-0"
+    folder.mkdir()
+    data = b""
+    offset = 0
+    for number, batch in enumerate(batches):
+        time = START + (8 * DAY if number == len(batches) - 1 else number)
+        records = [LogRecord(offset + index, time, *kg.encode(record)) for index, record in enumerate(batch)]
+        data += encode_batch(records)
+        offset += len(records)
+    (folder / f"{0:020}.log").write_bytes(data)
+    return folder
+
+
+NEW = [
+    [new_member("clicks", "orders"), new_epoch(2)],
+    [commit("clicks", 61440), commit("orders", 317)],
+    [new_member("orders"), new_epoch(3)],
+    [tombstone("clicks")],
+]
+CLASSIC = [[generation(2, "clicks", "orders")], NEW[1], [generation(3, "orders")], NEW[3]]
+RESTARTED = [CLASSIC[0], NEW[1], [generation(3, "orders", member_id="m2")], NEW[3]]
+
+
+@pytest.mark.parametrize(
+    ("batches", "coordinator", "lost_at", "change"),
+    [
+        (NEW, "new", 4, "enricher no longer subscribes to clicks"),
+        (CLASSIC, "classic", 3, "enricher no longer subscribes to clicks"),
+        (RESTARTED, "new", 3, "no member subscribes to clicks any longer"),
+    ],
+)
+def test_an_offset_expires_because_no_member_subscribes_to_its_topic(tmp_path, batches, coordinator, lost_at, change):
+    path = write(tmp_path, batches)
+    events = kg.timeline(path, "g", coordinator=coordinator, retention_ms=7 * DAY).events
+    assert any(change in event.what for event in events)
+    assert "subscribes" not in events[0].what
+    assert events[-1].event == "expired"
+    assert events[-1].what == (
+        f"clicks-0: 61440 expired after 8 days; the group has members, but none subscribes to clicks since record "
+        f"{lost_at}."
+    )
+    history = kg.explain(path, "g", coordinator=coordinator, retention_ms=7 * DAY).history
+    assert (history[-1].cause.value, history[-1].what) == ("expired", events[-1].what)
+
+
+def test_without_the_retention_time_both_causes_are_possible(tmp_path):
+    path = write(tmp_path, NEW)
+    [*_, event] = kg.timeline(path, "g").events
+    assert event.what == (
+        "clicks-0: 61440 expired after 8 days, or was deleted by a request; the group has members, but none subscribes "
+        "to clicks since record 4."
+    )
+    assert kg.explain(path, "g").history[-1].cause.value == "unknown"
+
+
+def test_an_offset_that_was_not_old_enough_was_deleted(tmp_path):
+    """The broker's retention time is longer than the age of the offset."""
+    path = write(tmp_path, NEW)
+    [*_, event] = kg.timeline(path, "g", retention_ms=30 * DAY).events
+    assert (event.event, event.what) == ("offset_deleted", "clicks-0: 61440 deleted, by request or with the topic.")
+
+
+def test_a_new_topic_is_a_changed_subscription(tmp_path):
+    path = write(tmp_path, [[new_member("orders"), new_epoch(2)], [new_member("orders", "clicks"), new_epoch(3)]])
+    [*_, event] = kg.timeline(path, "g").events
+    assert event.what == "Epoch 3: member data of enricher; enricher now subscribes to clicks."
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_a_broker_with_a_retention_of_one_minute(version):
+    """g-live had a member without a subscription to orders; g-simple and g-left had no members."""
+    coordinator = "new" if version.startswith("4") else "classic"
+    path = RUNS / f"{version}-expiry" / "log"
+
+    def expired(group, retention_ms):
+        events = kg.timeline(path, group, coordinator=coordinator, kafka=version, retention_ms=retention_ms).events
+        return [event.what for event in events if event.event == "expired"]
+
+    (live,) = expired("g-live", 60_000)
+    assert "the group has members, but none subscribes to orders" in live and "request" not in live
+    for group in ("g-simple", "g-left"):
+        assert len(expired(group, 60_000)) == 2 and "request" not in " ".join(expired(group, 60_000))
+        assert expired(group, 7 * DAY) == []

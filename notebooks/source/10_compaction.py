@@ -155,7 +155,7 @@ for path in (before, cleaned):
 # </details>
 
 # %% [markdown]
-# ## Exercise: when is it removed? On paper
+# ## Exercise: when is a tombstone removed? On paper
 #
 # `delete.retention.ms` is 24 hours. A tombstone is written at hour 0. The cleaner runs at the hours 10, 20, 34 and 50. Which pass removes the tombstone? Write 1 for the first pass, 2 for the second, and so on.
 
@@ -202,7 +202,7 @@ course.Compaction()
 #
 # The *last stable offset* is the offset at which the first open transaction begins. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
 #
-# Here is the log of `dashboard` with one open transaction more:
+# Here is the log of `dashboard` with one more record. It begins a transaction that never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -253,7 +253,7 @@ for name in ("cleaned", "never-cleaned"):
 # The answers are equal. The long log only takes longer to load, at about 0.4 million records per second.
 
 # %% [markdown]
-# ## Exercise: why does it grow?
+# ## Exercise: why does a partition grow?
 #
 # Three partitions of `__consumer_offsets` are larger than you expected:
 #
@@ -311,8 +311,8 @@ course.print_deletion_in_transaction()
 # - A pass keeps the newest record of each key.
 # - The offset map contains only keys of the dirty range. The active segment stays unchanged.
 # - The first pass keeps a tombstone. A pass at least a day later removes it. A marker needs three passes.
-# - An open transaction stops the cleaner at the start of its segment.
-# - A log that was never cleaned gives the same answers, and it takes longer to load.
+# - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
+# - Cleaning changes no answer of Kafka 4.x. A log that was never cleaned only takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
@@ -328,9 +328,9 @@ course.print_deletion_in_transaction()
 # |---|---|---|---|
 # | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows |
 # | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Requests do not wait for the cleaner, but it reads the dirty range twice from the disk. `log.cleaner.io.max.bytes.per.second` limits its speed |
-# | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | The cleaner gave this partition up after an error | Read the error in `log-cleaner.log`. Restart the broker |
+# | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans this partition | Read the error in `log-cleaner.log`. Restart the broker |
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
-# | How small would it be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
+# | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
 #
 # The settings of the topic: `kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name __consumer_offsets --all`.
 #

@@ -29,7 +29,7 @@
 # %% [markdown]
 # ## The night
 #
-# The brokers of Harbour Coffee were killed in the middle of a rebalance of `billing`. Shortly before, clients had asked the 4.3.1 broker about its groups. Then another broker was started with the same files, and the clients asked again. This was the answer about `billing` before the crash:
+# The brokers of Harbour Coffee were killed in the middle of a rebalance of `billing`. Then a 4.3.1 broker was started with the same files. Clients asked about the groups before and after. This was the answer about `billing` before the crash:
 
 # %%
 import kafkagroups as kg
@@ -135,7 +135,7 @@ for name in ["billing", "dashboard", "fraud-check", "mailer"]:
 #
 # A newer release can have record types that an older release does not have. After a downgrade, these records are still in the log. A broker skips them, with a warning in its log: `Unknown record type 24 … Ignoring it`. The load goes on.
 #
-# This log was made for a test. It has two types that no release has, and real brokers loaded it:
+# This test log has two types that no release has. Real brokers loaded it:
 
 # %%
 course.print_crafted_log("b24")
@@ -167,9 +167,9 @@ course.reveal("classic_answer", classic_answer, "the offset" if recorded else "n
 # %% [markdown]
 # <details><summary>Why, and what does a consumer do then?</summary>
 #
-# The classic load puts groups and offsets into its cache only at its end, and it did not reach its end. So its cache is empty. But it counts the partition as loaded, and answers from the empty cache: −1 without an error.
+# The classic load puts groups and offsets into its cache only at its end, and it did not reach its end. So the cache is empty. But the coordinator treats the partition as loaded, and answers from the empty cache: −1 without an error.
 #
-# That is the answer for a new group. So the consumer starts where `auto.offset.reset` says. It reads everything again, or skips records. The broker accepts its new commits, so the old positions are soon overwritten. The only sign is one line in the broker's log, `Error loading offsets from __consumer_offsets-9`.
+# A new group gets the same answer. So the consumer starts where `auto.offset.reset` says. It reads everything again, or skips records. The broker accepts its new commits, so the old positions are soon overwritten. The only sign is one line in the broker's log, `Error loading offsets from __consumer_offsets-9`.
 #
 # With the new coordinator, consumers repeat their requests and read nothing. You notice this, and no position is lost.
 #
@@ -197,7 +197,7 @@ course.reveal("classic_answer", classic_answer, "the offset" if recorded else "n
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
 # - **C**: a group record has value version 7. The record is in a transactional batch, and the transaction was aborted.
 #
-# Which log does the broker load? Lessons 03 and 08 help, too. Write the letter as a text.
+# Which log does the broker load? Lessons 03 and 08 help. Write the letter as a text.
 
 # %%
 # exercise: which_log_loads
@@ -248,7 +248,7 @@ course.check("seconds_to_load", seconds_to_load)
 # | an offset, then the tombstone of its group | no group, no offset | a simple group with this offset |
 # | all offsets of a simple group were deleted | the group is Empty | no group |
 # | only offsets of an aborted transaction | the group is Empty | no group |
-# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error |
+# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error. Consumers then overwrite the old offsets |
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -271,12 +271,13 @@ course.check("seconds_to_load", seconds_to_load)
 # ERROR [GroupCoordinator id=1] Failed to load metadata from __consumer_offsets-9 with epoch 2 due to Deserializing record DefaultRecord(offset=45, timestamp=1795256122799, key=29 bytes, value=0 bytes) from __consumer_offsets-9 failed..
 # ```
 #
-# A faulty program had written record 45, with a value of zero bytes. A coordinator does not read its log while it runs. So the record had no effect until this failover.
+# A faulty program had written record 45 with a value of zero bytes. A running coordinator does not read its log, so the record had no effect until this failover.
 
 # %% [markdown]
 # **Step 1: copy the folder.** Copy all `.log` files in the order of their names, so that the active segment comes last. List the files before and after: if a closed segment has changed, copy again.
 #
 # ```
+# mkdir -p copy/__consumer_offsets-9
 # ls -l __consumer_offsets-9/*.log > before.txt
 # cp -p __consumer_offsets-9/*.log copy/__consumer_offsets-9/
 # ls -l __consumer_offsets-9/*.log > after.txt
@@ -297,7 +298,7 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a shorter copy, which ends before record 45:
+# **Step 3: carry out the remedy.** `kafkagroups edit` writes a shorter copy, which ends before record 45. The price is record 46, a commit of `billing`:
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
@@ -315,11 +316,11 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: bring it back.** The groups have their offsets again. Only the commit of record 46 is lost.
+# **Step 5: bring the partition back.** The groups have their offsets again. Only `orders-0` of `billing` is 50 instead of 60.
 #
 # 1. Stop the consumers of both groups, and all brokers with a replica of partition 9. Every replica has record 45.
 # 2. On each of these brokers, remove all files in the partition's folder except `partition.metadata`. Put the `.log` files of the shorter copy there. Start the brokers.
-# 3. Set the lost offset when `billing` is Empty: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`. Otherwise `billing` reads the records 50 to 59 again.
+# 3. When the group `billing` is Empty, set the lost offset: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`. Otherwise `billing` reads ten records again.
 # 4. Stop the faulty program. Start the consumers.
 
 # %% [markdown]
@@ -347,7 +348,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # | `Error loading offsets`, `Failed to load metadata` | `kafkagroups check PATH --kafka 4.3.1` | It names the record that stops the load, the groups that are lost, and the remedy | Stop the consumers of these groups. Then follow the steps of the incident. Do not move the leadership: each replica has this record |
 # | Which broker loads partition 9? | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | It prints the leader of each partition | Search the log of this broker for `Finished loading of metadata from __consumer_offsets-9` |
 # | Groups are unavailable for minutes after a restart | `kafkagroups stats PATH` | The number of records, and why they were not cleaned | Wait. Then repair the cleaner: lesson 10 |
-# | Will the next failover work? | `kafkagroups check FOLDER --kafka 4.3.1`. FOLDER has all partitions | It says which partitions load, before and after a cleaning | Reading is safe |
+# | Will the next failover work? | `kafkagroups check FOLDER --kafka 4.3.1`. FOLDER has all partitions | It says which partitions load, before and after cleaning | Reading is safe |
 # | All brokers are lost | `kafkagroups rescue plan FOLDER --out plan.json` | It reads all groups and offsets from the files | `kafkagroups rescue apply plan.json --bootstrap localhost:9092` shows what it would set in a new cluster |
 #
 # <details><summary>In Kafka</summary>

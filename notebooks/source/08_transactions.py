@@ -21,7 +21,7 @@
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
 # 2. The marker decides **whether** a pending offset counts. If several offsets of one partition count, the offset that is later in the log wins.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. Without a marker, the offset stays pending forever. The *log cleaner*, which removes old records, does not go beyond this offset.
+# 4. Without a marker, the offset stays pending forever. The *log cleaner* does not go beyond this offset.
 
 # %% [markdown]
 # ## Why offsets are in transactions
@@ -34,12 +34,14 @@
 # Two coordinators take part in a transaction:
 #
 # - The producer of `fraud-check` sends its offsets to the **group coordinator**, with `sendOffsetsToTransaction`. The group coordinator appends the offsets to `__consumer_offsets`.
-# - At the end, the producer asks the **transaction coordinator** for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction. A marker is a control record (lesson 03).
+# - At the end, the producer asks the **transaction coordinator** for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction.
+#
+# `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. Without a member, the commit is accepted, even during a rebalance.
 
 # %% [markdown]
 # ## Four transactions in a real log
 #
-# A 4.3.1 broker wrote this log of `fraud-check`. The log contains four transactions of producer 1:
+# A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
 # - During the third transaction, somebody set `payments-0` back with a *plain* commit. A plain commit is outside of transactions, so it counts without a marker.

@@ -60,9 +60,11 @@ from kafkagroups.course.log_parts import (
     read_answered_offsets,
 )
 from kafkagroups.course.notebook_helpers import (
+    compare_epochs_with_broker,
     compare_with_broker,
     fetch_offsets,
     hexdump,
+    print_first_remedy,
     print_server_log,
     read_answers,
     read_group_value,
@@ -107,6 +109,7 @@ __all__ = [
     "check",
     "commit_again",
     "compare_cleaned_files",
+    "compare_epochs_with_broker",
     "compare_kafka_versions",
     "compare_with_broker",
     "copy_failing_partition",
@@ -135,6 +138,7 @@ __all__ = [
     "print_crash_table",
     "print_deletion_in_transaction",
     "print_fetches",
+    "print_first_remedy",
     "print_offset_places",
     "print_protocol_lines",
     "print_server_log",

@@ -1,16 +1,20 @@
-"""Small functions for lessons: compare results, fetch offsets, print bytes and server logs."""
+"""Small functions for lessons: compare results, fetch offsets, print bytes, server logs and remedies."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kafkagroups.api import check
 from kafkagroups.course.folders import find_data
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.group_metadata import GroupMetadataValue
@@ -57,6 +61,46 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
         print(f"✓ a {version} broker {verb} the same")
     else:
         print(f"✗ a {version} broker {verb} {broker_result!r}; our result is {our_result!r}")
+
+
+def compare_epochs_with_broker(name: str, group: ModernGroup, answer: dict[str, Any], version: str) -> None:
+    """Print the state and the epochs of a loaded group, and whether a real broker answered the same.
+
+    The epochs of the members are compared, too.
+
+    Parameters
+    ----------
+    name
+        The group id.
+    group
+        The loaded group: a consumer, share or streams group.
+    answer
+        The broker's description of the group, as in `read_answers`.
+    version
+        The broker's Kafka version.
+    """
+    epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+    print(f"{name:<9} {group.state.value}, {epochs}, {len(group.offsets)} offsets", end="  ")
+    members = {member_id: member.member_epoch for member_id, member in group.members.items()}
+    ours = group.state.value, group.group_epoch, group.assignment_epoch, members
+    answered_members = {member["member_id"]: member["epoch"] for member in answer["members"]}
+    answered = answer["state"], answer["group_epoch"], answer["assignment_epoch"], answered_members
+    compare_with_broker(ours, answered, version)
+
+
+def print_first_remedy(path: str | Path, kafka: str) -> None:
+    """Print the remedy of the first finding of `kafkagroups check`, with each sentence on its own line.
+
+    Parameters
+    ----------
+    path
+        The folder of a partition that does not load.
+    kafka
+        The Kafka version of the broker.
+    """
+    first_finding = check(path, kafka=kafka).findings[0]
+    for sentence in re.split(r"(?<=\.) (?=[A-Z0-9])", first_finding.remedy):
+        print(*textwrap.wrap(sentence, 90, subsequent_indent="    ", break_on_hyphens=False), sep="\n")
 
 
 def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:

@@ -78,6 +78,31 @@ def test_partitions_with_missing_tombstones_do_not_load(name):
     assert refused == {group for group in answered if kg.partition_for(group, partitions=4) in failed}
 
 
+def test_the_epochs_of_a_group_are_compared_with_the_answer_of_the_broker(capsys):
+    """The answer of the 4.3.1 broker about loyalty, and the same answer with a member in another epoch."""
+    loyalty = kg.load(SHOP, "new")["loyalty"]
+    answer = json.loads((SHOP / "answers.json").read_text())["groups"]["loyalty"]
+    course.compare_epochs_with_broker("loyalty", loyalty, answer, "4.3.1")
+    answer["members"][0]["epoch"] -= 1
+    course.compare_epochs_with_broker("loyalty", loyalty, answer, "4.3.1")
+    same, different = capsys.readouterr().out.splitlines()
+    assert "group epoch 3, assignment epoch 3" in same and same.endswith("✓ a 4.3.1 broker answered the same")
+    assert "✗" in different
+
+
+def test_the_remedy_is_printed_and_its_copy_loads(capsys, tmp_path):
+    """Partition 3 does not load (request 85). The shorter copy has the offsets that the clients had committed."""
+    log = PROTOCOLS / "4.3.1-ghost" / "__consumer_offsets-3"
+    course.print_first_remedy(log, kafka="4.3.1")
+    printed = capsys.readouterr().out
+    assert "--cut 42" in printed.replace("\n    ", " ")
+    assert max(map(len, printed.splitlines())) <= 90 + len(str(log))
+    kg.cut(log, tmp_path / log.name, 42)
+    groups = kg.load(tmp_path / log.name, "new")
+    assert groups.failed == {}
+    assert [len(groups[name].offsets) for name in ("s2", "g6")] == [1, 1]
+
+
 def test_requests_are_printed_with_the_error_and_the_batch(capsys):
     course.read_recording("4.3.1-ghost").print_requests(47, 60)
     lines = capsys.readouterr().out.splitlines()

@@ -19,6 +19,8 @@ A log of a healthy broker has no findings. The rules:
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
 - `group_family`: many groups without members have similar names, and most of the live records (group_families.py).
 - `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
+- `foreign_records`: records of an older Kafka version stand between records of a newer one. This is a sign that another
+  program wrote them, and no proof.
 """
 
 from __future__ import annotations
@@ -29,12 +31,13 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
-from kafkagroups.history.event import describe_time
+from kafkagroups.history.event import describe_time, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.group_families import describe_families
 from kafkagroups.history.hanging import find_hanging
 from kafkagroups.history.load_findings import find_count_change
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats
+from kafkagroups.history.writer_ranges import WriterRange
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5
@@ -229,9 +232,19 @@ def _find_tombstones(number: int | None, counts: PartitionStats) -> Iterator[Fin
 
 
 def _find_mixed_writers(number: int | None, counts: PartitionStats) -> Iterator[Finding]:
-    newest = None
-    for part in counts.written_by_ranges:
-        if newest is not None and part.writers.until <= newest.writers.since:
+    """Yield the findings about older records after newer ones, and about older records between newer ones."""
+    newest: WriterRange | None = None
+    between: list[WriterRange] = []
+    newest_before: WriterRange | None = None
+    ranges = counts.written_by_ranges
+    for index, part in enumerate(ranges):
+        if newest is None or not part.writers.until <= newest.writers.since:
+            if newest is None or part.writers.since > newest.writers.since:
+                newest = part
+        elif any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+            between.append(part)
+            newest_before = newest_before or newest
+        else:
             what = (
                 f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
                 f"one ({newest.versions.strip()})."
@@ -241,6 +254,23 @@ def _find_mixed_writers(number: int | None, counts: PartitionStats) -> Iterator[
                 "coordinator of the partition can read its records."
             )
             yield Finding(number, part.first, None, None, "mixed_writers", what, remedy)
-            return
-        if newest is None or part.writers.since > newest.writers.since:
-            newest = part
+            break
+    if newest_before is not None:
+        yield _describe_foreign(number, between, newest_before)
+
+
+def _describe_foreign(number: int | None, between: list[WriterRange], newest: WriterRange) -> Finding:
+    """Return the finding about older records that stand between newer ones."""
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
+    first = between[0]
+    what = (
+        f"Another program may have written the records at {list_names(places)} into the topic. They have the form of "
+        f"an older Kafka version ({first.versions.strip()}), and a newer one ({newest.versions.strip()}) wrote before "
+        "and after them."
+    )
+    remedy = (
+        f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If brokers "
+        "of two versions led this partition in turn, the records are theirs. If not, find the program, and take away "
+        "its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh --reset-offsets."
+    )
+    return Finding(number, first.first, None, None, "foreign_records", what, remedy)

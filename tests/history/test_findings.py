@@ -203,6 +203,27 @@ def test_ranges_of_writers_begin_where_the_versions_change(engine, tmp_path):
     assert kinds(upgraded, engine=engine) == []
 
 
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("versions", "found"),
+    [
+        ([3, 1, 1, 3], [("foreign_records", 1, "1 to 2")]),
+        ([3, 1, 3, 3, 1, 1, 3], [("foreign_records", 1, "1, 4 to 5")]),
+        ([3, 1, 3, 1], [("foreign_records", 1, "1"), ("mixed_writers", 3, "from offset 3")]),
+        ([1, 3, 3], []),
+        ([3, 3, 1], [("mixed_writers", 2, "from offset 2")]),
+    ],
+)
+def test_older_records_between_newer_ones_are_a_sign_of_another_program(versions, found, engine, tmp_path):
+    """A script wrote records of an older form into a topic of a 4.3.1 broker, which went on with its own form."""
+    batches = [encode_batch([commit(offset, START, version=version)]) for offset, version in enumerate(versions)]
+    findings = stats(write(tmp_path, batches), engine=engine).findings
+    assert [(finding.kind, finding.offset) for finding in findings] == [(kind, offset) for kind, offset, _ in found]
+    for finding, (_, _, place) in zip(findings, found, strict=True):
+        assert place in finding.what
+        assert ("Another program may have written" in finding.what) == (finding.kind == "foreign_records")
+
+
 def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):
     """Two days of commits of one key in closed segments, and no trace of a pass. After a pass, it is healthy."""
     batches = [encode_batch([commit(offset, START + offset * DAY // 50)]) for offset in range(100)]

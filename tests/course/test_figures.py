@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kafkagroups.course.figures.catalog import FIGURES
-from kafkagroups.course.figures.figure import Content, Control, Figure, page_script
+from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
 from kafkagroups.errors import UsageError
 
@@ -99,6 +99,33 @@ def test_a_figure_without_a_scene_for_each_combination_is_refused():
     controls = (Control("step", "step", ("one", "two")),)
     with pytest.raises(UsageError, match="one scene for each combination"):
         Content("a figure", 100, controls, {(0,): scene})
+
+
+def test_every_figure_of_a_lesson_is_in_the_catalog():
+    """The web edition shows the catalog's figure in place of the saved image, so all their scenes are the same."""
+    names = {make().fingerprint: name for name, make in FIGURES.items()}
+    assert len(names) == len(FIGURES)
+    found = set()
+    for path in (ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", ()):
+                fingerprint = read_fingerprint(output.get("metadata", {}))
+                number = path.name[:2]
+                if fingerprint:
+                    assert fingerprint in names, f"{path.name}, {cell['id']}: run: make notebooks LESSONS={number}"
+                    found.add(names[fingerprint])
+    assert len(found) > 8
+
+
+def test_a_change_of_any_scene_changes_the_fingerprint():
+    first = Scene((Label("name", 0, 20, "one"),), "The first scene.", ("one: one",))
+    second = Scene((Label("name", 0, 20, "two"),), "The second scene.", ("two: two",))
+    changed = Scene((Label("name", 0, 20, "two"),), "Another caption.", ("two: two",))
+    controls = (Control("step", "step", ("one", "two")),)
+    contents = [Content("a figure", 100, controls, {(0,): first, (1,): last}) for last in (second, second, changed)]
+    figures = [Figure(content) for content in contents]
+    assert figures[0].fingerprint == figures[1].fingerprint != figures[2].fingerprint
+    assert read_fingerprint(figures[0]._repr_mimebundle_()[1]) == figures[0].fingerprint
 
 
 def test_names_in_a_picture_are_data():

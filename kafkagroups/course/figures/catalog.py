@@ -28,8 +28,8 @@ _PROMO = "harbour/4.3.1/__consumer_offsets-37/00000000000000000000.log"
 
 
 def _read_promo() -> bytes:
-    """Return the segment of the partition that contains the group `promo`."""
-    return Path(find_data(_PROMO)).read_bytes()
+    """Return the part of a segment that lesson 03 reads: the life of the group `promo`."""
+    return Path(find_data(_PROMO)).read_bytes()[:987]
 
 
 def _make_record_ribbon() -> Figure:
@@ -48,6 +48,15 @@ def _make_partition_grid() -> Figure:
     return PartitionGrid(groups, shop)
 
 
+def _make_load_curves() -> Figure:
+    names = {
+        "package-1": "kg.load, one thread",
+        "package-2": "kg.load, two threads",
+        "package-spark": "Spark, two cores",
+    }
+    return LoadCurves(names)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "byte-ribbon-record": _make_record_ribbon,
     "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
@@ -56,7 +65,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "epochs": lambda: Epochs(find_data("harbour/4.3.1/__consumer_offsets-24"), "loyalty"),
     "expiry-chart": ExpiryChart,
     "failover": Failover,
-    "load-curves": lambda: LoadCurves({"naive": "a loop in plain Python", "package-1": "kg.load, compiled"}),
+    "load-curves": _make_load_curves,
     "partition-grid": _make_partition_grid,
     "rebalance-lanes": RebalanceLanes,
     "two-maps": TwoMaps,

@@ -12,10 +12,10 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. Each record has a **key** and a **value**. If several records have the same key, the newest value counts.
+# 1. Each record has a **key** and a **value**. If several records have the same key, the newest value is valid.
 # 2. A record without a value is a **tombstone**: it deletes its key.
-# 3. The key begins with the **record type**: 1 is a committed offset, 2 is a group.
-# 4. The value begins with its **version**. The version decides which fields follow.
+# 3. The key begins with the **record type**: 1 is an offset, 2 is a group.
+# 4. The value begins with its **version**, which decides the fields that follow.
 
 # %% [markdown]
 # ## A commit in hex
@@ -39,19 +39,20 @@ course.hexdump(value)
 # %% [markdown]
 # ## Each byte has a name
 #
+# - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, and 2 · 16 + 3 = 35.
+# - A **uvarint** is a number that takes one byte up to 127, and more bytes above 127 (lesson 03).
+# - The **length** of the metadata is a uvarint, **plus one**. So `07` means six bytes, and `00` is free for null.
+# - The **leader of a partition** is the broker that accepts its writes. The **leader epoch** is a counter. It rises when another broker becomes the leader of `orders-0`.
+# - **Tagged fields** are optional fields at the end. The field with the tag 0 is the *topic id*.
+
+# %% [markdown]
 # Go through the fields with *next*, or click a block.
-#
-# Numbers are *big-endian*: the high byte comes first. The offset ends with hex 23, and 2 · 16 + 3 = 35. The length of the metadata is stored **plus one**, so `07` means six bytes. The plus one leaves `00` free for null.
 #
 # Then choose a *changed byte*, or type a change, for example `value 15=54`. What does a reader believe now?
 
 # %%
 # figure
 course.RecordRibbon(key, value)
-
-# %% [markdown]
-# - **Leader epoch**: each partition has one broker that accepts its writes, the *leader*. The epoch rises when another broker becomes the leader of `orders-0`.
-# - **Tagged fields**: optional fields at the end. Field 0 is the *topic id*.
 
 # %% [markdown]
 # ## Exercise: a commit on paper
@@ -62,7 +63,7 @@ course.RecordRibbon(key, value)
 course.hexdump(course.read_record(log, 33)[1])
 
 # %% [markdown]
-# Which offset does it contain, and how many bytes does its metadata have? Write a pair, for example `(12, 34)`.
+# Which offset does the value contain, and how many bytes does the metadata have? Write a pair, for example `(12, 34)`.
 
 # %%
 # exercise: on_paper
@@ -75,17 +76,17 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# Version 4 is the only layout with short lengths. In keys, and in values up to version 3, a text begins with its length in **two** bytes. A negative length means null. `course.read_string` returns such a text and the position after it:
+# In keys, and in values up to version 3, a text begins with its length in **two bytes**, without the plus one. Here, null is `ff ff`, which is −1. `course.read_string` reads a text of this form. It returns the text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# So null and empty are different bytes. A client can send both:
+# So null and an empty text are different bytes. A client can send both:
 #
-# - **Null metadata**: the broker stores the empty text.
-# - **Empty group id**: a broker accepts commits for the group `""`. It does not accept members for this group. They receive the error `INVALID_GROUP_ID`.
+# - **Null metadata**: the broker stores an empty text.
+# - **An empty group id**: a broker accepts commits for the group `""`. If a consumer asks to become a member, the broker answers `INVALID_GROUP_ID`.
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -110,26 +111,26 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# The layout of the value has changed four times:
+# The layout of the value has changed four times. For a usual commit, a release writes this version:
 #
-# | value version | Kafka writes it | fields |
+# | value version | Kafka release | fields |
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
-# | 1 | 0.9 to 2.0 | the same, and an *expire timestamp*: when the offset may be deleted |
-# | 2 | no release by default | without the expire timestamp: offsets now live as long as their group |
-# | 3 | 2.1 to 4.0 | a leader epoch after the offset |
-# | 4 | since 4.1 | short lengths, tagged fields, the topic id |
+# | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*. After this time, the offset may be deleted |
+# | 2 | no release by default | the fields of version 0 |
+# | 3 | 2.1 to 4.0 | the fields of version 0, and a leader epoch after the offset |
+# | 4 | 4.1 and later | the fields of version 3, and tagged fields. Lengths are uvarints |
 #
 # <details><summary>Other versions</summary>
 #
-# Up to 3.9, `inter.broker.protocol.version` can make a broker write an older version. So during an upgrade, the older brokers can still read the records. Kafka 4.x has no such setting for commits.
+# Up to 3.9, the setting `inter.broker.protocol.version` can make a broker write an older version. So during an upgrade, the older brokers can still read the records. Kafka 4.x has no setting of this kind for commits.
 #
 # </details>
 
 # %% [markdown]
-# An old client can still send a *retention time*, after which its offset expires. The group `stock-audit` sent one of three seconds to the 4.3.1 broker.
+# An old client can send a *retention time* with its commit. After this time, the offset expires. The group `stock-audit` sent a retention time of 3 seconds to the 4.3.1 broker.
 #
-# *Predict*: which value version did the broker write?
+# *Predict*: which value version did the broker write for this commit?
 
 # %%
 # prediction
@@ -143,26 +144,24 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp. So every release since 0.9 writes version 1 for such a request.
+# Only version 1 has a field for an expire timestamp. So for a commit with a retention time, every release since 0.9 writes version 1.
 #
 # </details>
-#
-# ## Which commits have a topic id
-#
-# A topic that is deleted and created again has the same name and another id. The id in a commit says which one is meant. Not every commit has one:
-
-# %%
-for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction"), (22, 0, "with a retention time")]:
-    record = kg.decode(*course.read_record(course.find_data(f"harbour/4.3.1/__consumer_offsets-{folder}"), offset))
-    topic_id = record.value.topic_id.strip("A") or "none"     # an id of zero bytes prints as A's
-    print(f"{kind:<24} topic id {topic_id}")
 
 # %% [markdown]
-# | commit | Kafka up to 4.0 | 4.1 to 4.3 | since 4.4 |
-# |---|---|---|---|
-# | plain | no topic id | topic id | topic id |
-# | in a transaction | no topic id | no topic id | topic id |
-# | with a retention time | no topic id | no topic id | no topic id |
+# ## Which commits have a topic id
+#
+# If a topic is deleted and created again, it has the same name and another id. So the id in a commit says which of the two topics is meant. Not every commit has an id (lesson 03 explains *transactions*):
+
+# %%
+records = [(9, 38, "usual commit"), (9, 33, "in a transaction"), (22, 0, "with a retention time")]
+for folder, offset, kind in records:
+    record = kg.decode(*course.read_record(course.find_data(f"harbour/4.3.1/__consumer_offsets-{folder}"), offset))
+    topic_id = record.value.topic_id.strip("A") or "none"     # an id of zero bytes prints as A's
+    print(f"{kind:<22} topic id {topic_id}")
+
+# %% [markdown]
+# A usual commit has a topic id since Kafka 4.1. A commit in a transaction has a topic id since Kafka 4.4. A commit with a retention time never has one.
 
 # %% [markdown]
 # ## A reader must know the version
@@ -176,41 +175,43 @@ for folder, offset, kind in [(9, 38, "commit"), (9, 33, "commit in a transaction
 course.VersionOverlay()
 
 # %% [markdown]
-# In version 4, this reader takes two bytes as the length of the metadata: hex `07 74` is 1908.
+# A reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata. A reader that expects version 1 gets wrong values from versions 3 and 4, **without an error**.
+
+# %% [markdown]
+# ## What stops a load
 #
-# Wrong fields are worse than no answer, so a broker never guesses. After a failover, the next broker *loads* the partition: it reads all records. If it finds an unknown value version, it stops the load. On Kafka 4.x, **all** groups of this partition are then unavailable.
+# After a failover, the next broker *loads* the partition: it reads all records. A broker never guesses. Each of these records **stops the load**:
 #
-# A value of zero bytes stops the load, too: it is not a tombstone.
+# - a value whose version the broker does not know
+# - a value of zero bytes (a tombstone has no value at all)
+# - a null where a text must be, for example null metadata
+#
+# Kafka 4.x then answers all requests for **all** groups of this partition with `NOT_COORDINATOR`. Lesson 11 shows the classic coordinator.
 
 # %% [markdown]
 # ## Two key types for offsets
 #
-# The key of an offset begins with 0 or with 1. Kafka 0.8.2 wrote type 0. All later versions write type 1. Both types have the same fields and set the same offset. Not every broker accepts every combination:
+# Kafka 0.8.2 wrote offsets with key type 0. All later releases write key type 1. Both keys have the same fields and set the same offset.
 #
-# | key type | value version | up to 4.0 | since 4.1 |
-# |---|---|---|---|
-# | 0 | 0 | accepted | accepted |
-# | 0 | 1 to 4 | accepted, if the release knows the value version | **the load stops** |
-# | 1 | 0 to 4 | accepted, if the release knows the value version | accepted |
+# - **Type 1**: a broker accepts every value version that it knows.
+# - **Type 0**: since Kafka 4.1, a broker accepts only value version 0. Another version **stops the load**. Up to 4.0, a broker accepts every version that it knows.
 
 # %% [markdown]
 # ## Other record types
 #
-# Kafka 4.x has 22 record types. Types 3 to 23 belong to the new group protocols (lesson 13).
+# The newest releases have 22 record types: the numbers 0 to 23 without 9 and 18, which are not used. Types 3 to 23 belong to the new group protocols (lesson 13).
 #
 # An unknown **type** does not stop the load. Since Kafka 3.4.1, a broker skips a record whose type it does not know.
 
 # %% [markdown]
 # ## The words of a group
 #
-# Type 2 describes a group:
+# A record of type 2 describes a group and its members:
 #
-# - A **member** is one consumer of the group.
-# - The **subscription** of a member is the list of topics that it wants to read.
-# - The **assignment** of a member is the list of partitions that it must read.
-# - A **rebalance** computes new assignments. It happens when a member joins or leaves.
-# - A **generation** is the numbered result of a rebalance.
-# - The **leader** of a group is a member, not a broker. It computes the assignments with an *assignor*, for example `range`.
+# - The **subscription** of a member: the topics that it wants to read.
+# - The **assignment** of a member: the partitions that it must read.
+# - A *rebalance* computes new assignments. Each rebalance has a number, the **generation**.
+# - The **leader of the group** is a member, not a broker. It computes the assignments with a rule, the *assignor*, for example `range`.
 
 # %% [markdown]
 # ## The record of a group
@@ -234,11 +235,18 @@ for member in group.members:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# The *protocol type* is `consumer` for all consumers. Lesson 06 explains the timeouts and the *instance id*.
+# The *protocol type* of consumers is `consumer`. Lesson 06 explains the timeouts, and lesson 07 the *instance id*.
 #
-# Subscription and assignment are bytes that the clients write for each other. The broker only stores them. Both can contain *user data*. A subscription also contains the *owned partitions*, which the member had before.
+# <details><summary>Where do subscription and assignment come from?</summary>
 #
-# The record stores when the group entered its state, but **not the state** itself. After a restart, a group with members is `Stable`. A group without members is `Empty`. A rebalance that was in progress is not in the record.
+# Each member sends its subscription in a JoinGroup request. The leader of the group sends all assignments in a SyncGroup request. The broker stores the bytes of both and does not read them. They can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
+#
+# </details>
+
+# %% [markdown]
+# ## What the record does not contain
+#
+# The record stores the time when the group entered its state, but **not the state**. A rebalance in progress is not in the record, either. So after a load, a group with members is `Stable`, and a group without members is `Empty`.
 
 # %% [markdown]
 # ## Tombstones
@@ -255,7 +263,7 @@ for offset in range(6, 10):
 # %% [markdown]
 # ## A log is a list of changes
 #
-# A record with a value sets its key. This is an *upsert*: insert or update. A tombstone deletes the key. So the state of a group is the result of all its records, in order.
+# A record with a value is an *upsert*: it inserts or updates its key. A tombstone deletes its key. So the state of a group is the result of all its records, in order.
 #
 # If you stop at an earlier record, you get the state of that moment. This is the life of `mailer`:
 
@@ -268,11 +276,11 @@ for records in [2, 5, 6, 10]:
 # %% [markdown]
 # ## Exercise: three records, one broker
 #
-# The log of a partition ends with one of these records. A broker of Kafka 4.3.1 loads the partition:
+# A broker of Kafka 4.3.1 loads three partitions. Each partition has one of these records:
 #
-# - **A**: key type 0, group `billing`, `orders-0`. The value has version 0.
-# - **B**: key type 99, a type that no release of today writes.
-# - **C**: key type 1, group `billing`, `orders-0`. The value has version 5.
+# - **A**: an offset of `billing` with key type 0. The value has version 0.
+# - **B**: a record with key type 99, which no release writes.
+# - **C**: an offset of `billing` with key type 1. The value has version 5.
 #
 # Which record stops the load? Write the letter in quotes.
 
@@ -287,7 +295,11 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## Read the topic yourself
 #
-# Two tools of Kafka decode these records. On a running cluster:
+# Two tools of Kafka decode these records, and print JSON.
+#
+# <details><summary>The commands</summary>
+#
+# On a running cluster:
 #
 # ```
 # kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
@@ -300,7 +312,7 @@ course.check("stops_the_load", stops_the_load)
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
-# Today, both print JSON.
+# </details>
 #
 # <details><summary>What the tools print, by version</summary>
 #
@@ -335,43 +347,49 @@ course.check("stops_the_load", stops_the_load)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | value version of a commit | 4 since 4.1, 3 in 4.0 | 3 since 2.1; `inter.broker.protocol.version` can choose an older one |
-# | what the first join of a group writes | a group record without members, then the first generation | the first generation |
-# | unknown record type | skipped | skipped since 3.4.1; older releases stop the load |
+# | the value version of a usual commit | 3 in Kafka 4.0, then 4 | 3 since Kafka 2.1 |
+# | a record of an unknown type | the broker skips it | the broker skips it since 3.4.1; older releases stop the load |
 #
 # <details><summary>Other versions: group records and ZooKeeper</summary>
 #
-# The group value has its own versions. Version 0: Kafka 0.9 and 0.10.0. Version 1 adds the rebalance timeout (0.10.1 to 2.0). Version 2 adds the time since which the group is in its state (2.1, 2.2). Version 3 adds the instance id of static members (since 2.3). Version 4 has short lengths. No release writes it by default.
+# The value of a group record has its own versions:
 #
-# Before 0.8.2, offsets were in ZooKeeper. A commit in the oldest version of the request, 0, still went to ZooKeeper in 1.0.1.
+# | value version | releases that write it | what it adds |
+# |---|---|---|
+# | 0 | Kafka 0.9 and 0.10.0 | |
+# | 1 | Kafka 0.10.1 to 2.0 | the rebalance timeout |
+# | 2 | Kafka 2.1 and 2.2 | the time when the group entered its state |
+# | 3 | Kafka 2.3 and later | the instance id of a static member (lesson 07) |
+# | 4 | no release by default | lengths are uvarints |
+#
+# Before 0.8.2, offsets were in ZooKeeper. If a client sends the oldest commit request, version 0, Kafka 1.0.1 still stores the offset in ZooKeeper.
 #
 # </details>
 
 # %% [markdown]
 # ## In five lines
 #
-# - The key says which offset or which group. The newest value of a key counts.
-# - A key begins with the record type, and a value begins with its version.
-# - The version decides the fields. An unknown version stops a load, an unknown type does not.
-# - Version 4 has short lengths and the topic id.
+# - The key names an offset or a group. The newest value of a key is valid.
+# - A key begins with its type, and a value begins with its version.
+# - An unknown version stops a load. An unknown type does not stop it.
+# - Since Kafka 4.1, a usual commit has value version 4, with a topic id.
 # - A record without a value is a tombstone. It deletes its key.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - `commitSync(offsets)` can store metadata of at most 4,096 characters (`offset.metadata.max.bytes` of the broker). More is refused with `OFFSET_METADATA_TOO_LARGE`.
-# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` returns the same offsets and does not depend on versions.
-# - Set `group.id`. Without it, the Java consumer cannot commit.
+# - `commitSync(offsets)` can store metadata with each offset. If a text is longer than 4,096 characters (`offset.metadata.max.bytes`), the broker answers `OFFSET_METADATA_TOO_LARGE`.
+# - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` returns the offsets and does not depend on value versions.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a folder such as `__consumer_offsets-9`.
+# PATH is a copy of a folder such as `__consumer_offsets-9` (lesson 00).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | Its table of versions shows version 4, which the monitor cannot read | Update the monitor, or use one that asks with the Admin API |
-# | `Failed to load metadata` in the broker's log (4.x), or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names the first record that stops the load | Do not delete files. Follow the remedy that it prints |
+# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | The report counts the records of value version 4, which the monitor cannot read | Update the monitor, or use the Admin API |
+# | The broker logs `Failed to load metadata` (4.x) or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names each record that stops the load, and a remedy | Do not delete files. Lesson 11 carries out a remedy |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -386,6 +404,6 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## What we left out, and why
 #
-# The fields of all 22 record types: `kafkagroups decode` shows them.
+# The fields of the other record types. `kafkagroups decode` shows them.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

@@ -13,16 +13,16 @@
 # Four things to hold on to:
 #
 # 1. A broker only **appends** to the file. It never changes a byte in the middle.
-# 2. It appends whole **batches**. A request with three offsets becomes one batch with three records. The log contains all of them or none.
+# 2. The broker appends whole **batches**. A commit of three offsets becomes three records in one batch. The log contains all three records or none.
 # 3. The header of a batch contains its length. So a reader can go from batch to batch.
 # 4. A checksum protects the records and most of the header.
 
 # %% [markdown]
 # ## A segment
 #
-# The file of a partition is divided into *segments*, so that old parts can be removed. Most partitions of the shop have one segment.
+# A partition is divided into *segments*. Each segment is one file.
 #
-# This is partition 37 of the shop's 4.3.1 broker. Its first 987 bytes are the life of the group `promo`. A consumer joined, committed twice and left. Then its topic was deleted. These are the first 96 bytes:
+# This is partition 37 of the shop's 4.3.1 broker. Its first 987 bytes are the life of the group `promo`: a consumer joined, committed twice and left. Then the topic `promo-spring` was deleted. These are the first 96 bytes:
 
 # %%
 from pathlib import Path
@@ -49,7 +49,7 @@ batches = [batch for batch in kg.open_log(log) if batch.position < 987]
 course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
-# `kg.open_log` reads offset and length, and jumps to the next batch in this way. It found these batches:
+# `kg.open_log` reads the offset and the length of a batch, and jumps to the next batch. It found these batches:
 
 # %%
 for batch in batches:
@@ -83,7 +83,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # 1. Each byte holds seven bits of the number, the lowest seven first. If the **highest bit** of a byte is 1, another byte follows.
 # 2. The result n is still *zigzag* encoded. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
 #
-# Zigzag gives small negative numbers one byte, too: −1 is stored as 1, and 1 is stored as 2.
+# Zigzag gives small negative numbers one byte, too. A *uvarint* (lesson 01) has step 1 only.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
@@ -108,7 +108,7 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## The checksum
 #
-# Bytes 17 to 20 of a batch are a checksum. It is a *CRC-32C* of all bytes that follow it in the batch. If one of them changes, the checksum no longer fits.
+# Bytes 17 to 20 of a batch are a checksum, a *CRC-32C* of all later bytes in the batch. If one of these bytes changes, the checksum no longer fits.
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum, it *truncates* the log: it removes this batch and everything after it.
 #
@@ -140,22 +140,33 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset and the leader epoch of a batch: in the figure, for example, bytes 563 and 571. Both are before the checksum, so it does not cover them. The **broker** sets them when it appends the batch. So it does not have to compute the client's checksum again.
+# The checksum does not cover the offset and the leader epoch of a batch. These bytes are before the checksum: in the figure, for example, bytes 563 and 571.
+#
+# Normally, a client makes a batch and computes its checksum. Later, a broker sets the offset and the leader epoch, and appends the batch. The checksum stays right, because it does not cover these two fields.
 #
 # - A slightly wrong offset or epoch goes unnoticed. A broker does notice an offset far outside the file's range.
-# - A wrong length is noticed: the checksum is then computed over too many or too few bytes.
-# - A wrong *magic* is noticed. Byte 16 says which format the batch has, and in another format the bytes make no sense.
+# - A wrong length is noticed: the broker then computes the checksum of too many or too few bytes.
+# - A wrong *magic* is noticed. Byte 16 of a batch is the number of its format. In another format, the bytes make no sense.
 #
 # </details>
 
 # %% [markdown]
+# ## What a transaction is
+#
+# A *producer* is a program that writes records. It can write several records in a **transaction**: then all of these records become valid, or none of them. The records can also be offsets. The shop's group `fraud-check` commits its offsets in transactions.
+
+# %% [markdown]
 # ## What a transaction leaves in the log
 #
-# A *producer* is a program that writes records. In a **transaction**, it writes to several partitions: either all of these records count, or none. The group `fraud-check` commits its offsets in transactions. A broker appends these offsets immediately. They count only after the transaction is committed.
+# A broker appends the offsets of a transaction immediately. At the end of the transaction, it appends a **marker**, which says *commit* or *abort*:
 #
-# The end of a transaction is a **marker**. It says *commit* or *abort*. A marker is the only record of a **control batch**: a batch that Kafka writes for itself.
+# ```
+#  batch   offsets of fraud-check   producer id 1   not valid yet
+#  batch   other commits            producer id −1  (no transaction)
+#  batch   marker: commit           producer id 1   now the offsets are valid
+# ```
 #
-# The header of each batch contains a *producer id*. It connects the marker with the records of its transaction.
+# The *producer id* in the header of a batch connects a marker with the records of its transaction. A marker is the only record of a **control batch**: a batch that Kafka writes for itself.
 
 # %% [markdown]
 # ## How to recognise a marker
@@ -164,19 +175,19 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # | bits | in hex | meaning |
 # |---|---|---|
-# | 0–2 | `00` to `04` | compression: none, gzip, snappy, lz4, zstd |
-# | 3 | `08` | which time the batch has: 0 is the client's time |
-# | 4 | `10` | the batch belongs to a transaction |
-# | 5 | `20` | control batch |
+# | 0–2 | `00` to `04` | the compression: none, gzip, snappy, lz4, zstd |
+# | 3 | `08` | who set the timestamp: 0 is the client, 1 is the broker |
+# | 4 | `10` | 1: the batch belongs to a transaction |
+# | 5 | `20` | 1: the batch is a control batch |
 #
-# So `00 10` is a batch of offsets in a transaction. `00 30` is a marker, because `10` + `20` = `30`.
+# So `00 10` is a batch in a transaction. `00 30` is a marker, because `10` + `20` = `30`.
 #
-# The record of the marker begins at byte 61. Its key begins at byte 66. The key has two bytes of version, `00 00`, and two bytes of type. Type `00 00` means abort, and `00 01` means commit.
+# The key of the marker begins at byte 66 of the batch. It has two bytes of version, `00 00`, and two bytes of type. Type `00 00` means abort, and type `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
 #
-# Partition 9 contains two transactions of `fraud-check`, one after the other. One of them was aborted. These are their two markers. The numbers on the left are positions in the file:
+# Partition 9 contains two transactions of `fraud-check`, one after the other. One transaction was committed, the other one was aborted. These are the batches of their markers. The numbers on the left are positions in the file:
 
 # %%
 shared = (Path(course.find_data("harbour/4.3.1/__consumer_offsets-9")) / "00000000000000000000.log").read_bytes()
@@ -186,7 +197,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? Which *producer epoch* does its header have? The epoch is in the bytes 51 and 52 of the batch. Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? And which number is in bytes 51 and 52 of this batch? (This number is the *producer epoch*.) Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -199,7 +210,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## The epoch of a marker
 #
-# The producer id says which producer wrote a batch. The producer *epoch* is a counter of this producer. These are the batches of both transactions:
+# The producer id says which producer wrote a batch. The *producer epoch* is a counter of this producer. (The *leader epoch* is another counter: it belongs to the partition.) These are the batches of both transactions:
 
 # %%
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -208,14 +219,14 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"from byte {batch.position}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Since Kafka 4.0, the end of a transaction raises the epoch by one, if the client is also of version 4.0 or newer. The marker already has the new epoch. A late request of the old transaction has the old epoch, and the broker refuses it.
+# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. The marker already has the new epoch. A late request of the old transaction has the old epoch, so the broker refuses this request.
 #
-# Up to 3.9, a marker usually has the epoch of its records. Lesson 08 shows what a late request could do then.
+# Up to Kafka 3.9, a late request can do harm. Lesson 08 shows how.
 
 # %% [markdown]
 # ## A tombstone in the file
 #
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for its offset. The length of the value is −1, and its varint is `01`. It is the second-to-last byte:
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1. The varint of −1 is `01`, the second-to-last byte of the batch:
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -225,20 +236,9 @@ key = kg.decode(record.key, record.value).key
 print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
 
 # %% [markdown]
-# We wrote down each step of the experiment with the real broker, and which records it caused. The deletion of the topic caused the same record:
-
-# %%
-import json
-
-steps = json.loads(Path(course.find_data("harbour/4.3.1/acts.json")).read_text())
-wrote = next(step["wrote"] for step in steps if step["step"] == "spring is over")
-ours = [{"partition": 37, "first": record.offset, "last": record.offset}]
-course.compare_with_broker(ours, wrote, "4.3.1", verb="wrote")
-
-# %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
 #
-# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Since the payments team uses transactions, the program logs `cannot parse key 00 00 00 01` for each transaction. That is 20 GB per night. Our decoder cannot read this key either:
+# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction: 20 GB per night. `kg.decode` cannot read this key, either:
 
 # %%
 try:
@@ -249,28 +249,30 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# The key of a commit marker. `00 00` looks like record type 0. `00 01` looks like the length of a group name, and the name itself is missing. Kafka's consumers skip control batches. If you read the files yourself, check the batch header first, then the records.
+# The program reads the key of a commit marker. It takes `00 00` for record type 0. It takes `00 01` for the length of a group name, but no name follows.
+#
+# Kafka's consumers skip control batches. If you read the files yourself, read the header of a batch first. If the batch is a control batch, skip it.
 #
 # </details>
-#
+
+# %% [markdown]
 # ## Where the classic coordinator differs
-#
-# The file format belongs to the log and not to the coordinator, so it is the same. What the coordinators put into a batch differs:
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | one batch contains | the records of one or more requests, if they arrive within `group.coordinator.append.linger.ms` | the records of one request |
-# | compression | `offsets.topic.compression.codec`: 0 (none, the default) to 4 (zstd) | the same |
-# | epoch of a marker | one more than the epoch of its records | usually the epoch of its records |
+# | one batch contains | the records of one or more requests | the records of one request |
+# | the setting `offsets.topic.compression.codec` | 0 (no compression, the default) to 4 (zstd) | also 0 to 4 |
+# | the producer epoch of a marker | usually one more than the epoch of its records | usually the epoch of its records |
 #
-# The broker compresses the records of a batch together. The header stays readable. If you change the setting, old batches stay as they are.
+# - The new coordinator can wait for more requests (`group.coordinator.append.linger.ms`) and put them into one batch. No coordinator divides a request over two batches.
+# - A broker compresses the records of a batch, but not its header. If you change the setting, old batches stay as they are.
 
 # %% [markdown]
 # <details><summary>Other versions</summary>
 #
-# The *magic* in byte 16 is the number of the format. Magic 2 came with Kafka 0.11. Before 0.11 there were no batches: each message had its own header (magic 0 and 1). A compressed set of messages was the value of a *wrapper* message. Such files still exist, and `kg.open_log` reads them.
+# The *magic* in byte 16 of a batch is the number of its format. Kafka 0.11 and later have magic 2. Before 0.11, there were no batches: each message had its own header (magic 0 and 1). A compressed set of messages was the value of a *wrapper* message. `kg.open_log` also reads these old files.
 #
-# Before each write, the classic coordinator looks up which magic the partition uses, and uses the same. In older releases, `message.format.version` can choose an old one. Kafka 4.x writes only magic 2.
+# Before each write, the classic coordinator looks up the magic of the partition, and writes a batch with this magic. In older releases, the setting `message.format.version` can choose magic 0 or 1. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -278,27 +280,26 @@ except kg.InvalidRecord as error:
 #
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
 # - A batch has a header of 61 bytes with offset, length, checksum, attributes and producer id.
-# - The checksum covers everything after itself. Offset, length and leader epoch are before it.
-# - A marker is a control batch: attributes `00 30`. Its key says abort or commit.
+# - The checksum covers all bytes after it. The offset, the length and the leader epoch are before it.
+# - A marker is in a control batch, with the attributes `00 30`. Its key says abort or commit.
 # - A tombstone is a record whose value has the length −1.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - `commitSync` with several partitions is one batch. After a crash, all offsets of this commit are there, or none.
-# - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`. Otherwise you also see offsets of aborted transactions.
-# - Long metadata makes each commit larger. The limit is `offset.metadata.max.bytes`, 4096 by default.
+# - All offsets of one `commitSync` are in one batch. After a crash, the log contains all of these offsets or none.
+# - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`. Otherwise you also read the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a folder such as `__consumer_offsets-9`.
+# PATH is a copy of a folder such as `__consumer_offsets-9` (lesson 00).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafkagroups check PATH` | After a crash, the last bytes were incomplete or changed | If other replicas are in sync, nothing: they have the records. Keep a copy of the file |
-# | Your own reader cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
-# | A file seems damaged | `kafkagroups dump PATH --past-damage` | It prints the position of the damage, and the readable batches after it | Work on a copy, never in the broker's folder |
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Isr` lists the brokers that have a complete copy of the partition | If `Isr` lists another broker, wait: this broker copies the records from the leader. If not, the truncated records are lost. Set the offsets again (lesson 02) |
+# | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts. The start truncates the file |
+# | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -313,6 +314,6 @@ except kg.InvalidRecord as error:
 #
 # ## What we left out, and why
 #
-# A segment also has an index and a snapshot of its producers. A broker can rebuild both from the `.log` file, so this course reads only that file. Lesson 10 shows how old records are removed.
+# A segment also has an index and a snapshot of its producers. A broker can build both again from the `.log` file, so this course reads only the `.log` file.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

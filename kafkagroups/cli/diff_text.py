@@ -110,10 +110,18 @@ def _describe_healing(change: Change | None, result: Comparison | Replicas) -> s
     newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
     older = "a" if newer == "b" else "b"
     newer_value, older_value = (change.b, change.a) if newer == "b" else (change.a, change.b)
+    ended_by = f" ({change.ended_by})" if change.ended_by else ""
+    if change.is_back:
+        records = _list_records(newer_value)
+        return f"back: {older} deleted it{ended_by}, and {newer} wrote it again" + (f" ({records})" if records else "")
     if not change.is_healed and change.has_newer_changed:
         return f"lost: {newer} is behind ({_list_records(newer_value)})"
     if not change.is_healed:
-        return f"lost: only {older} has it" if older_value is not None else f"lost: only {older} deleted it"
+        if older_value is not None:
+            records = _list_records(older_value)
+            return f"lost: only {older} has it" + (f" ({records})" if records else "")
+        verb = "ended the transaction" if change.table == "pending" else "deleted it"
+        return f"lost: only {older} {verb}{ended_by}"
     verb = "healed" if change.has_older_changed else "new"
     if newer_value is None:
         return f"{verb}: deleted on {newer}"

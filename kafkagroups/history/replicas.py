@@ -11,6 +11,9 @@ A difference between the answers of two replicas is healed in these cases:
   offset of the older replica.
 - The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
 
+If the older replica has deleted a group or an offset after the fork, the deletion is lost. A later commit of the newer
+replica does not heal this difference: what was deleted is back.
+
 A difference in a partition that only one side has, or that has no fork, is not healed.
 Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
 """
@@ -18,15 +21,18 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.leader_epochs import find_truncation_offset
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.log_records import LogKeys, read_control_type
 from kafkagroups.history.diff import compare, is_same, list_answers
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
+from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.fork import Branch, Fork, find_fork
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
@@ -51,7 +57,9 @@ class Change(NamedTuple):
     `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
     those of `load --json`; None means no answer. `before` is the older replica's answer before the
     fork.
-    `has_older_changed` and `has_newer_changed` say which replica changed the answer after the fork.
+    `has_older_changed` and `has_newer_changed` say which replica changed the answer after the fork. `ended_by` names
+    the record of the older replica that deleted the answer, or the marker that ended the transaction, for example
+    "tombstone 248"; "" if there is none.
     """
 
     table: str
@@ -63,6 +71,13 @@ class Change(NamedTuple):
     has_older_changed: bool
     has_newer_changed: bool
     is_healed: bool
+    ended_by: str = ""
+
+    @property
+    def is_back(self) -> bool:
+        """Whether the older replica deleted a group or an offset, and the newer one wrote it again after the fork."""
+        older_has_none = (self.a is None) != (self.b is None) and self.before is not None and self.has_older_changed
+        return older_has_none and self.has_newer_changed and self.table != "pending" and not self.is_healed
 
     @property
     def differs(self) -> bool:
@@ -155,7 +170,9 @@ def compare_replicas(
                 until = Stop(fork.batch_offset, stop.until_time)
                 before = load_logs([log], dialect, log.path, partitions=partitions, stop=until, engine=engine)
             sides.append((before, loaded))
-        result.changes[partition] = _find_changes(partition, sides, truncation.newer)
+        changes = _find_changes(partition, sides, truncation.newer)
+        older_log = logs_a[partition] if truncation.newer == "b" else logs_b[partition]
+        result.changes[partition] = _add_ends(changes, older_log, fork.offset, truncation.newer, dialect)
     return result
 
 
@@ -200,7 +217,8 @@ def _find_changes(partition: int | None, sides: list[tuple[Groups, Groups]], new
             if is_healed and not (has_newer_changed and has_older_changed):
                 continue
             if not is_healed and has_newer_changed:
-                is_healed = not has_older_changed or not _is_behind(table, newer, older)
+                is_back = older is None and older_before.get(entry) is not None and table != "pending"
+                is_healed = not has_older_changed or not (is_back or _is_behind(table, newer, older))
             if not is_healed and table == "pending" and older is not None:
                 commit_entry = ("offsets", key)
                 is_healed = _replaces_pending(older, newer_after.get(commit_entry), newer_before.get(commit_entry))
@@ -210,6 +228,61 @@ def _find_changes(partition: int | None, sides: list[tuple[Groups, Groups]], new
             change = Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed)
             changes.append(change)
     return changes
+
+
+def _add_ends(
+    changes: list[Change], older_log: Log, fork_offset: int, newer_side: str, dialect: Dialect
+) -> list[Change]:
+    """Return the changes, with `ended_by` of the answers that the older replica ended and that the newer one has."""
+    ended = {
+        (change.table, change.group, change.key)
+        for change in changes
+        if (change.a if newer_side == "b" else change.b) is None and change.has_older_changed and not change.is_healed
+    }
+    if not ended:
+        return changes
+    tombstones: dict[tuple[str, str, str], int] = {}
+    markers: dict[int, str] = {}
+    keys = LogKeys(dialect)
+    for batch in older_log:
+        if batch.last_offset < fork_offset:
+            continue
+        try:
+            if batch.is_control:
+                # The first marker ends what was pending at the fork.
+                for record in batch.records[:1]:
+                    markers.setdefault(batch.producer_id, _name_marker(record))
+                continue
+            for record in batch.records:
+                key = keys[record.key]
+                if record.value is None and key.group_id is not None:
+                    table = "groups" if key.partition is None else "offsets"
+                    place = (table, key.group_id, "" if key.partition is None else str(key.partition))
+                    tombstones[place] = record.offset
+        except BadBytes:
+            break
+    return [change._replace(ended_by=_find_end(change, ended, tombstones, markers)) for change in changes]
+
+
+def _name_marker(record: LogRecord) -> str:
+    """Return the type and the offset of a marker, for example "commit marker 117"."""
+    return f"{read_control_type(record).name.lower()} marker {record.offset}"
+
+
+def _find_end(
+    change: Change,
+    ended: set[tuple[str, str, str]],
+    tombstones: Mapping[tuple[str, str, str], int],
+    markers: Mapping[int, str],
+) -> str:
+    place = (change.table, change.group, change.key)
+    if place not in ended:
+        return ""
+    if change.table == "pending":
+        commits = change.a or change.b or []
+        return next((markers[commit["producer_id"]] for commit in commits if commit["producer_id"] in markers), "")
+    offset = tombstones.get(place, tombstones.get(("groups", change.group, "")))
+    return "" if offset is None else f"tombstone {offset}"
 
 
 def _replaces_pending(lost: list[dict[str, Any]], committed: Any, committed_before: Any) -> bool:

@@ -12,6 +12,16 @@ from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Ton
 
 _HEIGHT = 268
 _POWER = ("on", "cut after this step")
+_SENTENCES = {
+    "checked": "The coordinator has checked the commit, and the offset is pending. Nothing is in the log yet.",
+    "appended": "The record is in this broker's log. The replicas do not have it yet, so a fetch does not return it.",
+    "cached": "The replicas have the record, so the offset moves to the cache. The client has no answer yet.",
+    "confirmed": "The replicas have the record, the cache has the offset, and the client receives NONE: no error.",
+    "answered": "The client receives NONE: no error.",
+    "late": "The replicas did not have the record in time. The client receives an error, but the record stays.",
+    "refuses": "The log refused the batch. Nothing was written, and the client receives an error.",
+}
+"""What a step means, by a word of its description. The first word that fits counts."""
 
 
 class CommitAndPowerCut(Figure):
@@ -68,7 +78,7 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
         )
     else:
         marks.append(Label("fetch", 10, 196, f"An OffsetFetch now returns {places.cache}."))
-        caption = f"{step.description}. The clients have: {places.responses}."
+        caption = f"{step.description}. {_explain(step)}"
     text = [
         f"step: {step.description}",
         f"pending: {places.pending}",
@@ -80,6 +90,10 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
         text.append(f"after a power cut, with the whole log: {step.answer_from_whole_log}")
         text.append(f"after a power cut, with the confirmed log: {step.answer_from_confirmed_log}")
     return Scene(tuple(marks), caption, tuple(text))
+
+
+def _explain(step: CommitStep) -> str:
+    return next((sentence for word, sentence in _SENTENCES.items() if word in step.description), "")
 
 
 def _draw_slot(

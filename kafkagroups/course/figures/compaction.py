@@ -199,9 +199,10 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
 def _explain(step: int, results: dict[int, str], active_start: int, is_open: bool) -> str:
     """Return what the step shows, in a few sentences."""
     if step == 0:
+        end = "Nothing ends it: record 7 is a commit of C." if is_open else "Record 7 is its marker."
         return (
             f"{len(_LOG)} records of four keys. B = ∅ is a tombstone. "
-            f"Records 5 and 6 belong to a transaction. The active segment begins at {active_start}."
+            f"Records 5 and 6 belong to a transaction. {end} The active segment begins at {active_start}."
         )
     if not results:
         return _END_OF_OPEN if is_open else _END
@@ -233,6 +234,13 @@ def _draw_frames(active_start: int) -> list[Mark]:
         x, y = _find_place(offset)
         is_active = offset >= active_start
         marks.append(Label(f"offset {offset}", x + 29, y - 6, str(offset), "middle", Tone.MUTED, 11, is_bold=is_active))
+    for base in range(_SEGMENT_LENGTH, active_start + 1, _SEGMENT_LENGTH):
+        x, y = _find_place(base)
+        line = Arrow(
+            f"segment {base}", x - 1.5, y - 16, x - 1.5, y + _CELL_HEIGHT + 4, Tone.NEW, is_dashed=True, has_head=False
+        )
+        marks.append(line)
+    marks.append(Label("segment words", _LEFT, 204, "dashed line: the next segment begins", tone=Tone.MUTED, size=11))
     x, y = _find_place(active_start)
     end, _ = _find_place(len(_LOG) - 1)
     if y == _ROW_TOPS[0]:

@@ -31,7 +31,7 @@ _PARTITIONS_LEFT = 300
 _PARTITION_WIDTH = 82
 _FIRST_MEMBER_TOP = 112
 _MEMBER_HEIGHT = 84
-_STATE_NAMES = {0: "Stable", 1: "must revoke", 2: "waits for others"}
+_STATE_NAMES = {0: "0: Stable", 1: "1: must revoke", 2: "2: waits for others"}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
     5: "The log now contains the subscription of a member.",
@@ -81,10 +81,16 @@ class Epochs(Figure):
         last = steps[-1][2]
         height = _FIRST_MEMBER_TOP + _MEMBER_HEIGHT * len(last.members) + 6
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
-        names = ["nothing is loaded", *(title for _, title, _ in steps)]
+        names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
         empty = _State(0, 0, {})
         scenes: dict[tuple[int, ...], Scene] = {
-            (0,): _draw("Load the records of the group one by one.", empty, empty, list(last.members), epochs)
+            (0,): _draw(
+                "Load the records of the group one by one. Its commits are left out.",
+                empty,
+                empty,
+                list(last.members),
+                epochs,
+            )
         }
         before = empty
         for number, (record_type, title, state) in enumerate(steps, 1):

@@ -74,7 +74,15 @@ class TwoMaps(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
         controls = (
-            Control("step", "step", ("nothing is loaded", *(f"record {offset}" for offset in range(_STEP_COUNT - 1)))),
+            Control(
+                "step",
+                "step",
+                (
+                    "nothing is loaded",
+                    *(f"after record {offset}" for offset in range(_STEP_COUNT - 2)),
+                    "the end of the log",
+                ),
+            ),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
         )
         scenes: dict[tuple[int, ...], Scene] = {}
@@ -133,9 +141,11 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
         marks.append(Box(f"slot {producer}", _WAITS_LEFT, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     marks.append(Box("slot counts", _COUNTS_LEFT, 70, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     lost = _find_lost(state, before, entries, loaded)
+    last = entries[loaded - 1]
+    fate = "aborted" if isinstance(last, _End) and last.control_type is _ABORT else "too old"
     for offset, entry in enumerate(entries):
         if isinstance(entry, _Commit):
-            marks += _draw_value(offset, entry, state, before, offset in lost)
+            marks += _draw_value(offset, entry, state, before, fate if offset in lost else "")
         marks.append(_draw_record(offset, entry, loaded, is_past_end))
     stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
     marks += [
@@ -156,8 +166,8 @@ def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loade
     return {before.waits[last.producer]} - {state.counts}
 
 
-def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, is_lost: bool) -> list[Mark]:
-    """Return the box of a committed offset where it is now: in the log only, waiting, or counting."""
+def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fate: str) -> list[Mark]:
+    """Return the box of an offset where it is now: waiting, counting, or with its `fate` if it was dropped."""
     lines = (f"{commit.offset}", f"record {offset}")
     key = f"value {offset}"
     if state.counts == offset:
@@ -165,9 +175,9 @@ def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, is_
         return [Box(key, _COUNTS_LEFT, 70, _BOX_WIDTH, 40, lines, tone, is_bold=True)]
     if commit.producer in state.waits and state.waits[commit.producer] == offset:
         return [Box(key, _WAITS_LEFT, _SLOT_TOPS[commit.producer], _BOX_WIDTH, 40, lines, Tone.WAIT, is_dashed=True)]
-    if is_lost:
+    if fate:
         top = _SLOT_TOPS[commit.producer]
-        return [Box(key, _WAITS_LEFT, top, _BOX_WIDTH, 40, lines, Tone.DEAD, is_crossed=True)]
+        return [Box(key, _WAITS_LEFT, top, _BOX_WIDTH, 40, (lines[0], fate), Tone.DEAD, is_crossed=True)]
     return []
 
 

@@ -17,6 +17,7 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.stats_text import DEFAULT_ROWS, print_stats
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import ROW_KINDS, WRITER, PartitionStats, Stats, sort_rows, sort_writers
+from kafkagroups.history.value_versions import value_versions_json
 from kafkagroups.records.dialects import Dialect
 
 NAME = "stats"
@@ -102,6 +103,7 @@ def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": _rows_to_json(statistics)[:top],
+        **({"value_versions": value_versions_json(statistics.value_versions)} if statistics.by == "type" else {}),
         "topic_partitions": statistics.topic_partitions.to_json(),
         "moved_offsets": [offset.to_json() for offset in statistics.moved_offsets],
     }

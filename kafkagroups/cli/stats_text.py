@@ -28,6 +28,7 @@ from kafkagroups.history.stats import (
     Stats,
     sort_rows,
 )
+from kafkagroups.history.value_versions import sort_versions
 from kafkagroups.history.writers import WriterCount
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
@@ -69,6 +70,7 @@ def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect)
             f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it, "
             "or if its transaction is open."
         )
+    _print_value_versions(statistics)
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > max_rows:
         _print_wrapped(
@@ -168,6 +170,26 @@ def _print_moved_offsets(path: str, moved: list[MovedOffset], max_rows: int, dia
             f"kafkagroups stats {shlex.quote(path)} --coordinator {dialect.coordinator} --kafka {dialect.kafka} "
             f"--top {len(moved)}"
         )
+
+
+def _print_value_versions(statistics: Stats) -> None:
+    """Print the value versions of each record type. A program that reads the topic must know them."""
+    if not statistics.value_versions:
+        return
+    rows: list[tuple[object, ...]] = [
+        (
+            _format_row_name(name.type, "type"),
+            "tombstone" if name.version is None else name.version,
+            count.records,
+            "-" if count.first_timestamp_ms is None else options.format_time(count.first_timestamp_ms),
+        )
+        for name, count in sort_versions(statistics.value_versions)
+    ]
+    _print_table(("type", "version", "records", "first record (UTC)"), rows)
+    _print_wrapped(
+        "Version: of the record's value. A program that reads the topic itself has to know each of them. For example, "
+        "Kafka 4.1 and newer write version 4 of OffsetCommit."
+    )
 
 
 def _print_writer_rows(statistics: Stats, max_rows: int) -> None:

@@ -22,6 +22,7 @@ from kafkagroups.history.load_findings import find_in_partition
 from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
+from kafkagroups.history.value_versions import count_value_versions
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.history.writers import count_writers
 from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
@@ -144,6 +145,8 @@ class _Counting:
                 *find_unsubscribed(log.partition, counts, parts),
             ]
             stats.families = count_families(log.partition, parts)
+            if self.by == "type":
+                stats.value_versions = count_value_versions(log)
             if self.is_by_writer:
                 stats.by = WRITER
                 stats.rows = {}

@@ -24,6 +24,7 @@ from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.group_families import Family
 from kafkagroups.history.moved_offsets import MovedOffset
+from kafkagroups.history.value_versions import TypeAndVersion, VersionCount
 from kafkagroups.history.writer_ranges import WriterRange
 from kafkagroups.history.writers import WriterCount
 from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -190,6 +191,8 @@ class Stats:
     """The number of commits in one partition, by group id. `add` does not add them."""
     families: dict[str, Family] = field(default_factory=dict)
     """The groups with similar names (group_families.py), by what their names begin with."""
+    value_versions: dict[TypeAndVersion, VersionCount] = field(default_factory=dict)
+    """The value versions of each record type; empty if `by` is not "type"."""
 
     def find_row(self, name: object, partition: int | None) -> Count:
         """Return the row with a name, for a record in a partition of the offsets topic. Add the row if it is new."""
@@ -213,6 +216,8 @@ class Stats:
         self.problems += other.problems
         self.findings += other.findings
         self.writers += other.writers
+        for version, version_count in other.value_versions.items():
+            self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for prefix, family in other.families.items():
             self.families.setdefault(prefix, Family()).add(family)
         for name, count in other.rows.items():

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 
 import pytest
 
@@ -122,3 +123,38 @@ def test_two_records_with_the_same_offset_are_counted(tmp_path, has_value):
     assert counted.partitions[0].records == 2
     assert counted.partitions[0].tombstones == has_value.count(False)
     assert counted.partitions[0].live_records == has_value.count(True)
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_value_versions_are_those_of_the_decoded_records(engine, tmp_path):
+    """Versions 3 and 4 of the same type, a tombstone, and times that are not in order."""
+    key = OffsetCommitKey("g", "orders", 0)
+    value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=5)
+    parts = [(value, 3, 50), (value, 3, 40), (value, 4, 60), (None, None, 70), (value, 4, 55)]
+    records = [
+        LogRecord(offset, time, *kg.encode(kg.Record(1, key, content, version)))
+        for offset, (content, version, time) in enumerate(parts)
+    ]
+    with LogWriter(tmp_path / "__consumer_offsets-0") as log:
+        log.append(encode_batch(records))
+    found = to_json(stats(tmp_path, "type", engine=engine), None)["value_versions"]
+    assert found == [
+        {"type": 1, "version": 3, "records": 2, "first_timestamp_ms": 40, "last_timestamp_ms": 50},
+        {"type": 1, "version": 4, "records": 2, "first_timestamp_ms": 55, "last_timestamp_ms": 60},
+        {"type": 1, "version": None, "records": 1, "first_timestamp_ms": 70, "last_timestamp_ms": 70},
+    ]
+    assert "value_versions" not in to_json(stats(tmp_path, "topic", engine=engine), None)
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "3.9.2", "4.3.1"])
+def test_the_value_versions_of_the_shop(version):
+    """Every record of a real broker's log, decoded one by one."""
+    path = f"data/harbour/{version}"
+    expected = Counter()
+    for log in open_logs(path):
+        for batch in log:
+            for record in () if batch.is_control else batch.records:
+                decoded = kg.decode(record.key, record.value)
+                expected[decoded.type, decoded.value_version] += 1
+    found = to_json(stats(path, "type"), None)["value_versions"]
+    assert {(row["type"], row["version"]): row["records"] for row in found} == expected

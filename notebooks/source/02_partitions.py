@@ -131,16 +131,17 @@ course.check("two_partitions", two_partitions)
 # %% [markdown]
 # ## Hot partitions
 #
-# A hash spreads names over the partitions like random numbers, so the result is uneven. Here are 120 groups of a middle-sized company. On average, a partition has 2.4 groups. Partitions without a group are not shown.
-#
-# Move the slider to change the number of partitions. Type a group name of your own to see its partition.
+# A hash spreads names over the partitions like random numbers, so the result is uneven. Here are 120 groups of a middle-sized company. On average, a partition has 2.4 groups:
 
 # %%
-# figure
+from collections import Counter
+
 services = ["billing", "shipping", "mailer", "search", "ads", "stock", "login", "audit", "reports", "invoices"]
 names = [f"{service}-{stage}-{part}" for service in services for stage in ("dev", "test", "prod") for part in range(4)]
 
-course.PartitionHistogram(names, partitions=50)
+sizes = Counter(kg.partition_for(name) for name in names)
+fullest, size = sizes.most_common(1)[0]
+print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
 # Groups also differ in load: one group commits a hundred offsets per second, another group commits once per hour. A *hot* partition has much more load than the others. Its broker has the most work, and its log grows the fastest. A long log makes the next failover slow.
@@ -201,6 +202,31 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # - The classic coordinator has one cache for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. But if another broker leads the old partition, the answer is *nothing committed*, too.
 #
 # A consumer without a committed offset starts where `auto.offset.reset` says. `latest` means the end of the partition: the consumer skips records. `earliest` means the beginning: the consumer reads everything again.
+
+# %% [markdown]
+# ## From 50 partitions to 60, step by step
+#
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits offset 50 while the topic has 50 partitions, and offset 60 while it has 60. So an answer shows how old it is.
+#
+# - **Step 1** shows the hot partitions. Look for the fullest cell and for empty cells.
+# - **Step 2**: look for groups that stay, and for the old records (crossed) of groups that moved.
+# - **Step 3**: choose the other coordinator. Which groups find an offset now?
+# - **Step 5** widens the topic again, to 65 partitions. Look for groups that find an old offset.
+#
+# You can also type the name of one of your groups.
+
+# %%
+# figure
+course.PartitionGrid(names, shop)
+
+# %% [markdown]
+# <details><summary>Why is an answer of step 5 old?</summary>
+#
+# With 65 partitions, `shipping` is in partition 8 again, as with 50. There, the coordinator of Kafka 4.x finds offset 50. The newer offset 60 is in partition 58, where it does not look.
+#
+# The classic coordinator finds both commits. It keeps the group that it loads first, which may be the older one.
+#
+# </details>
 
 # %% [markdown]
 # ## While the brokers restart

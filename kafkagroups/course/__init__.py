@@ -43,7 +43,6 @@ from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
 from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.group_life_stepper import GroupLifeStepper
 from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import (
     run_duplicate_static_member,
@@ -72,14 +71,13 @@ from kafkagroups.course.notebook_helpers import (
     read_string,
 )
 from kafkagroups.course.offset_places import print_offset_places
-from kafkagroups.course.partition_histogram import PartitionHistogram
 from kafkagroups.course.played_conversation import play_conversation
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
 from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
 from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
-from kafkagroups.course.scripts import TWO_CONSUMERS, play_script
+from kafkagroups.course.scripts import TWO_CONSUMERS, describe_consumer_crash, play_script
 from kafkagroups.course.small_logs import load_small_log, print_deletion_in_transaction
 
 __all__ = [
@@ -93,12 +91,10 @@ __all__ = [
     "ExpiryTimeline",
     "Failover",
     "GroupLife",
-    "GroupLifeStepper",
     "LoadCurves",
     "LoadStepper",
     "LoadTimes",
     "PartitionGrid",
-    "PartitionHistogram",
     "ReadCountingLogs",
     "RebalanceLanes",
     "RecordRibbon",
@@ -114,6 +110,7 @@ __all__ = [
     "compare_with_broker",
     "copy_failing_partition",
     "delete_while_pending",
+    "describe_consumer_crash",
     "fetch_offsets",
     "find_data",
     "find_deletion_days",

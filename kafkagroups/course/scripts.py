@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import GroupCoordinator
-from kafkagroups.course.broker import restart_after_crash
 from kafkagroups.course.group_life import GroupLife, GroupState
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.versions import parse_release
@@ -196,31 +195,6 @@ def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due:
         life.sync(name)
     elif is_heartbeat_due:
         life.heartbeat(name)
-
-
-def describe_coordinator_crash(life: GroupLife) -> list[str]:
-    """Let the coordinator crash, and return what follows as lines of text.
-
-    The lines describe the group that the next coordinator loads, what the crash lost, and the next coordinator's
-    responses to the heartbeats of the members.
-    """
-    group_before = life.group
-    next_coordinator = restart_after_crash(life.coordinator)
-    group = next_coordinator.manager.get_group(life.group_id)
-    lines = ["the coordinator has crashed; the next coordinator has loaded the log:", f"  {describe_group(group)}"]
-    if group is not None and group.offsets.committed:
-        offsets = (f"{partition} = {offset.offset}" for partition, offset in sorted(group.offsets.committed.items()))
-        lines.append(f"  {', '.join(offsets)}")
-    losses = list_losses(group_before, group, life) or ["nothing; every session timeout starts again"]
-    lines += [f"lost: {loss}" for loss in losses]
-    for consumer in life.consumers.values():
-        # The generation is -1 while the consumer is not a member.
-        if consumer.generation >= 0:
-            error = next_coordinator.heartbeat(life.group_id, consumer.generation, consumer.member_id)
-            lines.append(
-                f"{consumer.client_id}'s heartbeat, generation {consumer.generation}, is answered {error.name}"
-            )
-    return lines
 
 
 def describe_group(group: ClassicGroup | None) -> str:

@@ -144,23 +144,30 @@ life.sync("billing-1")
 # %% [markdown]
 # ## Step by step
 #
-# The widget shows the same story, and how it continues. Use *previous* and *next*. The list **what if** lets a consumer or the coordinator crash after a step.
+# A member must send a sign of life within its *session timeout* (`session.timeout.ms`, 45 seconds by default). A heartbeat is a sign of life. A commit that the coordinator accepts is one, too. At the end of the join phase, the session of each member starts again.
+#
+# The figure shows the same requests and what follows. A session lasts only **10 seconds** here:
+#
+# 1. Step through the events with *next*. A dashed bar is a session. Which events start it again?
+# 2. Choose a death, for example *billing-1 dies after event 12*. Which request was its last sign of life?
+# 3. Look at the box at the bottom. When does a crash of the coordinator lose something?
+#
+# You can also type a death, for example `billing-1 at 9`.
 
 # %%
 # figure
-course.GroupLifeStepper(shown_step=12)
+course.RebalanceLanes()
 
 # %% [markdown]
-# A member must send a sign of life within its *session timeout* (`session.timeout.ms`, 45 seconds by default). A heartbeat is a sign of life. A commit that the coordinator accepts is one, too. At the end of the join phase, the session of each member starts again.
-#
-# *Predict*: the leader `billing-1` crashes after step 8. The coordinator accepted its commits at 4 s and at 6 s. At which second does the coordinator remove it?
+# *Predict*: a session lasts 45 seconds again. The leader `billing-1` dies after event 8. The coordinator accepted its commits at 4 s and at 6 s. At which second does the coordinator remove it?
 
 # %%
 # prediction
 leader_is_removed_at = ...
 
 # %%
-what_happens = course.GroupLifeStepper().describe_crash(7, "billing-1")
+first_eight_events = course.TWO_CONSUMERS[:8]
+what_happens = course.describe_consumer_crash(course.play_script(first_eight_events), "billing-1")
 removed_at = float(what_happens[1].split()[0])
 with course.fold("leader_is_removed_at", leader_is_removed_at, removed_at):
     print("\n".join(what_happens))
@@ -283,7 +290,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next coordinator loads the log. The table follows the steps of the widget. `+` is a written record. `Dead` means that the group does not exist:
+# If the coordinator crashes, the next coordinator loads the log. The steps of the table are the events of the figure, if no member dies. `+` is a written record. `Dead` means that the group does not exist:
 
 # %%
 course.print_crash_table()

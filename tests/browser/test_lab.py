@@ -84,17 +84,23 @@ def test_the_kernel_answers_a_typed_byte(page, lab):
     assert page.outside == []
 
 
-def test_the_histogram_finds_a_group_that_is_typed(page, lab):
-    """Lesson 02: a typed group is marked on its partition. The slider changes the number of partitions."""
+def test_the_kernel_marks_a_typed_group_in_the_grid(page, lab):
+    """Lesson 02: the hash of "reports" is 1094603199, so its partition is 49 of 50, and 39 of 60."""
     run_all(page, lab, "02_partitions")
-    histogram = scroll_to(page, ".jp-OutputArea-output:has(.kg-histogram)")
-    histogram.get_by_placeholder("type a group id").fill("mailer")
+    figure = scroll_to(page, ".kg-figure")
+    shown = figure.locator("svg")
+    expect(shown).not_to_contain_text("reports")
+    field = figure.get_by_role("textbox", name="mark a group id")
+    field.fill("reports")
     page.keyboard.press("Enter")
-    expect(histogram.locator(".kg-histogram")).to_contain_text("mailer is on partition 12")
-    histogram.locator(".noUi-handle").focus()
-    page.keyboard.press("ArrowRight")
-    expect(histogram.locator(".kg-histogram")).to_contain_text("51 partitions")
-    page.screenshot(path=SCREENS / "histogram.png")
+    expect(shown).to_contain_text("partition 49")
+    figure.get_by_role("button", name="next").click()
+    expect(shown).to_contain_text("49 → 39")
+    field.fill(" ")
+    page.keyboard.press("Enter")
+    expect(figure.get_by_role("status")).to_contain_text("expected a group id")
+    page.screenshot(path=SCREENS / "figure-typed-group.png")
+    assert page.outside == []
 
 
 def test_a_figure_steps_in_the_lesson(page, lab):
@@ -114,20 +120,23 @@ def test_a_figure_steps_in_the_lesson(page, lab):
     assert page.outside == []
 
 
-def test_a_process_crashes_in_the_stepper(page, lab):
-    """Lesson 06: next goes to the next request. The list chooses the process that crashes there."""
+def test_the_kernel_places_a_typed_death_in_the_lanes(page, lab):
+    """Lesson 06: the join phase ends at 7 s. A member that dies at 9 s is removed at 17 s."""
     run_all(page, lab, "06_the_groups_life")
-    life = scroll_to(page, ".jp-OutputArea-output:has(.kg-life)")
-    shown = life.locator(".kg-life")
-    expect(shown).to_contain_text("[CompletingRebalance]")
-    life.locator("select").select_option(label="the coordinator crashes here")
-    expect(shown).to_contain_text("lost: the member billing-2-2")
-    life.get_by_role("button", name="next").click()
-    expect(shown).to_contain_text("lost: the response to billing-2's SyncGroup")
-    life.get_by_role("button", name="next").focus()
+    figure = scroll_to(page, ".kg-figure")
+    shown = figure.locator("svg")
+    field = figure.get_by_role("textbox", name="place a death")
+    field.fill("billing-1 at 14")
     page.keyboard.press("Enter")
-    expect(shown).to_contain_text("lost: nothing; every session timeout starts again")
-    page.screenshot(path=SCREENS / "life.png")
+    expect(figure.get_by_role("status")).to_contain_text("has already left")
+    field.fill("billing-1 at 9")
+    page.keyboard.press("Enter")
+    expect(figure.get_by_role("status")).to_have_text("")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("End")
+    expect(shown).to_contain_text("removed at 17 s")
+    page.screenshot(path=SCREENS / "figure-typed-death.png")
+    assert page.outside == []
 
 
 def test_the_expiry_timeline_shows_another_day(page, lab):

@@ -1,6 +1,4 @@
-"""The tools of lesson 06: the printed life of a group, its stepper, what-ifs, and recorded conversations."""
-
-import re
+"""The tools of lesson 06: the printed life of a group, crashes in its script, and recorded conversations."""
 
 import pytest
 
@@ -8,10 +6,7 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.group_life import find_join_end
-from kafkagroups.course.group_life_stepper import TRANSITIONS, draw_states, list_transitions
-from kafkagroups.course.scripts import describe_consumer_crash, describe_coordinator_crash
-from kafkagroups.groups.states import VALID_PREVIOUS_STATES
-from tests.course.test_widgets import bundle
+from kafkagroups.course.scripts import describe_group, list_losses
 
 REBALANCE = course.play_conversation("3.9.2-rebalance")
 
@@ -60,55 +55,12 @@ def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
     assert life.events[-1].response == answers
 
 
-def test_every_legal_move_has_its_reason():
-    """The stepper's transitions are those of GroupMetadata.validPreviousStates, except Dead to Dead."""
-    legal = {(before, to) for to, states in VALID_PREVIOUS_STATES.items() for before in states if before is not to}
-    assert set(TRANSITIONS) == legal
-    assert [to for to, _ in list_transitions("AwaitingSync")] == ["PreparingRebalance", "Stable", "Dead"]
-    assert (
-        draw_states("Dead")[0].endswith("[Dead]")
-        and draw_states("Dead")[1] == "  → no other state: the group is removed"
-    )
-    assert "[AwaitingSync]" in draw_states("AwaitingSync")[0]
-
-
-def test_the_stepper_tells_the_whole_life_and_steps_through_it():
-    stepper = course.GroupLifeStepper(shown_step=12)
-    said = bundle(stepper)["text/plain"]
-    assert "10   7.0 s  billing-1  JoinGroup as billing-1-1 → generation 2, range, you lead 2 members" in said
-    assert "after step 12:\n Empty  ⇄  PreparingRebalance  ⇄ [CompletingRebalance] →  Stable     Dead\n" in said
-    assert "▶   10.0 s  billing-1  OffsetCommit" in stepper.view.value
-    stepper.next.click()
-    stepper.next.click()
-    assert "written 4: billing, generation 2" in stepper.view.value and "[Stable]" in stepper.view.value
-    stepper.step_slider.value = len(stepper.script) - 1
-    assert "[Dead]" in stepper.view.value
-    stepper.next.click()
-    assert stepper.step_slider.value == 0
-    stepper.previous.click()
-    assert stepper.step_slider.value == len(stepper.script) - 1
-
-
-def test_every_consumer_of_a_step_can_die():
-    stepper = course.GroupLifeStepper(shown_step=14, what_if="billing-2")
-    assert "billing-2 has crashed" in stepper.view.value
-    stepper.step_slider.value = 0
-    assert [value for _, value in stepper.what_if.options] == ["", "billing-1", "coordinator"]
-    assert stepper.what_if.value == "" and "has crashed" not in stepper.view.value
-    stepper.what_if.value = "coordinator"
-    assert "lost: the member id billing-1-1, which has not joined yet" in stepper.view.value
-    for step in range(len(stepper.script)):
-        stepper.step_slider.value = step
-        lines = re.sub("<.*?>", "", stepper.view.value).splitlines()
-        assert max(map(len, lines)) < 92, "it fits on a projector"
-
-
 def test_the_leader_dies_between_join_and_sync():
     """Its session ends 45 s after its last heartbeat (10 s), and the other member rebalances to generation 3.
 
     The refused commit of step 12 does not restart the session: doCommitOffsets (3.9), CompletingRebalance.
     """
-    lines = "\n".join(describe_consumer_crash(course.play_script(course.TWO_CONSUMERS[:12]), "billing-1"))
+    lines = "\n".join(course.describe_consumer_crash(course.play_script(course.TWO_CONSUMERS[:12]), "billing-1"))
     assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in lines
     assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in lines
 
@@ -119,7 +71,7 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
     for name in course.play_script(course.TWO_CONSUMERS[:acts]).consumers:
         life = course.play_script(course.TWO_CONSUMERS[:acts])
         dead = life.consumers[name].member_id
-        lines = describe_consumer_crash(life, name)
+        lines = course.describe_consumer_crash(life, name)
         state, _, members = life.read_state()
         assert state in ("Stable", "Empty") and dead not in members, lines
 
@@ -127,26 +79,32 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
 @pytest.mark.parametrize(
     ("acts", "known", "gone"),
     [
-        (1, "no group with this id", "lost: the member id billing-1-1, which has not joined yet"),
-        (7, "Stable, generation 1: billing-1-1 (leads)", "lost: the response to billing-2's JoinGroup"),
-        (10, "Stable, generation 1: billing-1-1 (leads)", "lost: the rebalance\nlost: the member billing-2-2"),
-        (14, "Stable, generation 2: ", "lost: nothing; every session timeout starts again"),
-        (16, "Stable, generation 2: ", "lost: the removal of billing-1-1"),
+        (1, "no group with this id", "the member id billing-1-1, which has not joined yet"),
+        (7, "Stable, generation 1: billing-1-1 (leads)", "the response to billing-2's JoinGroup"),
+        (10, "Stable, generation 1: billing-1-1 (leads)", "the member billing-2-2"),
+        (14, "Stable, generation 2: ", None),
+        (16, "Stable, generation 2: ", "the removal of billing-1-1"),
     ],
 )
-def test_a_next_coordinator_knows_what_was_written(acts, known, gone):
+def test_a_next_coordinator_has_what_was_written(acts, known, gone):
     """E16 of the semantics: a crash between Join and Sync brings the previous generation back."""
-    lines = "\n".join(describe_coordinator_crash(course.play_script(course.TWO_CONSUMERS[:acts])))
-    assert known in lines and gone in lines
+    life = course.play_script(course.TWO_CONSUMERS[:acts])
+    loaded = course.restart_after_crash(life.coordinator).manager.get_group("billing")
+    assert describe_group(loaded).startswith(known)
+    losses = list_losses(life.group, loaded, life)
+    assert gone in losses if gone else losses == []
 
 
-def test_the_ghosts_are_answered_as_in_the_story():
+def test_members_that_come_back_after_a_crash_are_answered_as_in_the_story():
     """acts.json, "ghosts knock": a member of the loaded generation gets NONE, another one an error."""
-    lines = describe_coordinator_crash(course.play_script(course.TWO_CONSUMERS[:10]))
-    assert lines[-2:] == [
-        "billing-1's heartbeat, generation 2, is answered ILLEGAL_GENERATION",
-        "billing-2's heartbeat, generation 2, is answered UNKNOWN_MEMBER_ID",
-    ]
+    life = course.play_script(course.TWO_CONSUMERS[:10])
+    heir = course.restart_after_crash(life.coordinator)
+    answers = {
+        name: heir.heartbeat("billing", consumer.generation, consumer.member_id).name
+        for name, consumer in life.consumers.items()
+    }
+    assert answers == {"billing-1": "ILLEGAL_GENERATION", "billing-2": "UNKNOWN_MEMBER_ID"}
+    assert heir.heartbeat("billing", 1, life.consumers["billing-1"].member_id).name == "NONE"
 
 
 @pytest.mark.parametrize(("kafka", "at_s"), [("1.0.1", 52), ("2.8.2", 307), ("3.9.2", 307)])

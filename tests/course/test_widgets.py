@@ -22,16 +22,6 @@ def bundle(widget):
     return found
 
 
-def test_a_histogram_counts_groups_and_finds_one():
-    histogram = course.PartitionHistogram(["billing", "fraud-check", "dashboard"])
-    assert "  9 ██         2" in histogram.static_text() and " 38 █          1" in histogram.static_text()
-    histogram.group_field.value = "mailer"
-    assert "mailer is on partition 12" in histogram.view.value and "◀" in histogram.view.value
-    histogram.partition_slider.value = 1
-    assert "3 groups on 1 partitions" in histogram.view.value
-    bundle(histogram)
-
-
 def test_the_load_steppers_state_is_the_state_of_a_load_up_to_that_record():
     """After the last record of a batch, the state is that of `load(until=…)`."""
     for coordinator in ("classic", "new"):

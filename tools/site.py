@@ -1,0 +1,127 @@
+"""Build the web edition of the course: `python tools/site.py` writes `build/site/`.
+
+The pages are the solved lessons, the documents of `docs/`, and the reference of the Python interface. Sphinx makes them
+from `build/site-source/`, which has the layout of the repository, so that links between lessons and documents work.
+
+No lesson is executed. A lesson's saved output shows only the first scene of a figure. The output also has the
+fingerprint of the figure's content. The figure with this fingerprint in the catalog takes the place of the output, and
+moves without a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from sphinx.cmd.build import build_main
+
+from kafkagroups.course.figures.catalog import FIGURES
+from kafkagroups.course.figures.figure import Figure, page_script, read_fingerprint
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "build" / "site-source"
+DOCTREES = ROOT / "build" / "site-doctrees"
+SITE = ROOT / "build" / "site"
+SOLUTIONS = ROOT / "notebooks" / "solutions"
+FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
+# A solved lesson is one folder higher on the site than in the repository.
+MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../", "](solutions/": "]("}
+
+
+class UnknownFigure(Exception):
+    """A lesson has a figure that the catalog does not have."""
+
+
+def list_figures() -> dict[str, Figure]:
+    """Return the figures of the catalog by fingerprint."""
+    figures = [make() for make in FIGURES.values()]
+    return {figure.fingerprint: figure for figure in figures}
+
+
+def convert_lesson(notebook: NotebookNode, name: str, figures: dict[str, Figure]) -> None:
+    """Replace the images of figures by the figures, fold the solutions, and correct the links."""
+    has_script = False
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = move_links(cell.source)
+            continue
+        if "exercise" in cell.metadata.get("tags", ()):
+            cell.metadata.tags.append("hide-input")
+        for output in cell.get("outputs", ()):
+            fingerprint = read_fingerprint(output.get("metadata", {}))
+            if fingerprint is None:
+                continue
+            if fingerprint not in figures:
+                number = name[:2]
+                raise UnknownFigure(
+                    f"{name}, cell {cell.id}: no figure in kafkagroups/course/figures/catalog.py has this content. "
+                    f"If a figure has changed, run: make notebooks LESSONS={number}"
+                )
+            script = "" if has_script else page_script()
+            output.data = NotebookNode({"text/html": figures[fingerprint].page_html() + script})
+            has_script = True
+
+
+def move_links(text: str) -> str:
+    """Return the text of a solved lesson with the links that are right on the site."""
+    for old, new in MOVED_LINKS.items():
+        text = text.replace(old, new)
+    return text
+
+
+def place_figures(text: str) -> str:
+    """Replace each `<!-- figure: NAME -->` of a page by the figure."""
+    has_script = False
+
+    def make_figure(match: re.Match[str]) -> str:
+        nonlocal has_script
+        script = "" if has_script else page_script()
+        has_script = True
+        return f"```{{raw}} html\n{FIGURES[match[1]]().page_html()}{script}\n```"
+
+    return FIGURE_PLACE.sub(make_figure, text)
+
+
+def collect_source() -> None:
+    """Write `build/site-source/`, the folder from which Sphinx makes the pages."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(ROOT / "docs" / "site", SOURCE)
+    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site"))
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, SOURCE / name)
+    index = SOURCE / "index.md"
+    text = place_figures(index.read_text(encoding="utf-8"))
+    if not (ROOT / "docs" / "handbook").exists():
+        (SOURCE / "handbook.md").unlink()
+        text = text.replace("\nhandbook\n", "\n")
+    index.write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "notebooks" / "pictures", SOURCE / "notebooks" / "pictures")
+    figures = list_figures()
+    for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb")):
+        notebook = nbformat.read(path, 4)
+        convert_lesson(notebook, path.name, figures)
+        nbformat.write(notebook, SOURCE / "notebooks" / path.name)
+
+
+def main() -> int:
+    try:
+        collect_source()
+    except UnknownFigure as error:
+        print(error)
+        return 1
+    shutil.rmtree(SITE, ignore_errors=True)
+    # Every warning is an error, for example a link to a page that does not exist.
+    options = ["-b", "html", "-q", "-W", "--keep-going", "-d", str(DOCTREES)]
+    result = build_main([*options, str(SOURCE), str(SITE)])
+    (SITE / "_static" / "webpack-macros.html").unlink()  # A template of the theme.
+    if result == 0:
+        print((SITE / "index.html").relative_to(ROOT))
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks map size locks clean FORCE
+.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks site map size locks clean FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -26,14 +26,14 @@ demo: .venv/.learn ## set up, then a tour of half a minute: a record, a shop's g
 test: .venv/.develop ready ## every test that needs no broker, browser, cluster or compiler, under 10 minutes with the set-up
 	$(PYTEST) $(NBVAL) -m "not ($(OUTSIDE))" notebooks tests $(PYTEST_ARGS)
 
-test-all: .venv/.develop brokers ## what `make test` leaves out: brokers, the browser, Spark clusters, the compiler, timed gates
+test-all: .venv/.develop brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the compiler, timed gates
 	$(PYTEST) -p no:nbval -m "$(OUTSIDE)" tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(RUN_GATES)
 
 check: .venv/.develop ready ## the quick tests, to run while you work, under 2 minutes
 	$(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS)
 
-long: .venv/.develop brokers ## the long profiles, for a night
+long: .venv/.develop brokers site ## the long profiles, for a night
 	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."
 	@echo "It changes every byte of every vector, sends a million random requests to a coordinator,"
 	@echo "and fuzzes (tests/fuzz) for thirty minutes, and all commands for an hour."
@@ -69,6 +69,9 @@ brokers: ## download the jars of the brokers that the tests start, once, if Mave
 notebooks: .venv/.develop ## rebuild the notebooks from notebooks/source (LESSONS="00 03": only these)
 	$(PY) tools/notebooks.py $(LESSONS)
 
+site: .venv/.site ## build the web edition into build/site: the solved lessons, the documents, the reference
+	$(PY) tools/site.py
+
 map: ## print the map of the package and write it into docs/architecture.md
 	@$(firstword $(wildcard $(PY)) python3) tools/map.py --write
 
@@ -82,6 +85,8 @@ COMPILE = env -u PIP_FIND_LINKS .venv/bin/uv --no-config pip compile --quiet --u
 locks: .venv/.learn ## write the pins again after a change in pyproject.toml (UPGRADE=--upgrade: the newest versions)
 	$(COMPILE) --group setup --extra course pyproject.toml -o locks/learn.txt
 	$(COMPILE) --group pyproject.toml:develop -c locks/learn.txt -o locks/develop.txt \
+		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
+	$(COMPILE) --group pyproject.toml:site -c locks/learn.txt -c locks/develop.txt -o locks/site.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 	$(COMPILE) --extra java pyproject.toml -c locks/learn.txt -o locks/java.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
@@ -108,3 +113,6 @@ problem = $(shell PYTHON="$(PYTHON)" sh tools/setup.sh problem)
 
 .venv/.develop: .venv/.learn locks/develop.txt locks/live.txt
 	@sh tools/setup.sh develop
+
+.venv/.site: .venv/.learn locks/site.txt
+	@sh tools/setup.sh site

@@ -3,6 +3,7 @@
 #   tools/setup.sh problem   prints one line if this machine cannot run the set-up
 #   tools/setup.sh learn     installs what a learner needs; safe to repeat after an interruption
 #   tools/setup.sh develop   installs what developers need in addition
+#   tools/setup.sh site      installs what the web edition needs in addition
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -56,7 +57,7 @@ learn() {
         echo "1/4 making .venv with Python $("$python" -c "$VERSION")"
         "$python" -m venv --clear .venv
     fi
-    rm -f .venv/.learn .venv/.develop
+    rm -f .venv/.learn .venv/.develop .venv/.site
 
     echo "2/4 installing the installer, 30 MB"
     awk '/^[^ #]/ {wanted = /^(setuptools|uv)==/} wanted' locks/learn.txt >.venv/setup.txt
@@ -82,6 +83,12 @@ develop() {
     echo "1/1 installing the development tools, 30 MB"
     install --require-hashes --no-deps -r locks/develop.txt -r locks/live.txt
     touch .venv/.develop
+}
+
+site() {
+    echo "1/1 installing Sphinx and the theme of the web edition, 15 MB"
+    install --require-hashes --no-deps -r locks/site.txt
+    touch .venv/.site
 }
 
 "$1"

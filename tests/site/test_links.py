@@ -1,0 +1,64 @@
+"""The built web edition without a browser: its pages are complete, and its links lead somewhere."""
+
+import nbformat
+import pytest
+
+import kafkagroups as kg
+from tests.site.built import ROOT, SITE, find_site
+from tests.site.links import Page, check_links
+
+# The site is built by `make test-all`, which also runs the tests in the browser.
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _site():
+    find_site()
+
+
+def test_no_link_and_no_anchor_is_dead():
+    """Every link inside the site leads to a file and an anchor. Links to other hosts are listed and not fetched."""
+    links = check_links(SITE)
+    (ROOT / "build" / "site-external-links.txt").write_text("".join(f"{link}\n" for link in sorted(links.external)))
+    assert links.dead == []
+    assert links.checked > 1000
+
+
+def test_dead_links_are_found(tmp_path):
+    (tmp_path / "a.html").write_text('<p id="here"><a href="#here"></a><a href="b.html#there"></a><a href="c.html">')
+    (tmp_path / "b.html").write_text('<a href="a.html#here"></a><img src="x.png"><a href="https://example.org/">')
+    links = check_links(tmp_path)
+    assert links.dead == [
+        "a.html: b.html#there: no such anchor",
+        "a.html: c.html: no such file",
+        "b.html: x.png: no such file",
+    ]
+    assert links.external == {"https://example.org/"}
+
+
+def test_every_lesson_and_every_document_has_a_page():
+    lessons = [path.stem for path in (ROOT / "notebooks" / "source").glob("[0-9][0-9]_*.py")]
+    documents = [path.relative_to(ROOT).with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
+    pages = [f"notebooks/{lesson}.html" for lesson in lessons]
+    pages += [str(page) for page in documents if "site" not in page.parts]
+    assert len(pages) > 20
+    assert [page for page in pages if not (SITE / page).is_file()] == []
+
+
+def test_the_reference_has_every_public_name():
+    """Each name that `kafkagroups` exports has an anchor. A type alias has none."""
+    ids = set()
+    for path in (SITE / "api").glob("*.html"):
+        ids |= Page(path.read_text(encoding="utf-8")).ids
+    assert [name for name in kg.__all__ if f"kafkagroups.{name}" not in ids] == []
+
+
+def test_every_saved_output_is_on_its_page():
+    """A lesson's page has as many outputs and figures as the solved notebook."""
+    for path in sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]_*.ipynb")):
+        notebook = nbformat.read(path, 4)
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+        figures = [output for output in outputs if "kafkagroups_figure" in output.get("metadata", {})]
+        page = (SITE / "notebooks" / path.with_suffix(".html").name).read_text(encoding="utf-8")
+        assert page.count('class="output ') == len(outputs), path.name
+        assert page.count('class="kg-figure-page"') == len(figures), path.name

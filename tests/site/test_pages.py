@@ -1,0 +1,148 @@
+"""The built web edition in a real browser: no request to another host, no barrier, and it fits a telephone.
+
+Screenshots are kept in `build/screens/site/`.
+"""
+
+import functools
+import http.server
+import shutil
+import threading
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from kafkagroups.course.figures.catalog import FIGURES
+from tests.site.built import ROOT, SITE, find_site, list_pages
+
+SCREENS = ROOT / "build" / "screens" / "site"
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+QUIET += ["--disable-component-update", "--disable-sync"]
+# The browser finds no host, except the server of this test.
+CLOSED = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+
+pytestmark = pytest.mark.browser
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """A handler that does not print requests."""
+
+    def log_message(self, *_arguments):
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The address of the site on this machine."""
+    handler = functools.partial(QuietHandler, directory=str(find_site()))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        path = shutil.which("chromium")
+        chromium = playwright.chromium.launch(executable_path=path, headless=True, args=[*QUIET, *CLOSED])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """A function that opens a page, and keeps its errors and its requests to other hosts in `page.problems`."""
+    contexts = []
+
+    def open_address(root, name, scheme="light", width=1280):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
+
+        def note_request(request):
+            if not request.url.startswith((root, "data:")):
+                page.problems.append(f"another host: {request.url}")
+
+        page.on("request", note_request)
+        page.goto(f"{root}/{name}", wait_until="load")
+        return page
+
+    yield open_address
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+@pytest.mark.parametrize("name", list_pages() or ["index.html"])
+def test_a_page_has_no_barrier_and_asks_no_other_host(address, open_page, name, scheme, width):
+    """axe finds nothing, and the page does not scroll sideways, with every folded part open."""
+    page = open_page(address, name, scheme, width)
+    page.evaluate("() => document.querySelectorAll('details').forEach(element => { element.open = true })")
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert page.problems == []
+    result = Axe().run(page)
+    assert result.violations_count == 0, result.generate_report()
+    page.set_viewport_size({"width": 360, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENS / f"{name.replace('/', '-')}-{scheme}-{width}.png")
+
+
+def test_a_figure_moves_by_keyboard(address, open_page):
+    """The figure of lesson 05 shows the next scene after the right arrow key, as in the catalog."""
+    page = open_page(address, "notebooks/05_fetching.html", "dark")
+    content = FIGURES["failover"]().content
+    name = next(control.label for control in content.controls if control.is_sequence)
+    slider = page.get_by_role("slider", name=name, exact=True)
+    scenes = list(content.scenes.values())
+    assert page.locator(".kg-caption").inner_text() == scenes[0].caption
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    options = [int(control.name == content.controls[0].name) for control in content.controls]
+    assert page.locator(".kg-caption").inner_text() == content.scenes[tuple(options)].caption
+    assert "kg-dark" in page.locator(".kg-figure").get_attribute("class")
+    assert page.problems == []
+
+
+def test_answers_and_solutions_are_folded(address, open_page):
+    """In lesson 05, three predictions and three solutions are closed, and open by keyboard."""
+    page = open_page(address, "notebooks/05_fetching.html")
+    answers = page.locator("details", has_text="Predict first")
+    solutions = page.locator("details", has_text="Show the solution")
+    assert (answers.count(), solutions.count()) == (3, 3)
+    for folded in [*answers.all(), *solutions.all()]:
+        assert folded.get_attribute("open") is None
+        folded.locator("summary").focus()
+        page.keyboard.press("Enter")
+        assert folded.get_attribute("open") is not None
+
+
+@pytest.mark.parametrize("served", [True, False], ids=["from a server", "from the disk"])
+def test_the_search_finds_a_word(address, open_page, served):
+    """A word that is typed on the start page leads to a lesson that contains it."""
+    page = open_page(address if served else SITE.as_uri(), "index.html")
+    page.keyboard.press("Control+k")
+    page.locator("#pst-search-dialog input").fill("tombstone")
+    page.keyboard.press("Enter")
+    page.locator("#search-results li a", has_text="Records").first.click()
+    page.wait_for_url("**/notebooks/01_records.html*")
+    assert "tombstone" in page.locator("main").inner_text().lower()
+    # From the disk, the browser refuses to read the pages for the texts below the results. The results are there.
+    assert [problem for problem in page.problems if served or "another host" in problem] == []
+
+
+def test_the_theme_can_be_chosen_by_keyboard(address, open_page):
+    """The button "Color mode" has three choices. The choice stays on the next page."""
+    page = open_page(address, "index.html", "light")
+    page.locator("header .theme-switch-button").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Dark", exact=True).press("Enter")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.goto(f"{address}/lessons.html")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -265,13 +265,13 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## An incident: partition 9 does not load
 #
-# At 3 am, the leader of partition 9 dies. The consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of the next broker (4.3.1) has this line:
+# At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has this line:
 #
 # ```
 # ERROR [GroupCoordinator id=1] Failed to load metadata from __consumer_offsets-9 with epoch 2 due to Deserializing record DefaultRecord(offset=45, timestamp=1795256122799, key=29 bytes, value=0 bytes) from __consumer_offsets-9 failed..
 # ```
 #
-# A faulty program had written record 45 with a value of zero bytes. A running coordinator does not read its log, so the record had no effect until this failover.
+# A faulty program had written record 45 with a value of zero bytes. At its own next write, record 46, the coordinator noticed a foreign record and loaded the partition again. This load fails, and every later one.
 
 # %% [markdown]
 # **Step 1: copy the folder.** Copy all `.log` files in the order of their names, so that the active segment comes last. List the files before and after: if a closed segment has changed, copy again.

@@ -161,8 +161,9 @@ def _print_moved_offsets(path: str, moved: list[MovedOffset], max_rows: int, dia
     ]
     _print_table(("group", "topic-partition", "old position", "new position", "newest"), rows)
     _print_wrapped(
-        "Old and new position: in the partition of the group before and after the change of the count. The newest "
-        "commit has the true position. Positions whose newest commit is the old one stand first."
+        "Old and new position: in the partition of the group before and after the change of the count. The highest "
+        "position that the group reached can be larger: the end of `kafkagroups timeline` shows it. Positions whose "
+        "newest commit is the old one stand first."
     )
     if len(moved) > max_rows:
         _print_wrapped(f"Only {max_rows} of {len(moved)} positions are shown. To see all:")

@@ -84,8 +84,8 @@ def _describe(
     remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
     if is_known:
         remedy += (
-            "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and commit new "
-            "ones. Or write"
+            "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and commit "
+            "new ones. Or write"
         )
     else:
         remedy += "Write"

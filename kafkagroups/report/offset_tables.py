@@ -103,7 +103,10 @@ def render_moved_offsets(moved: Sequence[MovedOffset]) -> Html:
         )
     return details(
         f"The old and the new positions ({format_of(len(moved), 'offset')})",
-        paragraph(f"The newest commit has the true position. Its time decides, not its partition.{newest_old}"),
+        paragraph(
+            "The time of a commit decides which one is newest, not its partition. The highest position that the group "
+            f"reached can be larger: the end of the timeline shows it.{newest_old}"
+        ),
         limited_table(columns, rows, "Positions of the groups that moved", MAX_MOVED_OFFSETS),
     )
 

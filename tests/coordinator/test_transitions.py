@@ -1,0 +1,266 @@
+"""Every transition of a classic group: its trigger causes it in the running coordinator, and no other pair is seen.
+
+Sources: GroupCoordinator.scala, GroupMetadata.scala (3.9), and the golden script 23_transitions.
+"""
+
+import pytest
+
+from kafkagroups.coordinator import Errors, MemberIdentity
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.states import CLASSIC_TRANSITIONS, ClassicState as State
+from tests.coordinator.conftest import ORDERS
+
+TWO_PROTOCOLS = [("range", b""), ("roundrobin", b"")]
+UNLOADED = "Another broker becomes the coordinator, so the group is unloaded"
+NO_SYNC = "A member sends no SyncGroup within the rebalance timeout (since 2.8.1)"
+
+
+@pytest.fixture
+def kafka(broker, monkeypatch):
+    """A broker whose groups note each change of their state in `kafka.changes`."""
+    kafka = broker(group_max_size=2)
+    kafka.changes = []
+    transition_to = ClassicGroup.transition_to
+
+    def note(group, state, now_ms):
+        before = group.state
+        transition_to(group, state, now_ms)
+        kafka.changes.append((before, state))
+
+    monkeypatch.setattr(ClassicGroup, "transition_to", note)
+    return kafka
+
+
+def make_completing(kafka, **options):
+    """Make a group of one member that waits for its leader's assignment; return the member id."""
+    return kafka.join("g", **options).value.member_id
+
+
+def make_preparing(kafka):
+    """Make a Stable group, and let a second member join: the group waits for the first member."""
+    member_id = kafka.stable("g")
+    kafka.join("g")
+    return member_id
+
+
+def unload(kafka):
+    kafka.coordinator.resign(0)
+
+
+def first_member(kafka):
+    make_completing(kafka)
+
+
+def delete_group(kafka):
+    kafka.commit("g", 1)
+    kafka.coordinator.delete_groups(["g"])
+
+
+def delete_last_offset(kafka):
+    kafka.commit("g", 1)
+    kafka.coordinator.offset_delete("g", [ORDERS])
+
+
+def unload_empty(kafka):
+    kafka.commit("g", 1)
+    unload(kafka)
+
+
+def all_joined(kafka):
+    member_id = make_preparing(kafka)
+    kafka.join("g", member_id)
+
+
+def join_timeout(kafka):
+    make_preparing(kafka)
+    kafka.clock.advance(20_000)
+
+
+def nobody_left(kafka):
+    member_id = kafka.stable("g")
+    kafka.coordinator.leave_group("g", [member_id])
+
+
+def unload_preparing(kafka):
+    make_preparing(kafka)
+    unload(kafka)
+
+
+def leader_syncs(kafka):
+    kafka.stable("g")
+
+
+def join_while_completing(kafka):
+    make_completing(kafka)
+    kafka.join("g")
+
+
+def rejoin_while_completing(kafka):
+    member_id = make_completing(kafka)
+    kafka.join("g", member_id, protocols=[("range", b"other")])
+
+
+def leave_while_completing(kafka):
+    member_id = make_completing(kafka)
+    kafka.coordinator.leave_group("g", [member_id])
+
+
+def replace_while_completing(kafka):
+    make_completing(kafka, group_instance_id="i")
+    kafka.join("g", group_instance_id="i")
+
+
+def append_fails(kafka):
+    member_id = make_completing(kafka)
+    kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
+    kafka.coordinator.sync_group("g", 1, member_id, {member_id: b""})
+
+
+def no_sync_while_completing(kafka):
+    member_id = make_completing(kafka, session_ms=60_000)
+    kafka.clock.advance(20_000)
+    assert member_id not in kafka.coordinator.manager.groups["g"].members
+
+
+def unload_completing(kafka):
+    make_completing(kafka)
+    unload(kafka)
+
+
+def leader_rejoins(kafka):
+    kafka.join("g", kafka.stable("g"))
+
+
+def make_two_members(kafka, second_syncs=True):
+    """Make a Stable group of two members; return the ids of the leader and of the other member."""
+    first = kafka.stable("g", session_ms=60_000)
+    joining = kafka.join("g", session_ms=60_000)
+    kafka.join("g", first, session_ms=60_000)
+    second = joining.value.member_id
+    leader = kafka.group("g").leader
+    other = second if leader == first else first
+    kafka.coordinator.sync_group("g", 2, leader, {})
+    if second_syncs:
+        kafka.coordinator.sync_group("g", 2, other, {})
+    kafka.changes.clear()
+    return leader, other
+
+
+def follower_rejoins(kafka):
+    _, other = make_two_members(kafka)
+    kafka.join("g", other)
+    assert kafka.changes == []  # Its protocols are the same.
+    kafka.join("g", other, protocols=[("range", b"other")])
+
+
+def session_timeout(kafka):
+    kafka.stable("g")
+    kafka.changes.clear()
+    kafka.clock.advance(10_000)
+
+
+def replace_with_another_protocol(kafka):
+    kafka.stable("g", group_instance_id="i", protocols=TWO_PROTOCOLS)
+    kafka.changes.clear()
+    kafka.join("g", group_instance_id="i", protocols=[("roundrobin", b"")])
+
+
+def no_sync_while_stable(kafka):
+    make_two_members(kafka, second_syncs=False)
+    kafka.clock.advance(20_000)
+
+
+def large_group_is_loaded(kafka):
+    make_two_members(kafka)
+    kafka.settings = type(kafka.settings)("3.9.2", offsets_topic_num_partitions=1, group_max_size=1)
+    kafka.start()
+
+
+def unload_stable(kafka):
+    kafka.stable("g")
+    kafka.changes.clear()
+    unload(kafka)
+
+
+def unload_dead(kafka):
+    kafka.commit("g", 1)
+    kafka.logs.magic = lambda partition: None
+    kafka.coordinator.delete_groups(["g"])
+    kafka.changes.clear()
+    unload(kafka)
+
+
+PAIRS = {
+    "E-P": (State.EMPTY, State.PREPARING_REBALANCE),
+    "E-D": (State.EMPTY, State.DEAD),
+    "P-C": (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE),
+    "P-E": (State.PREPARING_REBALANCE, State.EMPTY),
+    "P-D": (State.PREPARING_REBALANCE, State.DEAD),
+    "C-S": (State.COMPLETING_REBALANCE, State.STABLE),
+    "C-P": (State.COMPLETING_REBALANCE, State.PREPARING_REBALANCE),
+    "C-D": (State.COMPLETING_REBALANCE, State.DEAD),
+    "S-P": (State.STABLE, State.PREPARING_REBALANCE),
+    "S-D": (State.STABLE, State.DEAD),
+    "D-D": (State.DEAD, State.DEAD),
+}
+SCENARIOS = {
+    ("E-P", "A member joins"): first_member,
+    ("E-D", "DeleteGroups deletes the group"): delete_group,
+    (
+        "E-D",
+        "The last offset is deleted: it expires, OffsetDelete deletes it, or its topic is deleted",
+    ): delete_last_offset,
+    ("E-D", UNLOADED): unload_empty,
+    ("P-C", "The initial delay of the first rebalance is over"): first_member,
+    ("P-C", "All members have joined again"): all_joined,
+    (
+        "P-C",
+        "The rebalance timeout is over, and the members that have not joined are removed",
+    ): join_timeout,
+    ("P-E", "The wait for joins ends, and no member is left"): nobody_left,
+    ("P-D", UNLOADED): unload_preparing,
+    ("C-S", "The leader sends SyncGroup, and the group's record is appended"): leader_syncs,
+    ("C-P", "A new member joins"): join_while_completing,
+    ("C-P", "A member joins again with other protocols"): rejoin_while_completing,
+    ("C-P", "A member leaves, or its session times out"): leave_while_completing,
+    ("C-P", "A static member is replaced"): replace_while_completing,
+    ("C-P", "The append of the group's record fails"): append_fails,
+    ("C-P", NO_SYNC): no_sync_while_completing,
+    ("C-D", UNLOADED): unload_completing,
+    ("S-P", "A new member joins"): make_preparing,
+    ("S-P", "The leader joins again"): leader_rejoins,
+    ("S-P", "Another member joins again with other protocols"): follower_rejoins,
+    ("S-P", "A member leaves, or its session times out"): session_timeout,
+    (
+        "S-P",
+        "A static member is replaced, and the members now agree on another protocol",
+    ): replace_with_another_protocol,
+    ("S-P", NO_SYNC): no_sync_while_stable,
+    ("S-P", "After a load, the group has more members than group.max.size"): large_group_is_loaded,
+    ("S-D", UNLOADED): unload_stable,
+    (
+        "D-D",
+        "A group that was deleted while its partition was not on this broker is unloaded",
+    ): unload_dead,
+}
+
+
+def test_every_transition_has_a_scenario():
+    declared = [(each.before, each.after, each.trigger) for each in CLASSIC_TRANSITIONS]
+    assert [(*PAIRS[pair], trigger) for pair, trigger in SCENARIOS] == declared
+
+
+@pytest.mark.parametrize(("pair", "trigger"), SCENARIOS)
+def test_a_trigger_causes_the_transition(kafka, pair, trigger):
+    """The scenario ends, or passes through, the change of the state that the table has for its trigger."""
+    SCENARIOS[pair, trigger](kafka)
+    assert PAIRS[pair] in kafka.changes
+
+
+def test_a_member_that_is_replaced_in_a_stable_group_changes_no_state(kafka):
+    """3.9.2-static 7: the record has the new member id, and the group stays Stable."""
+    kafka.stable("g", group_instance_id="i")
+    kafka.changes.clear()
+    kafka.join("g", group_instance_id="i")
+    kafka.coordinator.leave_group("g", [MemberIdentity("unknown")])
+    assert kafka.changes == []

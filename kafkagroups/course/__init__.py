@@ -24,8 +24,8 @@ from kafkagroups.course.cleaner_passes import (
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges, read_fetches
 from kafkagroups.course.crafted_logs import print_crafted_log, read_crafted_lines
+from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.deletions import delete_while_pending
-from kafkagroups.course.expiry_timeline import ExpiryTimeline, find_deletion_days
 from kafkagroups.course.failed_load import copy_failing_partition, run_command
 from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
@@ -88,7 +88,6 @@ __all__ = [
     "Compaction",
     "Epochs",
     "ExpiryChart",
-    "ExpiryTimeline",
     "Failover",
     "GroupLife",
     "LoadCurves",
@@ -113,7 +112,7 @@ __all__ = [
     "describe_consumer_crash",
     "fetch_offsets",
     "find_data",
-    "find_deletion_days",
+    "find_deletion_day",
     "fold",
     "format_offsets",
     "grow_replicas",

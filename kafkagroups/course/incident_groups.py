@@ -110,14 +110,14 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
     mailer = GroupLife("mailer", verbose=False, broker=broker)
     dashboard = GroupLife("dashboard", verbose=False, broker=broker)
     nightly = GroupLife("nightly", verbose=False, broker=broker)
-    join_alone(mailer, session_s=100 * 3600)
+    _join_alone(mailer, session_s=100 * 3600)
     mailer.commit("mailer", {"orders-0": 900})
     # The empty name means a client that is not a member.
     dashboard.commit("", {"orders-0": 910})
     for night in range(3):
         # The clock starts on Friday at 18:00. 2:00 on Saturday is eight hours later.
         broker.clock.advance_to(mailer.start_ms + (8 + 24 * night) * HOUR_MS)
-        join_alone(nightly, session_s=10 * 3600)
+        _join_alone(nightly, session_s=10 * 3600)
         nightly.commit("nightly", {"orders-0": 920 + night})
         nightly.wait(3600)
         nightly.leave("nightly")
@@ -130,7 +130,7 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
     return offsets
 
 
-def join_alone(life: GroupLife, session_s: float) -> None:
+def _join_alone(life: GroupLife, session_s: float) -> None:
     """Let one member join an empty group and receive an assignment. The name of the member is the group's id.
 
     `session_s` is the member's session timeout in seconds.

@@ -148,21 +148,25 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 mailer_is_deleted_on = ...
 
 # %%
-days = course.find_deletion_days("3.9.2")
+day = course.find_deletion_day("3.9.2", commit_day=0, leaves_on=4, retention=7)
 
-course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, int(days["mailer", "orders-0"]))
+course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, day)
 
 # %% [markdown]
-# ## Which offset exists on which day
+# ## Which clock counts
 #
-# Move the slider to choose a day. The figure shows which offsets exist on this day, with a coordinator of 1.0.1 and with one of 3.9.2. The coordinator of 3.9.2 follows the table above, as Kafka 4.x does. Version 1.0.1 had older rules:
+# The figure shows the offset of the prediction and its two clocks. *Kafka 2.1+* follows the table above:
+#
+# - Step through it with *next*. Which clock counts in each version?
+# - Let the member stay, or read only `payments`. What changes?
+# - Look for a deletion while the group has a member.
 
 # %%
 # figure
-course.ExpiryTimeline(6)
+course.ExpiryChart()
 
 # %% [markdown]
-# Before Kafka 2.1, the retention always began at the commit. So a group with a quiet topic could lose its offset, although its members were running. After the next restart, the group started at the beginning or at the end of the partition.
+# Before Kafka 2.1, the retention always began at the commit. So a group with a quiet topic could lose its offset, although its members were running. After a restart, the group began at the start or end of the partition.
 
 # %% [markdown]
 # ## Exercise: what expires

@@ -137,15 +137,3 @@ def test_the_kernel_places_a_typed_death_in_the_lanes(page, lab):
     expect(shown).to_contain_text("removed at 17 s")
     page.screenshot(path=SCREENS / "figure-typed-death.png")
     assert page.outside == []
-
-
-def test_the_expiry_timeline_shows_another_day(page, lab):
-    """Lesson 09: on an earlier day, a deleted offset exists again."""
-    run_all(page, lab, "09_deleting")
-    clock = scroll_to(page, ".jp-OutputArea-output:has(.kg-expiry)")
-    expect(clock.locator(".kg-expiry")).to_contain_text("day 6")
-    clock.locator(".noUi-handle").focus()
-    page.keyboard.press("Home")
-    expect(clock.locator(".kg-expiry")).to_contain_text("day 0")
-    expect(clock.locator(".kg-expiry")).not_to_contain_text("dashboard orders-1")
-    page.screenshot(path=SCREENS / "expiry.png")

@@ -1,4 +1,4 @@
-"""The tools of lesson 09: the expiry timeline, the weekend, deletions of pending commits, and a server's log lines."""
+"""The tools of lesson 09: the day of a deletion, the weekend, deletions of pending commits, and a server's log."""
 
 import logging
 
@@ -7,45 +7,13 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.expiry_timeline import ITEMS, KAFKA_VERSIONS, LAST_DAY, find_deletion_days
-from tests.course.test_widgets import DATA, bundle
+from tests.course.test_widgets import DATA
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_timeline_deletes_as_it_says(number):
-    """The days in the coordinators' logs agree with the rules of 1.0.1 and of KIP-211 for each item."""
-    days = find_deletion_days(KAFKA_VERSIONS[number])
-    rules = {
-        "7 days after its commit": lambda item: item.stored_day + 7,
-        "7 days after the group became Empty": lambda item: 4 + 7,
-        "after that day": lambda item: 1,
-        "Empty without an offset": lambda item: 4,
-        "stays": lambda item: None,
-    }
-    for item in ITEMS:
-        expected = next(rule for words, rule in rules.items() if item.outcomes[number].startswith(words))
-        day = days.get((item.group, item.partition))
-        assert (None if day is None else int(day)) == expected(item), item
-
-
-def test_a_group_with_a_record_is_deleted_with_its_last_offset():
-    """mailer and promo have group records. dashboard and stock-audit are simple groups, without a tombstone."""
-    for kafka in KAFKA_VERSIONS:
-        groups = {group for group, partition in find_deletion_days(kafka) if not partition}
-        assert groups == {"mailer", "promo"}
-
-
-def test_the_expiry_timeline_shows_the_chosen_day():
-    timeline = course.ExpiryTimeline(5)
-    text = bundle(timeline)["text/plain"]
-    assert "day 5 " in text and "   1.0.1     ●──           exists\n" in text
-    assert "stock-audit stock-0" in text and "●✗               after that day" in text
-    assert timeline.static_html() == timeline.view.value
-    timeline.day_slider.value = 2
-    assert "dashboard orders-1" not in timeline.view.value, "it is committed on day 3"
-    timeline.day_slider.value = LAST_DAY
-    assert "●──────────────  stays: a member of the group reads orders" in timeline.view.value
-    assert max(map(len, timeline.static_text().splitlines())) < 92, "it fits on a projector"
+@pytest.mark.parametrize(("kafka", "day"), [("1.0.1", 7), ("3.9.2", 11)])
+def test_the_predicted_day_follows_the_rule_of_the_version(kafka, day):
+    """1.0.1 counts 7 days from the commit on day 0. KIP-211 counts them from day 4, when the group became Empty."""
+    assert course.find_deletion_day(kafka, commit_day=0, leaves_on=4, retention=7) == day
 
 
 @pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])

@@ -2,28 +2,22 @@
 
 One clock starts at the commit. The other clock starts when the group becomes Empty. Kafka 1.0.1 looks only at the
 first clock. Since Kafka 2.1, the group decides which clock counts. The days of deletion come from coordinators of this
-package: each coordinator runs for 21 days on a simulated clock.
+package (deletion_days.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 
-from kafkagroups.course.broker import start_broker
-from kafkagroups.course.expiry_timeline import read_deletion_days
+from kafkagroups.course.deletion_days import LAST_DAY, Members, find_deletion_days
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
-from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.lesson_clock import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 250
 _LEFT = 96
 _DAY_WIDTH = 22
-_LAST_DAY = 21
 _AXIS_BASE = 18
 _MEMBERS_TOP = 32
 _COMMIT_TOP = 74
@@ -35,40 +29,16 @@ _SIZE = 11
 _VERSIONS = ("1.0.1", "3.9.2")
 _VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.1+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
-_PARTITION = "orders-0"
 _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
 
 
-@dataclass(frozen=True)
-class Members:
-    """How the group's members behave. The member joins on day 0.
-
-    Attributes
-    ----------
-    words
-        The words of the control.
-    topic
-        The topic that the member reads. "" means that the group never has members.
-    leaves_on
-        The day on which the only member leaves, or None if it stays.
-    """
-
-    words: str
-    topic: str
-    leaves_on: int | None = None
-
-
-def _leaves_on(day: int) -> Members:
-    return Members(f"leaves on day {day}", "orders", day)
-
-
 _MEMBERS = (
-    _leaves_on(4),
-    _leaves_on(9),
-    Members("stays", "orders"),
-    Members("stays, but reads only payments", "payments"),
-    Members("no member at any time", ""),
+    Members("orders", 4),
+    Members("orders", 9),
+    Members("orders"),
+    Members("payments"),
+    Members(""),
 )
 _COMMIT_DAYS = (0, 2, 4)
 _RETENTIONS = (7, 3)
@@ -92,7 +62,7 @@ class ExpiryChart(Figure):
     def compute_content(self, value: str) -> Content:
         """Return the content with three days that the reader typed: commit, departure, retention."""
         commit_day, departure, retention = _parse(value)
-        members = _MEMBERS[2] if departure is None else _leaves_on(departure)
+        members = Members("orders", departure)
         return _make_content(
             tuple(dict.fromkeys((commit_day, *_COMMIT_DAYS))),
             tuple(dict.fromkeys((members, *_MEMBERS))),
@@ -132,7 +102,7 @@ def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], re
         commit_day = commit_days[commit_number]
         retention = retentions[retention_number]
         days = tuple(
-            _find_deletion_days(kafka, commit_days, members, retention)[commit_number, members_number]
+            find_deletion_days(kafka, commit_days, members, retention)[commit_number, members_number]
             for kafka in _VERSIONS
         )
         case = _Case(commit_day, members[members_number], retention, (days[0], days[1]))
@@ -140,57 +110,20 @@ def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], re
     controls = (
         Control("step", "step", _STEPS),
         Control("commit", "the commit is on", tuple(f"day {day}" for day in commit_days), is_sequence=False),
-        Control("members", "the member", tuple(choice.words for choice in members), is_sequence=False),
+        Control("members", "the member", tuple(_describe(choice) for choice in members), is_sequence=False),
         Control("retention", "retention", tuple(_format_days(days) for days in retentions), is_sequence=False),
     )
     free_input = FreeInput("days of commit, departure (or never), retention", "1, 8, 5")
     return Content("The two clocks of the offset of orders-0", _HEIGHT, controls, scenes, free_input)
 
 
-@cache
-def _find_deletion_days(
-    kafka: str, commit_days: Sequence[int], members: Sequence[Members], retention: int
-) -> dict[tuple[int, int], int | None]:
-    """Return the day of the deletion for each commit day and each choice of members, by their numbers.
-
-    One coordinator has a group for each case. The members send no heartbeats. Their session timeout is longer than the
-    simulation, so they stay until they leave.
-    """
-    broker = start_broker(
-        kafka=kafka,
-        offsets_retention_ms=retention * DAY_MS,
-        # Kafka's default is ten minutes. The figure shows days, and a rare check is faster.
-        offsets_retention_check_interval_ms=6 * HOUR_MS,
-        group_max_session_timeout_ms=2**31 - 1,
-        group_initial_rebalance_delay_ms=0,
-    )
-    broker.start_expiration()
-    lives: dict[tuple[int, int], GroupLife] = {}
-    for key in product(range(len(commit_days)), range(len(members))):
-        lives[key] = GroupLife(f"group {key}", verbose=False, broker=broker)
-    for day in range(_LAST_DAY + 1):
-        broker.clock.advance_to(START_MS + day * DAY_MS)
-        for (commit_number, members_number), life in lives.items():
-            _act(life, day, commit_days[commit_number], members[members_number])
-    deletion_days = read_deletion_days(broker, [life.group_id for life in lives.values()])
-    days: dict[tuple[int, int], int | None] = {}
-    for key, life in lives.items():
-        deleted = deletion_days.get((life.group_id, _PARTITION))
-        days[key] = None if deleted is None else int(deleted)
-    return days
-
-
-def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:
-    """Let the group's member do what it does on this day."""
-    if day == 0 and members.topic:
-        # The response to the first JoinGroup may contain only a member id. Then a second JoinGroup is needed.
-        while life.read_state_name() in ("Dead", "Empty"):
-            life.join("member", topics=[members.topic], session_s=(_LAST_DAY + 1) * 86_400)
-        life.sync("member")
-    if day == commit_day:
-        life.commit("member" if members.topic else "", {_PARTITION: 10})
-    if day == members.leaves_on:
-        life.leave("member")
+def _describe(members: Members) -> str:
+    """Return the words of the control."""
+    if not members.topic:
+        return "no member at any time"
+    if members.leaves_on is not None:
+        return f"leaves on day {members.leaves_on}"
+    return "stays" if members.topic == "orders" else f"stays, but reads only {members.topic}"
 
 
 def _find_x(day: float) -> float:
@@ -226,7 +159,7 @@ def _draw(step: int, case: _Case) -> Scene:
 
 def _draw_axis() -> list[Mark]:
     marks: list[Mark] = [Label("axis", 4, _AXIS_BASE - 2, "day", tone=Tone.MUTED)]
-    for day in range(_LAST_DAY):
+    for day in range(LAST_DAY):
         x = _find_x(day)
         is_labelled = day % 2 == 0
         if is_labelled:
@@ -248,7 +181,7 @@ def _draw_members(members: Members) -> list[Mark]:
     """Return the bars of the time with a member, and of the time in which the group is Empty."""
     marks: list[Mark] = [Label("members", 4, _MEMBERS_TOP + 20, "the group")]
     start = _find_x(0)
-    end = _find_x(_LAST_DAY)
+    end = _find_x(LAST_DAY)
     leaves_at = start
     if members.topic:
         leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
@@ -279,7 +212,7 @@ def _draw_clocks(step: int, case: _Case) -> list[Mark]:
         return marks
     marks += _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
     if case.members.leaves_on is None:
-        x = _find_x(_LAST_DAY)
+        x = _find_x(LAST_DAY)
         marks.append(Label("no empty clock", x, _EMPTY_TOP + 20, "does not start", "end", Tone.MUTED))
     else:
         marks += _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
@@ -320,7 +253,7 @@ def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
     start = _find_x(commit_day)
     key = f"offset {number}"
     if day is None:
-        width = _find_x(_LAST_DAY) - start
+        width = _find_x(LAST_DAY) - start
         return [Box(key, start, top, width, _BAR_HEIGHT, ("the offset stays",), Tone.LIVE, is_bold=True)]
     end = _find_x(day)
     candidates = (f"deleted on day {day}", f"until day {day}", f"day {day}")

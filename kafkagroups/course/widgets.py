@@ -46,7 +46,7 @@ class StaticWidget(widgets.VBox):
 class Stepper(StaticWidget):
     """A widget that shows one item of a list. A subclass shows the chosen item in `_draw`.
 
-    The buttons "previous" and "next" choose another item. After the last item, "next" chooses the first item.
+    The buttons "previous" and "next" choose another item. They do nothing at the first and the last item.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Stepper(StaticWidget):
         super().__init__([widgets.HBox([self.previous, self.next, chooser]), self.view])
 
     def _step(self, distance: int) -> None:
-        self.chooser.value = (self.chooser.value + distance) % self.item_count
+        self.chooser.value = min(max(self.chooser.value + distance, 0), self.item_count - 1)
 
     def _draw(self) -> None:
         """Show the chosen item in `view`."""

@@ -58,7 +58,7 @@ html_theme_options = {
 def mark_code(_app, _what, _name, _object, _options, lines):
     """Make everything in single backquotes code, if it is not a name, because Sphinx would read `.log` as a name.
 
-    Two attributes that share a description would become one attribute with a type, so the space between them is removed.
+    Two attributes that share a description would become one attribute with a type. Removing the space prevents this.
     """
 
     def mark(match):
@@ -76,6 +76,7 @@ def repair_html(_app, _page, _template, context, _doctree):
     body = context.get("body", "")
     body = SIGNATURE.sub(lambda match: LIST_TAG.sub(r"<\1span>", match[0]), body)
     body = FIELD_LIST.sub(lambda match: HYPHENS.sub(r"\1: ", match[0]), body)
+    body = body.replace("<strong>,</strong>", "<strong>, </strong>")
     context["body"] = body.replace('<th class="head"><p></p></th>', "<td></td>")
 
 

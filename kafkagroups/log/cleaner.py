@@ -10,21 +10,7 @@ into groups of neighbouring segments, and writes each group as one segment. All 
 active segment (the last segment of the log). The next pass begins after the last offset of the map, at the next dirty
 offset.
 
-- Tombstones: the first pass that keeps a tombstone sets a delete horizon in the header of the tombstone's batch.
-  Attribute bit 6 is set, and the base timestamp becomes the time of the pass + delete.retention.ms. The horizon never
-  changes. The first pass at or after the horizon removes the tombstones of the batch: they are expired.
-- Transactions: data of aborted transactions is removed immediately. A marker is the control record that ends a
-  transaction. An unused marker (cleaned_transactions.py) gets a delete horizon like a tombstone.
-- Empty batches: a batch that loses all its records is removed, except
-  - a batch with the last data of an active producer (producer_state.py),
-  - the batch of a marker with the newest epoch of an active producer that has no data in this epoch,
-  - the last batch below the first uncleanable offset.
-- Bytes: a batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence,
-  leader epoch, codec and timestamp type. Its base timestamp is the delete horizon; without a delete horizon, the
-  timestamp of the first record. An empty batch has no codec, no delete horizon and no base timestamp.
-- Old formats: messages of magic 0 and 1 (before Kafka 0.11) become batches of magic 2. The base offset of such a batch
-  is the offset of the first record that stays.
-- Records without a key are removed. Records after the last offset of the map stay, except aborted data.
+cleaner_rules.py lists all rules, with their places in Kafka's code.
 
 Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
 offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are

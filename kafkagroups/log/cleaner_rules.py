@@ -26,7 +26,7 @@ class CleanerRule(NamedTuple):
 CLEANER_RULES = (
     CleanerRule(
         "Range",
-        "The dirty part begins where the earlier passes ended. If the log does not have this offset, all of it is dirty.",
+        "The dirty part begins where the earlier passes ended. If this offset is not in the log, all of it is dirty.",
         "LogCleanerManager.cleanableOffsets",
         "log_to_clean.choose_range",
     ),

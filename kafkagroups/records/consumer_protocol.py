@@ -29,34 +29,40 @@ HIGHEST_VERSION = 3
 class TopicAndPartitions(Message):
     """A topic with the numbers of some of its partitions."""
 
-    topic: str = field(STRING)
-    partitions: tuple[int, ...] = field(Array(INT32))
+    topic: str = field(STRING, doc="the topic's name")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of its partitions")
 
 
 @message()
 class ConsumerProtocolSubscription(Message):
     """A member's subscription.
 
-    topics              the topics that the member wants to read
-    user_data           bytes for the client's assignor, the code that computes assignments
-    owned_partitions    since version 1 (KIP-429): the partitions that the member has when it joins again
-    generation_id       since version 2: the generation in which the member got `owned_partitions`; -1 = unknown
-    rack_id             since version 3 (KIP-881): the rack where the client runs
+    Version 1 was added by KIP-429, and version 3 by KIP-881. `generation_id` -1 means "unknown".
     """
 
-    topics: tuple[str, ...] = field(Array(STRING))
-    user_data: bytes | None = field(BYTES, nullable=True, default=None)
-    owned_partitions: tuple[TopicAndPartitions, ...] = field(Array(Struct(TopicAndPartitions)), versions="1+")
-    generation_id: int = field(INT32, versions="2+", default=-1)
-    rack_id: str | None = field(STRING, versions="3+", nullable=True, default=None)
+    topics: tuple[str, ...] = field(Array(STRING), doc="the topics that the member wants to read")
+    user_data: bytes | None = field(
+        BYTES, nullable=True, default=None, doc="bytes for the client's assignor, the code that computes assignments"
+    )
+    owned_partitions: tuple[TopicAndPartitions, ...] = field(
+        Array(Struct(TopicAndPartitions)), versions="1+", doc="the partitions that the member has when it joins again"
+    )
+    generation_id: int = field(
+        INT32, versions="2+", default=-1, doc="the generation in which the member got these partitions"
+    )
+    rack_id: str | None = field(
+        STRING, versions="3+", nullable=True, default=None, doc="the rack where the client runs"
+    )
 
 
 @message()
 class ConsumerProtocolAssignment(Message):
     """The partitions that the leader assigned to a member."""
 
-    assigned_partitions: tuple[TopicAndPartitions, ...] = field(Array(Struct(TopicAndPartitions)))
-    user_data: bytes | None = field(BYTES, nullable=True, default=None)
+    assigned_partitions: tuple[TopicAndPartitions, ...] = field(
+        Array(Struct(TopicAndPartitions)), doc="the partitions that the member may read"
+    )
+    user_data: bytes | None = field(BYTES, nullable=True, default=None, doc="bytes of the client's assignor")
 
 
 E = TypeVar("E", bound=Message)

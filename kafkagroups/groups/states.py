@@ -72,7 +72,7 @@ CLASSIC_TRANSITIONS = (
         _PREPARING, _COMPLETING, "The rebalance timeout is over, and the members that have not joined are removed"
     ),
     ClassicTransition(
-        _PREPARING, _EMPTY, "The wait for joins ends, and no member is left", "the group without members (type 2)"
+        _PREPARING, _EMPTY, "The join phase ends, and no member is left", "the group without members (type 2)"
     ),
     ClassicTransition(_PREPARING, _DEAD, _UNLOADED),
     ClassicTransition(

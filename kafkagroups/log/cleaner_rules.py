@@ -1,6 +1,6 @@
 """The rules of the log cleaner, in the order in which a pass applies them.
 
-A pass is one run of the cleaner over one partition (cleaner.py). The dirty part of the log has not been cleaned yet. A
+A pass is one run of the cleaner over one partition (cleaner.py). The dirty range of the log has not been cleaned yet. A
 tombstone is a record without a value. A marker is the control record that ends a transaction. It is unused if the pass
 has read no data batch of its transaction.
 """
@@ -26,26 +26,26 @@ class CleanerRule(NamedTuple):
 CLEANER_RULES = (
     CleanerRule(
         "Range",
-        "The dirty part begins where the earlier passes ended. If this offset is not in the log, all of it is dirty.",
+        "The dirty range begins where the earlier passes ended. If this offset is not in the log, all of it is dirty.",
         "LogCleanerManager.cleanableOffsets",
         "log_to_clean.choose_range",
     ),
     CleanerRule(
         "Range",
-        "A pass never touches the active segment, which is the last one of the log. The dirty part also ends before "
+        "A pass never touches the active segment, which is the last one of the log. The dirty range also ends before "
         "the first open transaction.",
         "LogCleanerManager.cleanableOffsets",
         "log_to_clean.choose_range",
     ),
     CleanerRule(
         "Range",
-        "A segment is cleaned as a whole or not at all. The segment that contains the end of the dirty part stays.",
+        "A segment is cleaned as a whole or not at all. The segment that contains the end of the dirty range stays.",
         "LogToClean; Cleaner.doClean",
         "log_to_clean.select_segments",
     ),
     CleanerRule(
         "Offset map",
-        "The pass first reads the dirty part, and stores the newest offset of each key in the offset map. A key is "
+        "The pass first reads the dirty range, and stores the newest offset of each key in the offset map. A key is "
         "stored as an MD5 hash. Records in control batches and in aborted transactions are not in the map.",
         "Cleaner.buildOffsetMap; SkimpyOffsetMap",
         "offset_map.fill_map",

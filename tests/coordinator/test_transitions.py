@@ -217,7 +217,7 @@ SCENARIOS = {
         "P-C",
         "The rebalance timeout is over, and the members that have not joined are removed",
     ): join_timeout,
-    ("P-E", "The wait for joins ends, and no member is left"): nobody_left,
+    ("P-E", "The join phase ends, and no member is left"): nobody_left,
     ("P-D", UNLOADED): unload_preparing,
     ("C-S", "The leader sends SyncGroup, and the group's record is appended"): leader_syncs,
     ("C-P", "A new member joins"): join_while_completing,

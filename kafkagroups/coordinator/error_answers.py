@@ -38,10 +38,10 @@ class ErrorEntry(NamedTuple):
     operator: str
 
 
-_RETRY = "Nothing: the client sends the request again."
-_FIND_AGAIN = "Nothing: the client asks for the group's coordinator, and sends the request again."
-_FIX_PROGRAM = "Nothing: the program or its configuration must change."
-_APPEND_ONLY = "Nothing: no client gets this error."
+_RETRY = "The consumer repeats the request."
+_FIND_AGAIN = "The consumer asks for the group's coordinator, and repeats the request."
+_FIX_PROGRAM = "Change the program or its configuration."
+_APPEND_ONLY = "No client gets this error."
 
 CLASSIC_ERRORS: dict[Errors, ErrorEntry] = {
     Errors.UNKNOWN_SERVER_ERROR: ErrorEntry(
@@ -264,7 +264,7 @@ CLASSIC_ERRORS: dict[Errors, ErrorEntry] = {
     ),
     Errors.MEMBER_ID_REQUIRED: ErrorEntry(
         (Answer(("JoinGroup",), "A new dynamic member must join again with the member id in the answer (since 2.2)."),),
-        "Nothing: the consumer joins again with this id.",
+        "The consumer joins again with this id.",
         "Nothing.",
     ),
     Errors.GROUP_MAX_SIZE_REACHED: ErrorEntry(
@@ -288,7 +288,7 @@ CLASSIC_ERRORS: dict[Errors, ErrorEntry] = {
                 ("OffsetFetch",), "A commit of the partition is not finished, and the client asks for stable offsets."
             ),
         ),
-        "Nothing: the consumer fetches again.",
+        "The consumer fetches again.",
         "If it lasts, a transaction hangs: `kafkagroups stats` names the producer.",
     ),
     Errors.TRANSACTION_ABORTABLE: ErrorEntry(

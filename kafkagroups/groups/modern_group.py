@@ -48,7 +48,7 @@ class ModernState(Enum):
     NOT_READY: a streams group waits for its topology, or for the topics in its topology.
     ASSIGNING: the group changed after its targets were computed.
     RECONCILING: the assignment of some members is not their target yet.
-    STABLE: the assignment of each member is its target. A share group with members is always STABLE.
+    STABLE: the assignment of each member is its target. A share group with members is always Stable.
     """
 
     EMPTY = "Empty"

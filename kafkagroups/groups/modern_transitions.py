@@ -2,7 +2,7 @@
 
 The new coordinator computes the state of a group from its records (`ModernGroup.state`). One request or one event
 appends one batch, so a transition is the change of the state from one batch to the next. The batches are those of
-brokers of 4.1 to 4.4.
+brokers of 4.1 to 4.4. Kafka's code also has the state Dead, but no consumer, share or streams group enters it.
 Source: logs that brokers of 4.0 to 4.4 wrote. The source of the other transitions is GroupMetadataManager.java
 (4.3.1), with maybeUpdateGroupState of ConsumerGroup, ShareGroup and StreamsGroup.
 """

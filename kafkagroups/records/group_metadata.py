@@ -48,7 +48,7 @@ class MemberMetadata(Message):
 
 @message(flexible="4+")
 class GroupMetadataValue(Message):
-    """One generation of a group: the value of record type 2.
+    """One generation of a classic group, with its members.
 
     version  written by        new in this version
     0        0.9, 0.10.0

@@ -29,9 +29,10 @@ class LegacyOffsetCommitKey(Message):
 
 @message()
 class LegacyOffsetCommitValue(Message):
-    """The value of record type 0 as Kafka 4.1 and later read it. Only value version 0 exists.
+    """A committed offset, as Kafka 0.8.2 wrote it.
 
-    Kafka up to 4.0 reads the value of record type 0 as an OffsetCommitValue.
+    Kafka 4.1 and later read only value version 0, with these fields. Kafka up to 4.0 reads the value as an
+    OffsetCommitValue.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")
@@ -50,7 +51,7 @@ class OffsetCommitKey(Message):
 
 @message(flexible="4+")
 class OffsetCommitValue(Message):
-    """A committed offset, the value of record type 1: the offset of the next record that the group will read.
+    """A committed offset: the offset of the next record that the group will read.
 
     version  written by    new in this version
     0        0.8.2

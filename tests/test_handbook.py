@@ -1,0 +1,143 @@
+"""The handbook: its files are what the generator writes now, it has everything, and every link leads somewhere."""
+
+import re
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
+from kafkagroups.groups.states import ClassicState
+from kafkagroups.log.cleaner_rules import CLEANER_RULES
+from kafkagroups.records.fields import field_specs
+from kafkagroups.records.record_types import RECORD_TYPES
+
+ROOT = Path(__file__).parents[1]
+HANDBOOK = ROOT / "docs" / "handbook"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def tool():
+    """The names of tools/handbook.py, with its modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        return run_path(str(ROOT / "tools" / "handbook.py"))
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {path.name: path.read_text(encoding="utf-8") for path in HANDBOOK.iterdir()}
+
+
+def test_the_files_are_those_of_the_generator(tool, pages):
+    """After a change of a declaration, the handbook must be written again."""
+    written = tool["write_pages"]()
+    assert pages.keys() == written.keys(), "run: make handbook"
+    for name, text in written.items():
+        assert pages[name] == text, f"{name}: run: make handbook"
+
+
+def test_every_record_type_and_every_field_has_a_row(tool, pages):
+    """All types of RECORD_TYPES, with a heading, and each field of key, value and structs with its meaning."""
+    text = "".join(page for name, page in pages.items() if name.startswith("records-"))
+    assert len(RECORD_TYPES) == 23
+    structs = tool["records"]._find_structs(each.value for each in RECORD_TYPES.values())
+    classes = [cls for each in RECORD_TYPES.values() for cls in (each.key, each.value)] + list(structs)
+    for record_type in RECORD_TYPES.values():
+        assert f"\n## Type {record_type.id}: {record_type.name}\n" in text
+        assert f"| {record_type.id} | [{record_type.name}](" in pages["records.md"]
+    for cls in classes:
+        for spec in field_specs(cls):
+            assert spec.doc, f"{cls.__name__}.{spec.name} has no meaning"
+            assert re.search(rf"^\| `{spec.json_name}` \|.*{re.escape(spec.doc)} \|$", text, re.M), spec.json_name
+
+
+def test_every_state_and_every_error_appears(pages):
+    names = {name for states in MEMBER_STATES.values() for name in states.values()}
+    for name in {*names, *(state.value for state in (*ClassicState, *ModernState))}:
+        assert f"| {name} |" in pages["groups.md"]
+    for error in Errors:
+        assert f"\n### {error.name} ({error.value})\n" in pages["errors.md"]
+
+
+def test_every_rule_of_the_cleaner_leads_to_code(pages):
+    for rule in CLEANER_RULES:
+        module, name = rule.code.split(".")
+        source = (ROOT / "kafkagroups" / "log" / f"{module}.py").read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b", source, re.M), rule.code
+        assert rule.rule in pages["cleaner.md"]
+        assert rule.source
+
+
+def test_every_term_is_in_the_section_that_teaches_it(tool, pages):
+    """The section of docs/terms.md exists in the lesson, and its text contains the term."""
+    terms = tool["glossary"].read_terms()
+    assert len(terms) > 60
+    assert len({term.name for term in terms}) == len(terms)
+    for term in terms:
+        assert f"\n## {term.name}\n" in pages["glossary.md"]
+        if term.lesson:
+            (source,) = (ROOT / "notebooks" / "source").glob(f"{term.lesson}_*.py")
+            _, heading, rest = source.read_text(encoding="utf-8").partition(f"# ## {term.section}\n")
+            assert heading, f"{term.name}: lesson {term.lesson} has no section {term.section!r}"
+            name, _, _ = term.name.partition(" (")
+            section, _, _ = rest.partition("\n# ## ")
+            assert name.lower() in f"{heading}{section}".lower(), f"{term.name}: not in {term.section!r}"
+
+
+def find_anchors(text):
+    """The anchors of a page as GitHub and MyST make them: letters, digits, spaces as hyphens."""
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_to_a_file_and_a_heading(pages):
+    checked = 0
+    for name, text in pages.items():
+        for link in LINK.findall(text):
+            target, _, anchor = link.partition("#")
+            path = (HANDBOOK / target).resolve() if target else HANDBOOK / name
+            assert path.is_file(), f"{name}: {link}"
+            if anchor:
+                assert anchor in find_anchors(path.read_text(encoding="utf-8")), f"{name}: {link}"
+            checked += 1
+    assert checked > 200
+
+
+def test_the_index_names_every_page(pages):
+    linked = {link for link in LINK.findall(pages["index.md"]) if "/" not in link}
+    assert linked == {name for name in pages if name.endswith(".md")} - {"index.md"}
+
+
+def test_every_page_is_commonmark_with_one_title(pages):
+    """A heading is never more than one level below the heading before it, and every table is read as a table."""
+    for name, text in pages.items():
+        if not name.endswith(".md"):
+            continue
+        tokens = MarkdownIt().enable("table").parse(text)
+        levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
+        assert levels[0] == 1
+        assert levels.count(1) == 1, name
+        assert all(after <= before + 1 for before, after in pairwise(levels)), name
+        tables = sum(token.type == "table_open" for token in tokens)
+        assert tables == len(re.findall(r"^\|(---\|)+$", text, re.M)), name
+
+
+@pytest.mark.browser
+def test_the_cheat_sheet_is_one_page_of_paper(tmp_path):
+    """Chromium prints one page of A4, and a narrow screen needs no sideways scrolling."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 360, "height": 800})
+        page.goto((HANDBOOK / "cheat-sheet-print.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        printed = page.pdf(prefer_css_page_size=True)
+        browser.close()
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1

@@ -63,27 +63,27 @@ course.reveal("late_commit", late_commit, life.events[-1].response)
 # %% [markdown]
 # ## The checks, in order
 #
-# A client that is not a member sends no member id, and a negative generation.
+# A member sends its member id and its generation, which is never negative. Any other client sends no member id and a negative generation.
 #
-# | the check | the error if the check fails |
+# | this is wrong | the error |
 # |---|---|
-# | The client must have the right READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
-# | The client must have the right READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
-# | The partition must exist. | `UNKNOWN_TOPIC_OR_PARTITION` |
-# | This broker must lead the group's partition. | `NOT_COORDINATOR` |
-# | This broker must have loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` |
-# | If the group does not exist, the generation must be negative. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) |
-# | If the group is Empty, the generation must be negative. | `UNKNOWN_MEMBER_ID` |
-# | If the commit has an instance id, this id must belong to the commit's member id. | `FENCED_INSTANCE_ID` |
-# | If the group has members, the member id must be one of them. | `UNKNOWN_MEMBER_ID` |
-# | If the group has members, the generation must be the current one. | `ILLEGAL_GENERATION` |
-# | If the group has members, they must have their assignments. | `REBALANCE_IN_PROGRESS` |
-# | The metadata must not be too long. | `OFFSET_METADATA_TOO_LARGE` |
+# | The client does not have the right READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
+# | The client does not have the right READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
+# | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` |
+# | This broker does not lead the group's partition. | `NOT_COORDINATOR` |
+# | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` |
+# | The group does not exist, and the generation is not negative. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) |
+# | The group is Empty, and the generation is not negative. | `UNKNOWN_MEMBER_ID` |
+# | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` |
+# | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` |
+# | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` |
+# | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` |
+# | The metadata is too long. | `OFFSET_METADATA_TOO_LARGE` |
 #
 # If the group does not exist and the commit passes all checks, the coordinator creates the group.
 
 # %% [markdown]
-# If a check of the group fails, the coordinator refuses the whole request. If a check of a topic, a partition or the metadata fails, it refuses only these partitions. It stores the others.
+# If the topic, the partition or the metadata is wrong, the coordinator refuses only the commit of this partition. It stores the others. In all other rows of the table, it refuses the whole request.
 #
 # A commit that is accepted is also a sign of life: the session timeout of the member starts again.
 
@@ -133,7 +133,7 @@ course.check("three_refusals", three_refusals)
 # - a tool, for example `kafka-consumer-groups.sh --reset-offsets`.
 # - a consumer that chooses its partitions itself. It calls `assign`. A consumer that lets the group divide the partitions calls `subscribe`.
 #
-# They send generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.
+# They send a negative generation, −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.
 
 # %% [markdown]
 # ## A static member
@@ -262,8 +262,8 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # - If the member id is unknown, the answer is `UNKNOWN_MEMBER_ID`.
 # - If the commit has the current epoch of the member, it is accepted.
 # - If the commit has another epoch, the answer is `STALE_MEMBER_EPOCH`.
-# - Since 4.3, some commits with an older epoch are accepted. The member must have had all partitions of the commit since that epoch.
-# - A request up to version 8 has no epoch. The answer is `UNSUPPORTED_VERSION`.
+# - Since 4.3, an older epoch is accepted if the member has owned all partitions of the commit from that epoch until now.
+# - The request OffsetCommit has versions. Up to version 8, it has no epoch. The answer is `UNSUPPORTED_VERSION`.
 #
 # </details>
 
@@ -281,7 +281,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # Static members exist since 2.3. Before 2.4, REBALANCE_IN_PROGRESS came before the check of the member. Up to 2.2, the answer for a Dead group was UNKNOWN_MEMBER_ID. Kafka 1.0.1 checks that the topic exists, but not the partition.
 #
-# `GROUP_ID_NOT_FOUND` needs version 9 of the request. For older versions, Kafka 4.x also answers `ILLEGAL_GENERATION`.
+# `GROUP_ID_NOT_FOUND` needs version 9 of the request OffsetCommit. For older versions, Kafka 4.x also answers `ILLEGAL_GENERATION`.
 #
 # In Kafka 4.x, a simple commit to an unknown group creates this group before the metadata is checked. If the metadata is too long, an empty group stays in memory until the restart.
 #
@@ -299,7 +299,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # ## For your consumer
 #
 # - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
-# - `CommitFailedException` means that the member was removed. Another member reads its records again. Your processing must tolerate records that come twice.
+# - A consumer throws `CommitFailedException` after `UNKNOWN_MEMBER_ID` or `ILLEGAL_GENERATION`: the group continued without this member. Another member reads this member's records again. Your processing must tolerate records that come twice.
 # - After a `FencedInstanceIdException`, do not retry. Stop the process, and look for the other process with this instance id.
 
 # %% [markdown]

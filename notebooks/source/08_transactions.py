@@ -19,9 +19,9 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. The marker decides **whether** a pending offset counts. If several offsets of one partition count, the offset that is later in the log wins.
+# 2. The marker decides **whether** a pending offset counts. If several offsets of one partition count, the coordinator uses the offset whose record is later in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. Without a marker, the offset stays pending forever. The *log cleaner* does not go beyond this offset.
+# 4. Without a marker, the offset stays pending forever. The *log cleaner* (lesson 10) stops before this record.
 
 # %% [markdown]
 # ## Why offsets are in transactions
@@ -102,7 +102,7 @@ course.TwoMaps()
 #
 # With *requireStable* (lesson 05), a client asks for stable offsets only. While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`. The client waits and asks again.
 #
-# Why is the answer not the old offset? The old offset is too small if the transaction is committed a moment later. A consumer that starts there processes the records of the transaction a second time.
+# Why not the old offset? It is too small if the transaction is committed a moment later. A consumer that starts there processes the records of the transaction a second time.
 #
 # A client asked a broker that had loaded the log of `fraud-check` for stable offsets:
 
@@ -152,7 +152,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.9, the broker could accept this late request, because its producer id and its epoch were still right. The late record was behind the marker, so it began a new transaction. No client had asked for this transaction, so no client ended it.
+# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.9, the broker could accept this late request, because its producer id and its epoch were still right. The late record came after the marker in the log, so it began a new transaction. No client had asked for this transaction, so no client ended it.
 #
 # Since Kafka 4.0, each end of a transaction raises the producer's epoch by one. The marker already has the new epoch. A late request has the old epoch, so the broker refuses it. The client must also have version 4.0 or newer.
 
@@ -208,10 +208,10 @@ course.check("which_hangs", which_hangs)
 #
 # Coordinators write only offsets into transactional batches. But a tool that copies the topic can write **all** records in its own transactions. A load must handle these records, too.
 #
-# **Only offsets wait for the marker.** A group record and the tombstone of a group count immediately, even if the transaction is aborted. For the tombstone of an offset, the coordinators differ:
+# **Commits wait for the marker.** A group record and the tombstone of a group count immediately, even if the transaction is aborted. For the tombstone of an offset, the coordinators differ:
 #
 # - The new coordinator immediately deletes the committed offset and all pending offsets of the partition.
-# - The classic coordinator deletes only what the same producer has pending. It never deletes the committed offset.
+# - The classic coordinator deletes only the pending offset of the same producer. The committed offset stays.
 #
 # Two logs were made for a test, and real brokers loaded them. `g` is the group:
 
@@ -265,7 +265,7 @@ course.check("replay_transactions", replay_transactions)
 # - After a commit marker, the offset counts. After an abort marker, it never counts.
 # - Of all offsets that count, the offset that is later in the log wins.
 # - `UNSTABLE_OFFSET_COMMIT` means that a transaction is open. The client asks again.
-# - A transaction without a marker stops the log cleaner, and stable fetches of its partitions get no offset.
+# - A transaction without a marker stops the log cleaner. Clients that ask for its stable offsets get an error.
 
 # %% [markdown]
 # ## For your consumer
@@ -273,7 +273,7 @@ course.check("replay_transactions", replay_transactions)
 # - If your application reads topics of a transactional service, set `isolation.level=read_committed`. Otherwise it also reads records of aborted transactions.
 # - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group. The commit that is later in the log wins, and the plain commit may be later.
 # - Restart a crashed service with the same `transactional.id`: the new process first aborts the open transaction. Without this restart, other consumers wait until `transaction.timeout.ms` is over.
-# - After an abort, the group continues at its last offset that counts. The service reads the payments since then again and writes their alarms again. A consumer with `read_committed` never sees the aborted alarms.
+# - After an abort, the group continues at its last offset that counts. The service reads the later payments again, and writes the alarms again. A consumer with `read_committed` never sees the aborted alarms.
 #
 # ## At 3 am
 #

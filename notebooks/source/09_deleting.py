@@ -95,7 +95,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # A consumer group may have members, but they must not read the topic. A group of another type, for example of Kafka Connect, must have no members. Otherwise the answer is `NON_EMPTY_GROUP`.
 #
-# Here, `billing` has a member that reads `orders`. An operator deletes offsets of both topics:
+# Here, a member of `billing` reads `orders`. An operator deletes offsets of both topics:
 
 # %%
 billing = course.GroupLife("billing", verbose=False)
@@ -138,7 +138,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # Two cases are special:
 #
 # - The *protocol type* of a group is `consumer` for consumers. Other programs, for example Kafka Connect, have another type. The coordinator cannot see what their members read. So while a group of another type has members, none of its offsets expire.
-# - An old client can ask for its own expiry time (lesson 01). This time replaces the end of the retention. The offset of a topic that a member reads still stays.
+# - An old client can ask for its own expiry time (lesson 01). The offset then expires at this time, except where the table says *do not expire*.
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
@@ -195,7 +195,7 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. Here are three of its nine groups. A line contains the seconds since the start, the group, and what the coordinator deleted:
+# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. Here are three of nine groups. A line contains the seconds since the start, the group, and what the coordinator deleted:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -211,14 +211,14 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 # %% [markdown]
 # ## A deletion and an open transaction
 #
-# `fraud-check` has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. After `OffsetDelete`, after `DeleteGroups`, and after the deletion of the topic, the log has these records:
+# `fraud-check` has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. `OffsetDelete`, `DeleteGroups` and the deletion of the topic each write the same records here, because `fraud-check` has no group record:
 
 # %%
 outcome = course.delete_while_pending("OffsetDelete")
 print(*outcome.log, sep="\n")
 
 # %% [markdown]
-# A classic coordinator wrote this log, and it answers that there is no offset. Then its broker dies, and another **classic** coordinator loads the log. A classic load has two maps: committed offsets and pending offsets. This tombstone removes an offset only from the map of committed offsets.
+# A classic coordinator wrote this log. It answers: no offset. Then its broker dies, and another **classic** coordinator loads the log. A classic load has two maps: committed offsets and pending offsets. This tombstone removes an offset only from the map of committed offsets.
 #
 # *Predict*: which offset does the second coordinator answer? `None` means that there is no offset.
 
@@ -279,7 +279,7 @@ course.check("weekend", weekend)
 #
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. After an upgrade to 2.1, the coordinator can immediately delete offsets whose old record has a wrong expiry time. Before the upgrade, `kafkagroups stats` shows the versions of all records.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. This time still counts after an upgrade to 2.1. If it is over, the coordinator can delete the offset immediately. Before the upgrade, `kafkagroups stats` shows the versions of all records.
 #
 # </details>
 #
@@ -296,7 +296,7 @@ course.check("weekend", weekend)
 #
 # - A consumer that uses `assign` is never a member. Its offsets expire if it commits nothing for 7 days. So commit regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible. `latest` skips records silently.
-# - Before a long stop of a service, save its offsets: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
+# - Before a long stop of a service, stop its consumers, then save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
 #

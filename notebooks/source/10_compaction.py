@@ -82,7 +82,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # A pass has two steps:
 #
 # 1. The cleaner reads the dirty range and fills the **offset map**. For each key in the dirty range, the map has the offset of the newest record.
-# 2. The cleaner reads the clean part and the dirty range. It copies each record, except if the map has a newer offset for the key of the record.
+# 2. The cleaner reads the clean part and the dirty range. It copies a record unless the map has a newer offset for the key of the record.
 #
 # ```
 #  offset      0     1     2   ║   3     4     5   ║   6
@@ -103,7 +103,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # %% [markdown]
 # ## Exercise: what remains
 #
-# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before `active_offset` are in the dirty range. Return the list of the offsets that remain after one pass. A tombstone has the value `None`. Treat it like every other record.
+# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before `active_offset` are in the dirty range, so there is no clean part. Return the list of the offsets that remain after one pass. A tombstone has the value `None`. Treat it like every other record.
 
 # %%
 # exercise: survivors
@@ -185,15 +185,15 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A load needs the marker as long as the log has a record of its transaction. So a marker needs three passes:
+# A load needs the marker as long as the log has a record of its transaction. So the marker stays that long. When newer records have replaced **all** records of the transaction, three passes follow:
 #
-# 1. The first pass removes the last record of the transaction. The marker remains.
-# 2. The second pass finds no record of the transaction, and sets the delete horizon of the marker.
+# 1. The first pass removes the transaction's last record. The marker remains.
+# 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
 # 3. A third pass at or after the horizon removes the marker.
 #
 # <details><summary>What else can remain?</summary>
 #
-# Each batch of a producer has a sequence number. By the number of the last batch, a broker recognises a batch that the producer sends twice. If a pass removes all records of this last batch, its header stays as an *empty batch* of 61 bytes.
+# The header of a producer's last batch stays, even if a pass removes all records of this batch. It is then an *empty batch* of 61 bytes. The header contains a sequence number. With this number, a broker recognises a batch that the producer sends twice.
 #
 # </details>
 
@@ -250,7 +250,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# The answers are equal. The long log only takes longer to load, at about 0.4 million records per second.
+# The answers are equal. The long log only takes longer to load: a broker loads about 0.4 million records per second.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -302,7 +302,7 @@ course.print_deletion_in_transaction()
 #
 # <details><summary>Other versions</summary>
 #
-# Delete horizons exist since 3.0. Before 3.0, the time in which a tombstone stays began at the modification time of the segment's file. When the cleaner merged segments, this time became newer, so a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
+# Delete horizons exist since 3.0. Before 3.0, the day of a tombstone began when the segment's file was last modified. When the cleaner merged segments, the modification time became newer. So a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
 #
 # </details>
 #
@@ -310,7 +310,7 @@ course.print_deletion_in_transaction()
 #
 # - A pass keeps the newest record of each key.
 # - The offset map contains only keys of the dirty range. The active segment stays unchanged.
-# - The first pass keeps a tombstone. A pass at least a day later removes it. A marker needs three passes.
+# - The first pass keeps a tombstone. A pass at least a day later removes it. A marker needs three passes if all its records are replaced.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - Cleaning changes no answer of Kafka 4.x. A log that was never cleaned only takes longer to load.
 
@@ -327,7 +327,7 @@ course.print_deletion_in_transaction()
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows |
-# | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Requests do not wait for the cleaner, but it reads the dirty range twice from the disk. `log.cleaner.io.max.bytes.per.second` limits its speed |
+# | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Then the cleaner reads the whole dirty range twice, so the disk is busy. `log.cleaner.io.max.bytes.per.second` limits its speed |
 # | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans this partition | Read the error in `log-cleaner.log`. Restart the broker |
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
 # | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |

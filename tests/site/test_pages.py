@@ -20,6 +20,13 @@ QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 QUIET += ["--disable-component-update", "--disable-sync"]
 # The browser finds no host, except the server of this test.
 CLOSED = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+# The parts of a page that contain all text. The theme lets the third one scroll, so the page alone would look narrow.
+FIND_TOO_WIDE = """() => ['html', '.bd-main', '.bd-article-container', '.bd-article', '.bd-search-container']
+    .flatMap(name => [...document.querySelectorAll(name)])
+    .filter(part => part.scrollWidth > part.clientWidth)
+    .map(part => part.className + ': ' + [...part.querySelectorAll('*')]
+        .filter(each => each.getBoundingClientRect().right > 361 && !each.closest('pre, table, svg'))
+        .slice(0, 3).map(each => each.outerHTML.slice(0, 150)).join(' | '))"""
 
 pytestmark = pytest.mark.browser
 
@@ -89,7 +96,7 @@ def test_a_page_has_no_barrier_and_asks_no_other_host(address, open_page, name, 
     result = Axe().run(page)
     assert result.violations_count == 0, result.generate_report()
     page.set_viewport_size({"width": 360, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate(FIND_TOO_WIDE) == []
     SCREENS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENS / f"{name.replace('/', '-')}-{scheme}-{width}.png")
 

@@ -79,7 +79,7 @@ print("offset   ", record.value.offset)
 # ## Who reads it
 #
 # - A **consumer** is a program that reads records.
-# - A **consumer group** is a set of consumers that divide the partitions of a topic among themselves. The consumers are the **members** of the group. The name of the group is its **group id**.
+# - A **consumer group** is a set of consumers that divide the partitions of one or more topics among themselves. The consumers are the **members** of the group. The name of the group is its **group id**.
 # - A **commit** is a request to a broker: "my group has read this partition up to here". The broker stores the position as an offset.
 # - The committed offset is the offset of the **next** record to read.
 # - A **failover** happens when a broker stops: another broker takes over its work.
@@ -304,7 +304,7 @@ course.progress()
 #
 # - Process first and commit afterwards, as in lines 9 and 10. Then a crash repeats records.
 # - If you commit first, a crash skips records.
-# - `enable.auto.commit=true` is the default, and you do not need line 10. Every 5 seconds (`auto.commit.interval.ms`), line 7 first commits the records of the earlier calls of `poll`. So finish these records before you call `poll` again. If another thread still processes them, a crash can skip them.
+# - `enable.auto.commit=true` is the default, and you do not need line 10. If 5 seconds have passed since the last commit (`auto.commit.interval.ms`), `poll` in line 7 first commits the position after all records that it returned before. Then `poll` returns new records. So finish the old records before you call `poll` again. If another thread still processes the old records, a crash can skip them.
 
 # %% [markdown]
 # ## At 3 am
@@ -312,7 +312,7 @@ course.progress()
 # The commands of this course read a copy of a broker's files. They never write to a broker. You can make the copy while the brokers run:
 #
 # - Through the brokers, from any machine: `kafkagroups pull --bootstrap localhost:9092 --out PATH`. Your user must be allowed to read `__consumer_offsets`.
-# - With `cp` of all `.log` files of a partition's folder, on the broker that leads the partition. The end of the copy can be incomplete. This is harmless. If any file except the last one changes while you copy, copy all files again.
+# - With `cp` of all `.log` files of a partition's folder, on the broker that leads the partition. The end of the copy can be incomplete. This is harmless. Run `ls -l` before and after the copy. If the size or the date of any file except the last one has changed, copy all files again.
 
 # %% [markdown]
 # PATH is such a copy:

@@ -41,7 +41,7 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, and 2 · 16 + 3 = 35.
 # - A **uvarint** is a number that takes one byte up to 127, and more bytes above 127 (lesson 03).
-# - The **length** of the metadata is a uvarint, **plus one**. So `07` means six bytes, and `00` is free for null.
+# - The **length** of the metadata is stored as a uvarint, **plus one**. So `07` means six bytes, and `00` means null.
 # - The **leader of a partition** is the broker that accepts its writes. The **leader epoch** is a counter. It rises when another broker becomes the leader of `orders-0`.
 # - **Tagged fields** are optional fields at the end. The field with the tag 0 is the *topic id*.
 
@@ -76,7 +76,7 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# In keys, and in values up to version 3, a text begins with its length in **two bytes**, without the plus one. Here, null is `ff ff`, which is −1. `course.read_string` reads a text of this form. It returns the text and the position after it:
+# In keys, and in values up to version 3, a text begins with its length itself, in **two bytes**. Null is `ff ff`, which is −1. `course.read_string` reads this form. It returns the text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
@@ -117,7 +117,7 @@ course.check("decode_commit", decode_commit)
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
 # | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*. After this time, the offset may be deleted |
-# | 2 | no release by default | the fields of version 0 |
+# | 2 | no release by default | version 1 without the expire timestamp |
 # | 3 | 2.1 to 4.0 | the fields of version 0, and a leader epoch after the offset |
 # | 4 | 4.1 and later | the fields of version 3, and tagged fields. Lengths are uvarints |
 #
@@ -168,7 +168,7 @@ for folder, offset, kind in records:
 #
 # If a reader assumes the wrong version, it reads the wrong fields.
 #
-# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. Choose the reader that *expects version 3*. Which reader gets wrong values **without** an error?
+# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. Choose each reader, first the one that *expects version 3*. Which reader gets wrong values **without** an error?
 
 # %%
 # figure
@@ -184,14 +184,14 @@ course.VersionOverlay()
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
-# - a null where a text must be, for example null metadata
+# - a null where a text must be, for example null metadata (no broker writes this)
 #
 # Kafka 4.x then answers all requests for **all** groups of this partition with `NOT_COORDINATOR`. Lesson 11 shows the classic coordinator.
 
 # %% [markdown]
 # ## Two key types for offsets
 #
-# Kafka 0.8.2 wrote offsets with key type 0. All later releases write key type 1. Both keys have the same fields and set the same offset.
+# Kafka 0.8.2 wrote offsets with key type 0. All later releases write key type 1. Both keys have the same fields, and both set the committed offset of a partition.
 #
 # - **Type 1**: a broker accepts every value version that it knows.
 # - **Type 0**: since Kafka 4.1, a broker accepts only value version 0. Another version **stops the load**. Up to 4.0, a broker accepts every version that it knows.
@@ -199,7 +199,7 @@ course.VersionOverlay()
 # %% [markdown]
 # ## Other record types
 #
-# The newest releases have 22 record types: the numbers 0 to 23 without 9 and 18, which are not used. Types 3 to 23 belong to the new group protocols (lesson 13).
+# The newest releases have 22 record types: the numbers 0 to 23 without 9 and 18. Types 3 to 23 belong to the new group protocols (lesson 13).
 #
 # An unknown **type** does not stop the load. Since Kafka 3.4.1, a broker skips a record whose type it does not know.
 

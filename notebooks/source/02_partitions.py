@@ -175,7 +175,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 # 300 is 6 · 50 and also 5 · 60, and no smaller number can be divided by both. So divide the hash by 300:
 #
 # - If the remainder is 0 to 49, it is also the remainder for 50 and for 60. The group stays.
-# - If the remainder is 50 to 299, the remainders for 50 and for 60 differ. The group gets another partition.
+# - If the remainder is 50 to 299, the remainders for 50 and for 60 differ. For example, 55 gives 5 for 50, and 55 for 60. The group gets another partition.
 #
 # 50 of 300 remainders are one sixth. So about one group in six stays.
 #
@@ -185,7 +185,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 #
 # Kafka does not move the old records: they stay in the old partition. A broker writes new records of the group to the new partition.
 #
-# A consumer restarts and asks for the offsets of its group. Assume that one broker leads both partitions. What does this broker answer? The next cell loads the shop's files as a broker does that counts 60 partitions:
+# A consumer restarts and asks for the offsets of its group. Assume that one broker leads both partitions. What does this broker answer? The next cell loads the shop's files like a broker that counts 60 partitions:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
@@ -198,15 +198,15 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # Both coordinators answer without an error. `fraud-check` keeps its partition, so nothing changes for this group. For the other groups:
 #
-# - The coordinator of Kafka 4.x looks only in the partition that the number 60 gives. This partition has no record of the group. So the answer is *nothing committed*.
-# - The classic coordinator has one cache for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. But if another broker leads the old partition, the answer is *nothing committed*, too.
+# - The coordinator of Kafka 4.x looks only in the group's new partition, computed with 60. This partition has no record of the group. So the answer is *nothing committed*.
+# - The classic coordinator has one cache for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. In a cluster of several brokers, another broker often leads the old partition. Then the answer is *nothing committed*, too.
 #
 # A consumer without a committed offset starts where `auto.offset.reset` says. `latest` means the end of the partition: the consumer skips records. `earliest` means the beginning: the consumer reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits offset 50 while the topic has 50 partitions, and offset 60 while it has 60. So an answer shows how old it is.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Here, the offset shows the age of a commit. Offset 50 was committed when the topic had 50 partitions, and offset 60 when it had 60.
 #
 # - **Step 1** shows the hot partitions. Look for the fullest cell and for empty cells.
 # - **Step 2**: look for groups that stay, and for the old records (crossed) of groups that moved.
@@ -232,6 +232,8 @@ course.PartitionGrid(names, shop)
 # ## While the brokers restart
 #
 # In a rolling restart, the brokers restart one after the other. After the widening, some brokers then compute with 50 partitions and others with 60. So **two brokers can be the coordinator of one group at the same time**. One broker writes commits to the old partition, the other one to the new partition. Some members of the group join at one broker, some at the other. So two members can read the same records.
+#
+# If you notice a wrong widening before a broker restarts, first stop the consumers of all groups that move. Then restart all brokers, and set the offsets of these groups ("At 3 am").
 
 # %% [markdown]
 # ## Exercise: after the widening

@@ -68,7 +68,7 @@ for batch in batches:
 course.BatchRibbon(promo, batches[2].position)
 
 # %% [markdown]
-# The record contains the key and the value of lesson 01, unchanged:
+# The key and the value have the form of lesson 01:
 
 # %%
 record = kg.decode(batches[2].records[0].key, batches[2].records[0].value)
@@ -80,8 +80,8 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # A record stores its lengths and differences as **varints**, so a small number takes only one byte. To read a varint:
 #
-# 1. Each byte holds seven bits of the number, the lowest seven first. If the **highest bit** of a byte is 1, another byte follows.
-# 2. The result n is still *zigzag* encoded. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
+# 1. The first byte holds the lowest seven bits, the next byte the next seven. If the **highest bit** of a byte is 1, another byte follows.
+# 2. The result n is in the code *zigzag*. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
 #
 # Zigzag gives small negative numbers one byte, too. A *uvarint* (lesson 01) has step 1 only.
 #
@@ -121,7 +121,7 @@ course.Segment(promo)
 # %% [markdown]
 # ## Exercise: an unnoticed change
 #
-# Three disks each changed one byte of a segment while the broker was down. After the start, the broker checks the batches. Which change does it **not** notice? The figure can test each one.
+# After a crash, three disks each changed one byte of a segment. When the broker starts, it checks the batches. Which change does it **not** notice? The figure can test each one.
 #
 # - **A**: the last byte of a batch's length.
 # - **B**: the last byte of a batch's leader epoch.
@@ -144,7 +144,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # Normally, a client makes a batch and computes its checksum. Later, a broker sets the offset and the leader epoch, and appends the batch. The checksum stays right, because it does not cover these two fields.
 #
-# - A slightly wrong offset or epoch goes unnoticed. A broker does notice an offset far outside the file's range.
+# - A slightly wrong offset or epoch goes unnoticed. A broker notices an offset only if it is much too small or much too large for this file.
 # - A wrong length is noticed: the broker then computes the checksum of too many or too few bytes.
 # - A wrong *magic* is noticed. Byte 16 of a batch is the number of its format. In another format, the bytes make no sense.
 #
@@ -219,14 +219,14 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"from byte {batch.position}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. The marker already has the new epoch. A late request of the old transaction has the old epoch, so the broker refuses this request.
+# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. Here, the first transaction has epoch 0, and its marker has epoch 1. A late request of the old transaction has the old epoch, so the broker refuses this request.
 #
 # Up to Kafka 3.9, a late request can do harm. Lesson 08 shows how.
 
 # %% [markdown]
 # ## A tombstone in the file
 #
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1. The varint of −1 is `01`, the second-to-last byte of the batch:
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1. The varint of −1 is `01`, the second-to-last byte. The last byte counts the headers:
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -270,7 +270,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>Other versions</summary>
 #
-# The *magic* in byte 16 of a batch is the number of its format. Kafka 0.11 and later have magic 2. Before 0.11, there were no batches: each message had its own header (magic 0 and 1). A compressed set of messages was the value of a *wrapper* message. `kg.open_log` also reads these old files.
+# The *magic* in byte 16 of a batch is the number of its format. Kafka 0.11 and later have magic 2. Before 0.11, there were no batches: each message had its own header (magic 0 and 1). To compress messages, a client put many of them into the value of one outer message, the *wrapper*. `kg.open_log` also reads these old files.
 #
 # Before each write, the classic coordinator looks up the magic of the partition, and writes a batch with this magic. In older releases, the setting `message.format.version` can choose magic 0 or 1. Kafka 4.x writes only magic 2.
 #

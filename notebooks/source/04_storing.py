@@ -21,7 +21,7 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return the new offset, and the client gets its answer.
+# 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return its offset or that of a later record, and the client gets its answer. The classic coordinator has one exception: *The rules of `pending`*.
 # 2. All offsets of one request are in **one batch**. They are stored together, or none of them is stored.
 # 3. If two commits are for one partition, the commit **later in the log** is newer.
 # 4. After an error, the commit **may still be stored**.
@@ -135,16 +135,16 @@ with course.fold("this_and_next", this_and_next, late.read_last_offsets()):
 # %% [markdown]
 # <details><summary>Why two different offsets?</summary>
 #
-# This broker answered `REQUEST_TIMED_OUT`, so it does not put 6 into its cache. But the record of 6 is in the log, and the next broker loads the whole log. (The table at the end shows what Kafka 4.x does.)
+# This broker answered `REQUEST_TIMED_OUT`, so it does not put 6 into its cache. But the record of 6 is in the log, and the next broker loads the whole log. In the output, *in flight* means that the replicas have not confirmed the record yet. The table at the end shows what Kafka 4.x does.
 #
-# Usually, the difference is no problem. `commitSync` sends the commit again, and the new record is valid on each broker. A client that gives up may later receive 6, although it believed that 6 was lost. A client can only receive an offset that some client has sent in a commit.
+# Usually, the difference is no problem. `commitSync` sends the commit again, and the new record is valid on each broker. A client that gives up may later receive 6, although it believed that 6 was lost. Kafka never invents an offset: each offset that a fetch returns was sent by some client in a commit.
 #
 # </details>
 
 # %% [markdown]
 # ## What the client is told
 #
-# If an append fails, the log's error is about a partition of `__consumer_offsets`. The client would think that this error is about `orders-0`. For example, after `NOT_LEADER_OR_FOLLOWER` it would look for a new leader of `orders-0`. So the coordinator translates the error into advice:
+# If an append fails, the log's error is about a partition of `__consumer_offsets`. If the coordinator passed this error on, the client would believe that `orders-0` has the problem. For example, after `NOT_LEADER_OR_FOLLOWER` it would look for a new leader of `orders-0`. So the coordinator translates the error into advice:
 #
 # | a client of Kafka 4.x receives | the advice |
 # |---|---|
@@ -164,7 +164,7 @@ with course.fold("this_and_next", this_and_next, late.read_last_offsets()):
 # | `KAFKA_STORAGE_ERROR` | The disk has failed, so this broker gives up the partition. |
 # | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` | The batch is larger than the log allows. |
 #
-# Write `commit_error(append_error)`. It takes the name of the log's error, and returns the name that the client receives. If the table does not contain a name, return this name unchanged.
+# Write `commit_error(append_error)`. It takes the name of the log's error, and returns the name that the client receives. If the table does not contain a name, return this name unchanged. This exercise wants the answers of Kafka **4.x**. (Above, the 3.9 coordinator answered `REQUEST_TIMED_OUT`.)
 
 # %%
 # exercise: commit_error
@@ -207,9 +207,17 @@ with course.fold("in_the_end", in_the_end, crossed.read_last_offsets()[0]):
 #
 # - **A commit arrives.** Its offset replaces the offset in `pending`.
 # - **The append of a commit fails.** If this commit is in `pending`, the coordinator empties `pending`.
-# - **The replicas have the record of a commit.** First, the coordinator caches the offset of this commit. There are two exceptions: `pending` is empty, or the cached offset is from a later record. Then, if this commit is in `pending`, the coordinator empties `pending`.
+# - **The replicas have the record of a commit.** Two steps follow:
+#     1. If `pending` is empty, or the cached offset is from a later record, nothing is cached. Otherwise, the offset of this commit is cached.
+#     2. If this commit is in `pending`, the coordinator empties `pending`.
 #
 # Why does an empty `pending` matter? When a topic is deleted, the coordinator removes all its offsets, also from `pending`. A late confirmation must not bring them back.
+#
+# <details><summary>A commit that is answered NONE, but that a fetch does not return</summary>
+#
+# 5 is cached, and the commits of 6 and 7 are on their way. Then 7 is too late, so `pending` is empty. After that, the replicas confirm 6. Its client receives `NONE`, but the cache of the classic coordinator stays at 5 until the next commit or load. The commit of 6 is not lost, because its record is in the log. Kafka 4.x does not have this case.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise: three commits, on paper
@@ -295,7 +303,7 @@ course.print_crash_outcomes()
 # - **B**: 6, because its record is later in the log.
 # - **C**: 7, because the coordinator refuses an offset that goes back.
 #
-# Write the letter as a text.
+# Write the letter in quotes.
 
 # %%
 # exercise: commit_again
@@ -318,9 +326,9 @@ course.check("commit_again", commit_again)
 #
 # <details><summary>Other versions</summary>
 #
-# Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, a day there. Up to 3.7, metadata that is too long leaves a note in `pending` behind. In 1.0.1, a commit with the oldest version of the request goes to ZooKeeper. The classic coordinator also translates `NOT_ENOUGH_REPLICAS_AFTER_APPEND`, to `COORDINATOR_NOT_AVAILABLE`. Since 3.6, `NETWORK_EXCEPTION` becomes `COORDINATOR_LOAD_IN_PROGRESS`. It only occurs in transactions.
-
-A broker up to 3.9 warns `Mixing both types of offset commits` if a group commits in transactions and outside of them. Lesson 08 shows why you should use only one of both.
+# Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, a day there. Up to 3.7, the coordinator refuses a commit with too long metadata, but the note of this commit stays in `pending`. In 1.0.1, a commit with the oldest version of the request goes to ZooKeeper. The classic coordinator also translates `NOT_ENOUGH_REPLICAS_AFTER_APPEND`, to `COORDINATOR_NOT_AVAILABLE`. Since 3.6, `NETWORK_EXCEPTION` becomes `COORDINATOR_LOAD_IN_PROGRESS`. It only occurs in transactions.
+#
+# A broker up to 3.9 warns `Mixing both types of offset commits` if a group commits in transactions and outside of them. Lesson 08 shows why you should use only one of the two.
 #
 # </details>
 

@@ -28,7 +28,7 @@
 # 2. **One broker** answers for a group: the leader of the group's partition, after it has loaded the partition.
 # 3. "Nothing committed" is **not an error**.
 # 4. An offset in an open transaction is *unstable*. A client that asks for **stable** offsets receives an error for it.
-# 5. A committed offset has a **leader epoch**. It lets a consumer notice that records it had read were replaced by others.
+# 5. A committed offset has a **leader epoch**. With it, a consumer notices if other records have replaced the records that it read.
 
 # %% [markdown]
 # ## A fetch reads memory
@@ -101,7 +101,7 @@ def ask(when):
 ask("loaded")
 broker.resign(9)
 ask("led by another broker")
-broker.manager.loading.add(9)
+broker.manager.loading.add(9)  # as if the load had begun
 ask("loading")
 broker.elect(9)
 ask("loaded again")
@@ -205,14 +205,14 @@ with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "n
 # %% [markdown]
 # <details><summary>Why? And how to read the table</summary>
 #
-# The answer to *all* lists committed partitions only. The offset of `orders-0` is only in an open transaction, so the answer does not mention it. For a program, this looks as if nothing was there. A program that needs stable offsets must ask by name.
+# The answer to *all* lists committed partitions only. The offset of `orders-0` is only in an open transaction, so the answer does not mention it. A program may think that there is no offset and no open transaction. A program that needs stable offsets must ask by name.
 #
 # The table shows the memory of the coordinator and its answers to four requests. In this table, *pending* is an offset in an open transaction. In lesson 04, it was a commit whose record the replicas do not have yet. In both cases, a classic coordinator answers `UNSTABLE_OFFSET_COMMIT`.
 #
 # </details>
 
 # %% [markdown]
-# Why does `requireStable` exist? A program reads `payments`, writes alarms, and commits both in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.
+# Why does `requireStable` exist? A program reads `payments`, and writes alarms and its offsets in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.
 #
 # With `requireStable`, the second program asks again until the transaction has ended. Since version 2.5, Java's consumer sets it, and asks by name.
 #
@@ -241,7 +241,7 @@ course.Failover()
 # Write `get_offsets(committed, pending, asked, stable)`. It returns a dictionary from partition to answer.
 #
 # - `committed`: a dictionary from partition to offset.
-# - `pending`: the set of partitions with an offset in an open transaction. (In lesson 04, a commit was *pending* until the replicas had its record.)
+# - `pending`: the set of partitions with an offset in an open transaction.
 # - `asked`: a list of partitions, or `"all"`.
 # - `stable`: whether the client set `requireStable`.
 #
@@ -347,6 +347,8 @@ print("by name:", course.format_offsets(clerk.offset_fetch("billing", [TopicPart
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The monitor's user has rights for groups only.
 # - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
 # - **D**: OffsetFetch returned `NOT_COORDINATOR`.
+#
+# Write the letter in quotes.
 
 # %%
 # exercise: proof_of_loss
@@ -370,7 +372,7 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # <details><summary>Other versions</summary>
 #
-# - The classic coordinator also asks the log of the partition for its message format (`getMagic`). If this broker has no such log, it answers `NOT_COORDINATOR`. Transactions need format 2.
+# - Before each write, the classic coordinator asks the log of the partition for its message format (`getMagic`). If the broker does not have this log, a commit is answered `NOT_COORDINATOR`. Transactions need format 2.
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
 # - Up to 0.8.1 offsets were in ZooKeeper, one node per offset. ZooKeeper is slow for frequent small writes, so Kafka introduced the topic.
 # - Version 0 of OffsetCommit and OffsetFetch used ZooKeeper up to 3.x. The two places are independent: a commit with version 0 is invisible to a fetch with version 1.
@@ -400,7 +402,7 @@ course.check("proof_of_loss", proof_of_loss)
 # |---|---|---|---|
 # | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again. |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | Compare it with "Why the answer can be −1". | Reading is safe. |
-# | The group is missing in a monitor. | the first command | If it shows the group, the monitor lacks rights or asked during a load. | Give the monitor's user DESCRIBE on the group and its topics. |
+# | The group is missing in a monitor. | the command of row 1 | If it shows the group, the monitor lacks rights or asked during a load. | Give the monitor's user DESCRIBE on the group and its topics. |
 # | `UNSTABLE_OFFSET_COMMIT` does not end. | `kafkagroups stats PATH` | A transaction was never ended. | See lesson 08. |
 
 # %% [markdown]

@@ -65,7 +65,7 @@ life.wait(3)
 #
 # A client can lose its connection and ask again. Then its first id is never used. An unused id is not a member, so the group has no dead member.
 #
-# A JoinGroup without a member id creates the group in memory, if it does not exist. A heartbeat never does. If the group is unknown, a heartbeat is answered `UNKNOWN_MEMBER_ID`.
+# A JoinGroup without a member id creates the group in memory, if it does not exist. A heartbeat never creates a group. If the group is unknown, a heartbeat is answered `UNKNOWN_MEMBER_ID`.
 #
 # Two requests can try to create the same group at the same moment. The classic coordinator puts the new group into its map only if the map does not contain it yet (*put if absent*). So one group is kept, and both requests use it. In the new coordinator, the queue of the partition lets one request wait for the other.
 #
@@ -159,7 +159,7 @@ life.sync("billing-1")
 course.RebalanceLanes()
 
 # %% [markdown]
-# *Predict*: a session lasts 45 seconds again. The leader `billing-1` dies after event 8. The coordinator accepted its commits at 4 s and at 6 s. At which second does the coordinator remove it?
+# *Predict*: now a session lasts 45 seconds again. The leader `billing-1` dies after event 8 of the figure. The coordinator accepted its commits at 4 s and at 6 s. At which second does the coordinator remove `billing-1`?
 
 # %%
 # prediction
@@ -175,7 +175,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, removed_at):
 # %% [markdown]
 # <details><summary>Why this second?</summary>
 #
-# The last sign of life of `billing-1` is its accepted commit at 6 seconds, and its session lasts 45 seconds. The join phase only waited for this member. So it ends when the member is removed.
+# The last sign of life of `billing-1` is its accepted commit at 6 seconds, and its session lasts 45 seconds. All other members had joined. So the join phase also ends at second 51, when `billing-1` is removed.
 #
 # </details>
 
@@ -215,7 +215,7 @@ course.check("select_protocol", select_protocol)
 # | the join phase of the group | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
 # | the sync phase of the group | the largest rebalance timeout, too | Members that have not sent a SyncGroup are removed. A rebalance begins. |
 #
-# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its rebalance timeout. This is how long its code may work before it joins. The coordinator takes the largest one. Otherwise, it would remove a member that still has time.
+# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its rebalance timeout. This is how long its code may work before it joins. The join phase lasts as long as the largest rebalance timeout, so no member is removed before its own timeout ends.
 #
 # A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
 
@@ -283,7 +283,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 #
 # <details><summary>What writes no record?</summary>
 #
-# A heartbeat, another JoinGroup, and the LeaveGroup of a member while others stay.
+# These requests write no record: a heartbeat, each JoinGroup after the first one of the group, and the LeaveGroup of a member while others stay.
 #
 # </details>
 
@@ -296,7 +296,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 course.print_crash_table()
 
 # %% [markdown]
-# Look at steps 10 to 13. In memory, the group has generation 2. The log has only generation 1. If the coordinator crashes here, both members receive an error from the next coordinator and join again. They lose some time, but no assignment.
+# Look at steps 10 to 13. In memory, the group has generation 2. The log has only generation 1. If the coordinator crashes here, both members receive an error from the next coordinator and join again. Generation 2 had no assignments yet. The assignments of generation 1 are in the log. So only time is lost.
 #
 # <details><summary>In Kafka 4.x</summary>
 #
@@ -315,7 +315,7 @@ course.print_crash_table()
 # - **B**: two members. They stay for up to 35 more seconds.
 # - **C**: no members. The group is Empty.
 #
-# Write the letter as a text.
+# Write the letter in quotes.
 
 # %%
 # exercise: after_the_failover
@@ -370,7 +370,7 @@ course.check("after_the_failover", after_the_failover)
 # |---|---|---|---|
 # | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | It shows the members of each generation. Find the one that comes and goes. | Look at its log (next line). |
 # | Does my consumer call `poll` too rarely? | `grep "consumer poll timeout has expired" consumer.log` | If there is a line, the consumer left for this reason. | Raise `max.poll.interval.ms`, or lower `max.poll.records`. |
-# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Restart this member. |
+# | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Find the cause in the log of this member. Then restart it. |
 # | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | A member does not join. | Close its process. After a kill, its session must end first. |
 
 # %% [markdown]

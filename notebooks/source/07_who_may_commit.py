@@ -151,7 +151,7 @@ vans.join("van-1", instance="van-1", new_process=True)
 vans.sync("van-1")
 
 # %% [markdown]
-# The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments. The new process has a new member id. So the coordinator writes the group record again, with the same generation.
+# The generation stays 2, and `van-1` has its old partitions. `skip_assignment` tells the leader that it need not compute assignments. The new process has a new member id. So the coordinator writes the group record again, with the same generation. Without this record, the next coordinator would load the old member id, and refuse the new process.
 #
 # <details><summary>When does a restart cause a rebalance?</summary>
 #

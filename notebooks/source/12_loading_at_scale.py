@@ -126,7 +126,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Transactions: collect the markers first
 #
-# An offset in a transaction is valid only if the next marker of its producer commits. This marker can be in another part of the log. So a program first collects all markers. Then it can decide about each line alone.
+# An offset in a transaction is valid only if the next marker of its producer commits. This marker can be in another part of the log. So a program first collects all markers. Then the program can decide about each line without the other lines.
 #
 # The next cell does this for the whole shop. Lines of aborted and open transactions are left out. Each other line becomes one part. The parts are merged in 20 random orders:
 
@@ -144,7 +144,7 @@ course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3
 # %% [markdown]
 # ## The classic coordinator needs the order
 #
-# The classic coordinator decides about an offset in a transaction when it reads the **marker**. If its memory has no offset of this key at that moment, or an older one, it stores the offset of the transaction.
+# The classic coordinator decides about an offset in a transaction when it reads the **marker**. If the memory then has an offset of this key from a later record, the coordinator ignores the transaction's offset. Otherwise, it stores this offset.
 #
 # In the next log, an offset is deleted during a transaction. All four records are about the same key:
 
@@ -222,7 +222,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # Four ways to read a **million** records:
 #
-# - The loop with `apply_line` is slow. So it loads one small partition. The chart calculates the time for a million.
+# - The loop with `apply_line` is slow. So we measure it with one small partition, and multiply.
 # - `kg.load` has the rules of a broker, as machine code.
 # - The broker has the speed from above.
 # - Kafka's dump tool only prints the records.
@@ -331,7 +331,7 @@ whole = course.measure_seconds(lambda: kg.load(topic))
 print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# Here both take about the same time: the log is short, and the snapshot must be read, too. A snapshot pays if the log is very long. A broker has no snapshots of this topic. It always reads the whole log.
+# Here both take a similar time: the log is short, and the snapshot must be read, too. A snapshot pays if the log is very long. A broker has no snapshots of this topic.
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?
@@ -365,7 +365,7 @@ course.check("for_spark", for_spark)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | Which offset of a committed transaction is valid? | It is valid if its record is the newest one of its key. | It is valid if the memory has no newer offset at the marker. |
+# | Which offset of a committed transaction is valid? | It is valid if its record is the newest one of its key. | It is valid if the memory has no later record of its key when the marker is read. |
 # | Can parts of a partition be merged? | Yes, if all markers are known. | No. |
 
 # %% [markdown]
@@ -418,6 +418,6 @@ course.check("for_spark", for_spark)
 #
 # ## What we left out, and why
 #
-# A complete merge also needs the newest record of each group, because the tombstone of a group hides its older offsets.
+# Our merge ignores the tombstone of a group, which also removes the group's older offsets. A complete merge needs the newest record of each group, too.
 #
 # **Next:** [13 · The new protocols](13_the_new_protocols.ipynb): what consumer, share and streams groups record.

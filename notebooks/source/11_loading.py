@@ -29,7 +29,7 @@
 # %% [markdown]
 # ## The night
 #
-# The brokers of Harbour Coffee were killed in the middle of a rebalance of `billing`. Then a 4.3.1 broker was started with the same files. Clients asked about the groups before and after. This was the answer about `billing` before the crash:
+# The brokers of Harbour Coffee were killed in the middle of a rebalance of `billing`. Then a 4.3.1 broker was started with the same files. This was the answer about `billing` before the crash:
 
 # %%
 import kafkagroups as kg
@@ -58,7 +58,7 @@ course.reveal("members_after", members_after, len(loaded["billing"].members))
 #
 # </details>
 #
-# All offsets are back. The last two lines compare the states and the offsets of all groups with the answers of the real broker:
+# All offsets are back. The last two lines compare all groups with the real broker:
 
 # %%
 answers = course.read_answers("harbour/4.3.1")
@@ -85,7 +85,7 @@ course.compare_with_broker(course.fetch_offsets(loaded, answers["offsets"]), ans
 # %% [markdown]
 # ## Record by record
 #
-# Go through the log of partition 9 with the button *next*. The view shows what the coordinator has in memory after each record. In the effects, `23 and 24` are the records at the offsets 23 and 24:
+# Go through the log of partition 9 with *next*. The view shows the coordinator's memory after each record. There, `23 and 24` are the records at the offsets 23 and 24:
 
 # %%
 # figure
@@ -133,7 +133,7 @@ for name in ["billing", "dashboard", "fraud-check", "mailer"]:
 # %% [markdown]
 # ## A record of an unknown type
 #
-# A newer release can have record types that an older release does not have. After a downgrade, these records are still in the log. A broker skips them, with a warning in its log: `Unknown record type 24 … Ignoring it`. The load goes on.
+# A newer release can have record types that an older release does not have. After a downgrade, these records are still in the log. A broker skips them, with a warning in its log: `Unknown record type 24 … Ignoring it`.
 #
 # This test log has two types that no release has. Real brokers loaded it:
 
@@ -167,7 +167,7 @@ course.reveal("classic_answer", classic_answer, "the offset" if recorded else "n
 # %% [markdown]
 # <details><summary>Why, and what does a consumer do then?</summary>
 #
-# The classic load puts groups and offsets into its cache only at its end, and it did not reach its end. So the cache is empty. But the coordinator treats the partition as loaded, and answers from the empty cache: −1 without an error.
+# The classic coordinator fills its cache only at the end of a load. This load stopped before its end. So the cache is empty. But the coordinator treats the partition as loaded, and answers from the empty cache: −1 without an error.
 #
 # A new group gets the same answer. So the consumer starts where `auto.offset.reset` says. It reads everything again, or skips records. The broker accepts its new commits, so the old positions are soon overwritten. The only sign is one line in the broker's log, `Error loading offsets from __consumer_offsets-9`.
 #
@@ -191,7 +191,7 @@ course.reveal("classic_answer", classic_answer, "the offset" if recorded else "n
 # %% [markdown]
 # ## Exercise: which log loads?
 #
-# A broker of Kafka 4.3.1 starts after a power failure. There are three logs with thousands of good records. Each log has one problem:
+# A broker of Kafka 4.3.1 starts after a power failure. Each of three logs has thousands of good records and one problem:
 #
 # - **A**: the last batch is only half written.
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
@@ -236,7 +236,7 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## The broker that loses a partition
 #
-# If only the leadership moves, the old leader **unloads** the partition: it removes the groups and offsets from its memory. It answers waiting requests, for example a JoinGroup, with `NOT_COORDINATOR`, and it writes nothing into the log. The clients find the next coordinator with FindCoordinator.
+# If only the leadership moves, the old leader **unloads** the partition: it removes the groups and offsets from its memory. It answers waiting requests with `NOT_COORDINATOR`, and it writes nothing into the log. The clients find the next coordinator with FindCoordinator.
 
 # %% [markdown]
 # ## Where the classic coordinator differs
@@ -245,7 +245,7 @@ course.check("seconds_to_load", seconds_to_load)
 #
 # | in the log | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | an offset, then the tombstone of its group | no group, no offset | a simple group with this offset |
+# | an offset, then the tombstone of its group | no group, no offset | a simple group, because this tombstone removes no offset |
 # | all offsets of a simple group were deleted | the group is Empty | no group |
 # | only offsets of an aborted transaction | the group is Empty | no group |
 # | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error. Consumers then overwrite the old offsets |
@@ -254,7 +254,7 @@ course.check("seconds_to_load", seconds_to_load)
 #
 # A producer can have a producer id without transactions, to send each batch only once. Coordinators never write such batches, but a program can. The new coordinator treats an offset in this batch as pending. In the classic coordinator, the offset counts immediately.
 #
-# The classic load has one more check at its very end, after it has built all groups. If a deleted group still has a pending commit, the broker writes the error `Unexpected unload of active group`. This error has no effect: the broker answers for all groups of the partition.
+# A classic load ends with one more check. If a deleted group still has a pending commit, the broker writes the error `Unexpected unload of active group`. This error has no effect: the broker answers for all groups of the partition.
 #
 # After a change of the number of partitions (lesson 02), two partitions can have records of one group. The classic coordinator keeps the group that it loaded first.
 #
@@ -298,7 +298,7 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a shorter copy, which ends before record 45. The price is record 46, a commit of `billing`:
+# **Step 3: carry out the remedy.** `kafkagroups edit` writes a shorter copy, which ends before record 45. You lose record 46, a commit of `billing`, and the unreadable record:
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
@@ -318,10 +318,19 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # **Step 5: bring the partition back.** The groups have their offsets again. Only `orders-0` of `billing` is 50 instead of 60.
 #
-# 1. Stop the consumers of both groups, and all brokers with a replica of partition 9. Every replica has record 45.
-# 2. On each of these brokers, remove all files in the partition's folder except `partition.metadata`. Put the `.log` files of the shorter copy there. Start the brokers.
+# 1. Stop the faulty program, the consumers of both groups, and **all** brokers with a replica of partition 9. Every replica has record 45. All their partitions are down: with three brokers, the whole cluster.
+# 2. On each of them, **move** the partition's folder out of the log directory, and keep it. Make a new folder with the same name and owner. Put `partition.metadata` and the `.log` files of the shorter copy there. Start the brokers.
 # 3. When the group `billing` is Empty, set the lost offset: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`. Otherwise `billing` reads ten records again.
-# 4. Stop the faulty program. Start the consumers.
+# 4. Start the consumers.
+#
+# <details><summary>Checks, the way back, and one bad replica</summary>
+#
+# - The broker builds the missing files of the folder again. Do not edit the checkpoint files of the log directory.
+# - Before you start the consumers, search the leader's log for `Finished loading of metadata from __consumer_offsets-9`.
+# - To go back, stop the same brokers, and put the old folders back.
+# - If only one replica has the record, stop only its broker. Another replica becomes the leader and loads. Move the folder away and start the broker: it copies the partition from the leader.
+#
+# </details>
 
 # %% [markdown]
 # ## In five lines
@@ -345,7 +354,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `Error loading offsets`, `Failed to load metadata` | `kafkagroups check PATH --kafka 4.3.1` | It names the record that stops the load, the groups that are lost, and the remedy | Stop the consumers of these groups. Then follow the steps of the incident. Do not move the leadership: each replica has this record |
+# | `Error loading offsets`, `Failed to load metadata` | `kafkagroups check PATH --kafka 4.3.1` | It names the record that stops the load, the groups that are lost, and the remedy | Stop the consumers of these groups. Then follow the steps of the incident. Do not move the leadership: normally, each replica has this record |
 # | Which broker loads partition 9? | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | It prints the leader of each partition | Search the log of this broker for `Finished loading of metadata from __consumer_offsets-9` |
 # | Groups are unavailable for minutes after a restart | `kafkagroups stats PATH` | The number of records, and why they were not cleaned | Wait. Then repair the cleaner: lesson 10 |
 # | Will the next failover work? | `kafkagroups check FOLDER --kafka 4.3.1`. FOLDER has all partitions | It says which partitions load, before and after cleaning | Reading is safe |

@@ -86,6 +86,12 @@ def place_figures(text: str) -> str:
     return FIGURE_PLACE.sub(make_figure, text)
 
 
+def add_page_list(text: str) -> str:
+    """Return the first page of the handbook with a list for Sphinx: the pages of this folder that the text links to."""
+    pages = re.findall(r"\]\(([\w-]+)\.md\)", text)
+    return "\n".join([text, "```{toctree}", ":hidden:", "", *pages, "```", ""])
+
+
 def collect_source() -> None:
     """Write `build/site-source/`, the folder from which Sphinx makes the pages."""
     shutil.rmtree(SOURCE, ignore_errors=True)
@@ -94,11 +100,9 @@ def collect_source() -> None:
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, SOURCE / name)
     index = SOURCE / "index.md"
-    text = place_figures(index.read_text(encoding="utf-8"))
-    if not (ROOT / "docs" / "handbook").exists():
-        (SOURCE / "handbook.md").unlink()
-        text = text.replace("\nhandbook\n", "\n")
-    index.write_text(text, encoding="utf-8")
+    index.write_text(place_figures(index.read_text(encoding="utf-8")), encoding="utf-8")
+    handbook = SOURCE / "docs" / "handbook" / "index.md"
+    handbook.write_text(add_page_list(handbook.read_text(encoding="utf-8")), encoding="utf-8")
     shutil.copytree(ROOT / "notebooks" / "pictures", SOURCE / "notebooks" / "pictures")
     figures = list_figures()
     for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb")):

@@ -7,15 +7,7 @@
 # |---|---|---|
 # | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} | no |
 #
-# ```
-#  a consumer commits      orders-0 → 17
-#        │
-#        ▼
-#  a broker appends it to  __consumer_offsets    on its disk
-#        │
-#        ▼
-#  the broker dies, another broker reads __consumer_offsets and answers 17 again
-# ```
+# ![A consumer commits offset 17, a broker appends it to __consumer_offsets and dies, and another broker reads the topic and answers 17 again.](pictures/00.svg)
 
 # %% [markdown]
 # ## The problem

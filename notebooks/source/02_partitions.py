@@ -7,10 +7,7 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} | no |
 #
-# ```
-#  "billing"  ──▶  String.hashCode()  ──▶  abs  ──▶  % 50  ──▶  partition 9
-#                   (a 32-bit int)
-# ```
+# ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
 # %% [markdown]
 # Three things to hold on to:

@@ -7,16 +7,7 @@
 # |---|---|---|
 # | say where a commit is at each moment, which error a client receives, and what is left after a crash; say what happens to records that were read and not committed | {{minutes}} | no |
 #
-# ```
-#  a consumer                         the coordinator
-#    │
-#    │  commitSync({orders-0: 6})
-#    ├─────────────────────────────▶  1  check     is this commit allowed?
-#    │                                2  append    a record to __consumer_offsets, on its disk
-#    │                                3  wait      until the replicas have the record
-#    │                                4  show      from now on, a fetch of orders-0 returns 6
-#    ◀─────────────────────────────   5  answer    NONE
-# ```
+# ![For a commitSync, the coordinator checks the commit, appends a record, waits for the replicas, shows the new offset, and then answers NONE.](pictures/04.svg)
 
 # %% [markdown]
 # Four things to hold on to:

@@ -7,19 +7,7 @@
 # |---|---|---|
 # | say which broker answers an offset fetch and from where; distinguish "nothing committed" from an error; explain what `requireStable` and leader epochs protect you from | {{minutes}} | no |
 #
-# ```
-#  a consumer of billing starts
-#    │
-#    │  FindCoordinator     ─▶  any broker:    hash("billing") % 50 = 9,
-#    │                                         and broker 2 leads partition 9
-#    │  OffsetFetch         ─▶  broker 2:      allowed? mine? loaded?
-#    │                                         its memory: orders-0 = 50, epoch 0
-#    │                                         (the log is not read)
-#    │  OffsetForLeaderEpoch ─▶ the leader     epoch 0 ends at 60
-#    │                          of orders-0:
-#    ▼
-#  the consumer reads from offset 50
-# ```
+# ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
 # Five things to hold on to:

@@ -7,27 +7,7 @@
 # |---|---|---|
 # | tell a rebalance in order, with the state of the group; say what the log contains of it; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |
 #
-# ```
-#                  ┌───────┐
-#                  │ Empty │
-#                  └───────┘
-#  a member joins   │    ▲   the last member leaves
-#                   ▼    │
-#            ┌────────────────────┐
-#            │ PreparingRebalance │ ◀───────────────┐
-#            └────────────────────┘                 │  a member joins,
-#  all have joined, │    ▲   a member joins,        │  leaves or fails
-#  or time is over  ▼    │   leaves or fails        │
-#            ┌─────────────────────┐                │
-#            │ CompletingRebalance │                │
-#            └─────────────────────┘                │
-#  the assignments  │                               │
-#  are stored       ▼                               │
-#                 ┌────────┐                        │
-#                 │ Stable │ ───────────────────────┘
-#                 └────────┘
-#  every state → Dead: the group is deleted, or another broker becomes its coordinator
-# ```
+# ![A group goes from Empty through PreparingRebalance and CompletingRebalance to Stable, back to PreparingRebalance when its members change, and from every state to Dead.](pictures/06.svg)
 
 # %% [markdown]
 # Four things to hold on to:

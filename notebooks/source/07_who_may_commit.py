@@ -7,16 +7,7 @@
 # |---|---|---|
 # | say which error a refused commit gets; explain why a late consumer cannot overwrite newer offsets; use static members; find two processes with one instance id | {{minutes}} | no |
 #
-# ```
-#  OffsetCommit  group, member, generation, {orders-0: 8}
-#      │
-#      ▼
-#  may this client?  ─▶  is the group here?  ─▶  is it a member?  ─▶  of this generation?  ─▶  log
-#      │                      │                      │                      │
-#      no                     no                     no                     no
-#      ▼                      ▼                      ▼                      ▼
-#  …AUTHORIZATION_FAILED  NOT_COORDINATOR      UNKNOWN_MEMBER_ID     ILLEGAL_GENERATION
-# ```
+# ![A commit passes four checks before the log: the client, the group, the member and the generation, each with its own error.](pictures/07.svg)
 
 # %% [markdown]
 # Four things to hold on to:

@@ -7,13 +7,7 @@
 # |---|---|---|
 # | say which offset counts after commits, aborts and plain commits; explain UNSTABLE_OFFSET_COMMIT; say why a producer's epoch rises; find a hanging transaction and end it safely | {{minutes}} | no |
 #
-# ```
-#  a service reads payments, writes alarms, and commits its offsets in ONE transaction
-#
-#  __consumer_offsets-9    …  payments-0 = 10, producer 1   …   marker: producer 1 COMMITS
-#                              │                                │
-#                              └── pending ─────────────────────┴── counts from here on
-# ```
+# ![In the log, an offset of producer 1 is pending until the marker that commits the transaction, and counts from there on.](pictures/08.svg)
 
 # %% [markdown]
 # Four things to hold on to:

@@ -7,14 +7,7 @@
 # |---|---|---|
 # | say which offsets are deleted on which day; read a deletion in the log; say what a deletion with an open transaction does; explain offsets that are gone on Monday | {{minutes}} | no |
 #
-# ```
-#   the log of mailer's partition                                one batch
-#  ┌───────┬──────────┬──────────┬──────────┬───────┬──────────────────────────────────────────┐
-#  │ group │ orders-0 │ orders-1 │ orders-2 │ group │ orders-2   orders-0   orders-1   group   │
-#  │ gen 1 │    7     │    7     │    7     │ gen 2 │ no value   no value   no value  no value │
-#  └───────┴──────────┴──────────┴──────────┴───────┴──────────────────────────────────────────┘
-#                                                     tombstones
-# ```
+# ![The log has a group record, three offsets and another group record, and then one batch with a tombstone for each key.](pictures/09.svg)
 
 # %% [markdown]
 # Four things to hold on to:

@@ -7,14 +7,7 @@
 # |---|---|---|
 # | say which records a cleaning pass keeps, and by which rule; find what stops the cleaner; say whether cleaning can change an answer | {{minutes}} | no |
 #
-# ```
-#               closed segments                  ║ active segment
-#  offset     0     1     2     3     4     5    ║  6
-#  before  │ A=1 │ B=1 │ A=2 │ C=1 │ A=3 │ B=∅   ║ A=4
-#                              │
-#                              ▼  the offset map: A → 4, B → 5, C → 3
-#  after                       C=1 │ A=3 │ B=∅   ║ A=4
-# ```
+# ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
 # Four things to hold on to:

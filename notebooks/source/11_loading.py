@@ -7,16 +7,7 @@
 # |---|---|---|
 # | rebuild the offsets of a group from a log; say what no failover brings back; say how long a load takes; repair a partition that does not load | {{minutes}} | no |
 #
-# ```
-#  the log of partition 9                                memory of the next coordinator
-#
-#    3: billing orders-0 = 5                      ──▶  set
-#   11: billing orders-0 = 11                     ──▶  replace        billing      orders-0   50
-#   23: fraud-check payments-0 = 10, producer 1   ──▶  wait                        orders-1   51
-#   25: producer 1 commits                        ──▶  now it counts  fraud-check  payments-0 25
-#    …  deleted                                   ──▶  remove
-#       from the first record to the last                 only then, it answers
-# ```
+# ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
 # Four things to hold on to:

@@ -7,13 +7,7 @@
 # |---|---|---|
 # | estimate and shorten a failover; divide a load and merge the results; choose between one process and Spark | {{minutes}} | one cell |
 #
-# ```
-#  a broker                      a program: whole partitions      a program: parts and a merge
-#
-#  0 ──▶ 1 ──▶ 2 ──▶ ready       0 ──▶ offsets                    part ──▶ result ─┐
-#                                1 ──▶ offsets                    part ──▶ result ─┼──▶ offsets
-#                                2 ──▶ offsets                    part ──▶ result ─┘
-# ```
+# ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
 # Four things to hold on to:

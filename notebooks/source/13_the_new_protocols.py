@@ -7,12 +7,7 @@
 # |---|---|---|
 # | follow a rebalance by its epochs; compute the state of a group; say which tombstones stop a load; repair the log | {{minutes}} | no |
 #
-# ```
-#  a member joins  ──▶  group epoch          the group has changed
-#                       targets              who should have which partition
-#                       assignment epoch     all targets are computed
-#                       current assignments  the members move to their targets
-# ```
+# ![After a member joins, the group epoch changes, then the targets, then the assignment epoch, and last the current assignments of the members.](pictures/13.svg)
 
 # %% [markdown]
 # Four things to hold on to:

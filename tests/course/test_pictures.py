@@ -1,8 +1,7 @@
 """The pictures at the heads of the lessons: drawn by tools/pictures.py, kept in notebooks/pictures."""
 
-import importlib.util
+import importlib
 import re
-import sys
 from pathlib import Path
 
 import nbformat
@@ -17,12 +16,10 @@ SHOWN = re.compile(r"^!\[(.+)\]\((.+)\)$", re.MULTILINE)
 
 
 def load_tool():
-    """Return tools/pictures.py as a module. The folder `tools` is not a package."""
-    spec = importlib.util.spec_from_file_location("pictures", ROOT / "tools" / "pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["pictures"] = module  # A dataclass looks up its module.
-    spec.loader.exec_module(module)
-    return module
+    """Return tools/pictures.py as a module. It imports from its own folder, and the folder `tools` is not a package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        return importlib.import_module("pictures")
 
 
 TOOL = load_tool()
@@ -30,8 +27,10 @@ TOOL = load_tool()
 
 @pytest.mark.parametrize("name", sorted(TOOL.PICTURES))
 def test_a_picture_is_the_one_that_its_source_draws(name):
-    """Each text fits its box, and the committed file is current."""
+    """Each text fits its box, no two marks have the same key, and the committed file is current."""
     picture = TOOL.PICTURES[name]()
+    keys = [mark.key for mark in picture.marks]
+    assert len(keys) == len(set(keys))
     check_that_marks_fit(Scene(picture.marks, "", ()), picture.height, name)
     assert (TOOL.FOLDER / f"{name}.svg").read_text(encoding="utf-8") == TOOL.render(name), "run tools/pictures.py"
 

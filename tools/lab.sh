@@ -1,5 +1,6 @@
 #!/bin/sh
 # Checks the set-up and opens JupyterLab, which prints its address with its token. Arguments are passed to JupyterLab.
+# It listens on the loopback address. LAB_ADDRESS names another one: a container publishes its port itself.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,6 @@ if [ "$(id -u)" = 0 ]; then set -- --allow-root "$@"; fi
 # The address leads to the first notebook.
 JUPYTER_CONFIG_PATH="$PWD/tools/jupyter${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
 export JUPYTER_CONFIG_PATH
-exec .venv/bin/python -m jupyterlab --ip=127.0.0.1 --log-level=WARN --ServerApp.root_dir=notebooks \
+exec .venv/bin/python -m jupyterlab --ip="${LAB_ADDRESS:-127.0.0.1}" --log-level=WARN --ServerApp.root_dir=notebooks \
     --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
     --LabApp.default_url=/lab/tree/00_start_here.ipynb "$@"

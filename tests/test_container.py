@@ -1,0 +1,171 @@
+"""The container file and the description of the dev container have the same steps as make, and no others."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DEV_CONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+# The step that installs Debian's packages, and makes the user without rights, consists of these commands.
+DEBIAN_COMMANDS = (
+    r"apt-get update",
+    r"apt-get install -y --no-install-recommends [a-z0-9 -]+",
+    r"rm -rf /var/lib/apt/lists/\*",
+    r"useradd --create-home \w+",
+    r"install -d -o \w+ -g \w+ [\w/]+",
+)
+
+
+def parse(text: str) -> list[tuple[str, str]]:
+    """Return the instructions of a container file, each with its arguments. A `\\` continues a line."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    logical = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    instructions = []
+    for line in logical.splitlines():
+        name, _, arguments = line.partition(" ")
+        instructions.append((name, arguments.strip()))
+    return instructions
+
+
+INSTRUCTIONS = parse((ROOT / "Containerfile").read_text())
+
+
+def arguments_of(name: str) -> list[str]:
+    return [arguments for instruction, arguments in INSTRUCTIONS if instruction == name]
+
+
+def is_debian_step(command: str) -> bool:
+    """Return whether a RUN step only installs packages of Debian and makes the user."""
+    return all(any(re.fullmatch(pattern, part.strip()) for pattern in DEBIAN_COMMANDS) for part in command.split("&&"))
+
+
+def make_steps() -> list[str]:
+    """Return the RUN steps that are not the installation of Debian's packages."""
+    return [command for command in arguments_of("RUN") if not is_debian_step(command)]
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([\w./-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def copy_repository(folder: Path) -> None:
+    """Copy the files that a clone would have, with the changes that are not committed yet."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+
+
+def test_the_parser_joins_lines():
+    """Comments are left out, and a continued line is one instruction."""
+    assert parse("# note\nFROM a\nRUN b \\\n    && c\n") == [("FROM", "a"), ("RUN", "b && c")]
+
+
+def test_the_container_file_has_only_known_instructions():
+    """The first instruction is FROM, with the image of a supported Python. Nothing else adds files or steps."""
+    names = [name for name, _ in INSTRUCTIONS]
+    assert names[0] == "FROM" and names.count("FROM") == 1
+    assert re.fullmatch(r"python:3\.1[123]-slim", arguments_of("FROM")[0])
+    assert set(names) == {"FROM", "RUN", "USER", "WORKDIR", "COPY", "EXPOSE", "CMD"}
+
+
+def test_every_step_is_a_make_target():
+    """Except for Debian's packages, each RUN step is `make TARGET`, and the Makefile has this target."""
+    assert len(arguments_of("RUN")) == len(make_steps()) + 1
+    assert make_steps() == ["make .venv/.learn"]
+    for step in make_steps():
+        assert step.split()[0] == "make"
+        assert set(step.split()[1:]) <= make_targets()
+
+
+def test_a_step_that_hides_another_command_is_not_debians():
+    """The test above would find a step that installs something in another way."""
+    assert not is_debian_step("apt-get update && pip install kafkagroups")
+    assert not is_debian_step("apt-get update; make lab")
+
+
+def test_a_user_without_rights_runs_make():
+    """The user is set before the files are copied, owns them, and is the dev container's user."""
+    names = [name for name, _ in INSTRUCTIONS]
+    [user] = arguments_of("USER")
+    assert user not in ("root", "0")
+    assert f"useradd --create-home {user} " in arguments_of("RUN")[0]
+    first_make = INSTRUCTIONS.index(("RUN", make_steps()[0]))
+    assert names.index("USER") < names.index("COPY") < first_make
+    assert arguments_of("COPY") == [f"--chown={user}:{user} . ."]
+    assert DEV_CONTAINER["remoteUser"] == user
+
+
+def test_the_container_starts_make_lab():
+    """CMD is `make lab`. Without the variable that CMD sets, tools/lab.sh listens on the loopback address."""
+    [command] = [json.loads(arguments) for arguments in arguments_of("CMD")]
+    assert command[:2] == ["make", "lab"] and "lab" in make_targets()
+    assert command[2:] == ["LAB_ADDRESS=0.0.0.0"]
+    assert '--ip="${LAB_ADDRESS:-127.0.0.1}"' in (ROOT / "tools" / "lab.sh").read_text()
+
+
+def test_the_port_is_published_on_the_loopback_address():
+    """Both files name port 8888. The command in the container file publishes it on 127.0.0.1 only."""
+    assert arguments_of("EXPOSE") == ["8888"]
+    assert DEV_CONTAINER["forwardPorts"] == [8888]
+    published = re.findall(r"--publish (\S+)", (ROOT / "Containerfile").read_text())
+    assert published == ["127.0.0.1:8888:8888"]
+    assert "appPort" not in DEV_CONTAINER and "runArgs" not in DEV_CONTAINER
+
+
+def test_the_dev_container_has_the_same_steps():
+    """It is built from the container file, and its commands are the steps of that file."""
+    build = DEV_CONTAINER["build"]
+    folder = ROOT / ".devcontainer"
+    assert (folder / build["dockerfile"]).resolve() == ROOT / "Containerfile"
+    assert (folder / build["context"]).resolve() == ROOT
+    commands = [value for name, value in DEV_CONTAINER.items() if name.endswith("Command")]
+    assert commands == make_steps()
+    assert "features" not in DEV_CONTAINER and "image" not in DEV_CONTAINER
+
+
+def test_no_package_registry_is_named():
+    """The files name no host, so the settings of the machine decide where packages come from."""
+    for name in ("Containerfile", ".devcontainer/devcontainer.json"):
+        assert not re.search(r"https?://|\w\.(org|com|io|net)\b|index-url", (ROOT / name).read_text())
+
+
+def test_the_image_has_every_file_of_the_set_up():
+    """.dockerignore leaves out .venv and caches, and no tracked file."""
+    patterns = (ROOT / ".dockerignore").read_text().split()
+    assert {".git", ".venv", "build"} <= set(patterns)
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        for pattern in patterns:
+            parts = Path(name).parts if pattern.startswith("**/") else Path(name).parts[:1]
+            wanted = pattern.removeprefix("**/")
+            assert not any(Path(part).match(wanted) for part in parts), (name, pattern)
+
+
+# It installs everything again, which takes half a minute or more, so it belongs to `make test-all`. Of the markers that
+# `make test-all` selects, `compiler` is the one that needs no other program: CI never skips it.
+@pytest.mark.compiler
+def test_the_steps_run_in_a_fresh_copy():
+    """The steps of the container file work in a folder that has only the files of the repository."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "VIRTUAL_ENV"))}
+    # The folder has 1 GB, so it is removed at the end, unlike pytest's own folders.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_repository(folder)
+        for step in make_steps():
+            done = subprocess.run(step.split(), cwd=folder, env=env, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        command = [".venv/bin/kafkagroups", "load", "data/harbour/4.3.1", "--group", "billing"]
+        loaded = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+        assert loaded.returncode == 0, loaded.stderr
+        assert "billing" in loaded.stdout
+        # The set-up is complete: make has nothing to do for `.venv/.learn`.
+        again = subprocess.run(["make", "-q", ".venv/.learn"], cwd=folder, env=env, capture_output=True)
+        assert again.returncode == 0

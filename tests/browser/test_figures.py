@@ -16,7 +16,7 @@ from kafkagroups.course.figures.marks import list_labels
 
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / "build" / "screens" / "figures"
-# Every scene of a figure with more scenes than this is a matter of minutes, so its first ones are drawn.
+# To draw every scene of a large figure takes minutes. So the test draws scenes at equal distances, and the last one.
 MOST_SCENES = 40
 
 pytestmark = pytest.mark.browser
@@ -48,6 +48,13 @@ def read_labels(page):
     return page.evaluate("() => [...document.querySelectorAll('.kg-figure svg text')].map(text => text.textContent)")
 
 
+def choose_scenes(figure):
+    """Return the options of the scenes that a test draws."""
+    scenes = list(itertools.product(*(range(len(control.options)) for control in figure.content.controls)))
+    distance = -(-len(scenes) // MOST_SCENES)
+    return list(dict.fromkeys([*scenes[::distance], scenes[-1]]))
+
+
 def choose(page, control, option):
     """Choose an option as a user with a keyboard does."""
     if len(control.options) < 2:
@@ -77,8 +84,7 @@ def test_a_figure_works_by_keyboard_and_has_no_barrier(browser, named_figure, sc
     page = open_figure(browser, figure, scheme, width)
     heights = set()
     controls = figure.content.controls
-    combinations = itertools.product(*(range(len(control.options)) for control in controls))
-    for options in itertools.islice(combinations, MOST_SCENES):
+    for options in choose_scenes(figure):
         for control, option in zip(controls, options, strict=True):
             choose(page, control, option)
         scene = figure.content.scenes[options]

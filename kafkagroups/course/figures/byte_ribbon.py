@@ -207,15 +207,16 @@ class ByteRibbon(Figure):
             tone = Tone.MUTED
             count = span.end - span.start
             takes = "one byte" if count == 1 else f"{count} bytes"
-            caption = f"A reader takes {takes} as {name}. It counts the bytes; no name is stored."
+            caption = (
+                f"A reader treats {takes} as the field “{name}”. It counts bytes, because no field name is stored."
+            )
         else:
             differences = self._list_differences(reading)
             lines, tone, belief = _describe_belief(reading, differences)
             old = self.bytes_by_part[change.part][change.position]
             explanation = self.explain_change(reading, has_other_values=bool(differences))
-            caption = (
-                f"Byte {change.position} of the {change.part} is {change.byte:02x}, and was {old:02x}. {explanation}"
-            )
+            changed = f"Byte {change.position} of the {change.part}"
+            caption = f"{changed} was {old:02x}, and is now {change.byte:02x}. {explanation}"
             text += [f"changed byte: {change.byte:02x}", *belief]
         belief_box = Box("belief", _MARGIN, y + _PANEL_HEIGHT, WIDTH - 2 * _MARGIN, 72, tuple(lines), tone)
         return Scene((*marks, belief_box), caption, tuple(text))
@@ -269,7 +270,7 @@ class RecordRibbon(ByteRibbon):
             return "The reader refuses the record. A broker that finds it stops its load."
         if not has_other_values:
             return "The reader still reads the same values."
-        return "A record has no checksum, so the reader believes the new values."
+        return "A record has no checksum of its own, so the reader believes the new values."
 
 
 class BatchRibbon(ByteRibbon):

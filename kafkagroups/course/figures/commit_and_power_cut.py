@@ -69,15 +69,17 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
     if is_cut:
         marks += [
             Label("next title", 10, 196, "The next broker loads its log and answers:", is_bold=True),
-            _draw_answer("whole", 10, "the log reached it", step.answer_from_whole_log),
-            _draw_answer("confirmed answer", 290, "only confirmed records", step.answer_from_confirmed_log),
+            _draw_answer("whole", 10, "it has the whole log", _name_answer(step.answer_from_whole_log)),
+            _draw_answer(
+                "confirmed answer", 290, "it has the confirmed records", _name_answer(step.answer_from_confirmed_log)
+            ),
         ]
         caption = (
             f"The power fails after “{step.description}”. Memory is lost: pending commits and the cache. "
-            f"The next broker answers {step.next_answers}."
+            f"The next broker answers {_name_answer(step.next_answers)}."
         )
     else:
-        marks.append(Label("fetch", 10, 196, f"An OffsetFetch now returns {places.cache}."))
+        marks.append(Label("fetch", 10, 196, f"An OffsetFetch now returns {_name_answer(places.cache)}."))
         caption = f"{step.description}. {_explain(step)}"
     text = [
         f"step: {step.description}",
@@ -87,9 +89,14 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
         *(f"response to {response}" for response in places.responses.split(", ")),
     ]
     if is_cut:
-        text.append(f"after a power cut, with the whole log: {step.answer_from_whole_log}")
-        text.append(f"after a power cut, with the confirmed log: {step.answer_from_confirmed_log}")
+        text.append(f"after a power cut, with the whole log: {_name_answer(step.answer_from_whole_log)}")
+        text.append(f"after a power cut, with the confirmed log: {_name_answer(step.answer_from_confirmed_log)}")
     return Scene(tuple(marks), caption, tuple(text))
+
+
+def _name_answer(answer: str) -> str:
+    """Return an answer to an OffsetFetch. A partition without an offset has the answer −1."""
+    return answer.replace("–", "−1")
 
 
 def _explain(step: CommitStep) -> str:
@@ -117,4 +124,4 @@ def _draw_responses(responses: list[str], before: list[str] | None) -> Box:
 
 
 def _draw_answer(key: str, x: float, name: str, answer: str) -> Box:
-    return Box(key, x, 208, 260, 46, (name, answer), Tone.NEW)
+    return Box(key, x, 208, 260, 46, (name, _name_answer(answer)), Tone.NEW)

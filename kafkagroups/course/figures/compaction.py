@@ -71,28 +71,24 @@ _STEPS = ("before the first pass", "pass 1, hour 0", "pass 2, hour 25", "pass 3,
 _WORDS = {
     "value kept": "stays",
     "value gone": "replaced",
-    "tombstone set": "until 24",
-    "tombstone kept": "waits",
+    "tombstone set": "until",
     "tombstone gone": "removed",
     "marker kept": "needed",
-    "marker set": "until 49",
-    "marker waits": "waits",
+    "marker set": "until",
     "marker gone": "removed",
     "unchanged": "not read",
 }
-"""The word for each result of `find_results`. A delete horizon is the hour of the pass plus 24."""
+"""The word for each result of `find_results`. After "until" comes the hour of the delete horizon."""
 
 _SENTENCES = {
     "tombstone set": "The tombstone waits for a day.",
-    "tombstone kept": "The tombstone still waits.",
-    "tombstone gone": "The tombstone's day is over.",
+    "tombstone gone": "The delete horizon of the tombstone has passed, so the pass removes it.",
     "marker kept": "The marker stays, because its transaction still had records.",
-    "marker set": "The marker has no records any more, so its own day begins.",
-    "marker waits": "The marker still waits.",
-    "marker gone": "The marker's day is over.",
+    "marker set": "The marker has no records any more, so the pass sets its delete horizon.",
+    "marker gone": "The delete horizon of the marker has passed, so the pass removes it.",
 }
 _OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
-_END = "The newest record of each key before the active segment remains. The cleaner never reads the active segment."
+_END = "The newest value of each key before the active segment remains. The cleaner never reads the active segment."
 _END_OF_OPEN = "Nearly the whole log remains. It grows until the transaction ends."
 
 
@@ -169,15 +165,17 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
     """Return the scene of a step: the log before the first pass, a pass, or the log after the last pass."""
     is_pass = 1 <= step <= len(passes)
     results: dict[int, str] = {}
+    words: dict[int, str] = {}
     if is_pass:
         results = find_results(passes[step - 1])
+        words = _name_results(results, passes[step - 1].log_after)
         present = _list_offsets(passes[step - 1].log_before)
     else:
         present = _list_offsets(passes[0].log_before if step == 0 else passes[-1].log_after)
     marks = _draw_frames(active_start)
     for offset, entry in enumerate(list_entries(is_open)):
         if offset in present:
-            marks.append(_draw_record(offset, entry, results.get(offset)))
+            marks.append(_draw_record(offset, entry, results.get(offset), words.get(offset)))
     removed = [offset for offset, result in results.items() if result.endswith("gone")]
     left = [offset for offset in present if offset not in removed]
     marks.append(Label("count", _LEFT, 224, f"records in the log: {len(left)} of {len(_LOG)}", is_bold=True))
@@ -186,14 +184,30 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         text.append(f"the pass ends at: {passes[step - 1].end_offset}")
         marks.append(Label("end", 550, 224, f"the pass ends at: {passes[step - 1].end_offset}", "end"))
     text += [
-        f"{offset} {_name_entry(entry)}: {_WORDS[results[offset]]}"
+        f"{offset} {_name_entry(entry)}: {words[offset]}"
         for offset, entry in enumerate(list_entries(is_open))
         if offset in results
     ]
     if not is_pass:
-        text += [f"record: {_name_entry(list_entries(is_open)[offset])}" for offset in left]
+        text += [f"record {offset}: {_name_entry(list_entries(is_open)[offset])}" for offset in left]
     caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, active_start, is_open)}"
     return Scene(tuple(marks), caption, tuple(text))
+
+
+def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
+    """Return the word for each result, by record offset. A delete horizon is read from the batch of its record."""
+    horizons = {
+        record.offset: batch.delete_horizon_ms
+        for batch in open_log(log_after)
+        for record in batch.records
+        if batch.delete_horizon_ms is not None
+    }
+    words = {}
+    for offset, result in results.items():
+        words[offset] = _WORDS[result]
+        if result.endswith("set"):
+            words[offset] += f" {(horizons[offset] - START_MS) // HOUR_MS}"
+    return words
 
 
 def _explain(step: int, results: dict[int, str], active_start: int, is_open: bool) -> str:
@@ -240,7 +254,16 @@ def _draw_frames(active_start: int) -> list[Mark]:
             f"segment {base}", x - 1.5, y - 16, x - 1.5, y + _CELL_HEIGHT + 4, Tone.NEW, is_dashed=True, has_head=False
         )
         marks.append(line)
-    marks.append(Label("segment words", _LEFT, 204, "dashed line: the next segment begins", tone=Tone.MUTED, size=11))
+    marks.append(
+        Label(
+            "segment words",
+            _LEFT,
+            204,
+            "dashed line: the next segment begins   dashed box: in a transaction",
+            tone=Tone.MUTED,
+            size=11,
+        )
+    )
     x, y = _find_place(active_start)
     end, _ = _find_place(len(_LOG) - 1)
     if y == _ROW_TOPS[0]:
@@ -254,10 +277,10 @@ def _draw_frames(active_start: int) -> list[Mark]:
     return marks
 
 
-def _draw_record(offset: int, entry: _Entry, result: str | None) -> Box:
+def _draw_record(offset: int, entry: _Entry, result: str | None, word: str | None) -> Box:
     """Return the square of a record, with the word for what the pass does with it."""
     x, y = _find_place(offset)
-    lines = (_name_entry(entry),) if result is None else (_name_entry(entry), _WORDS[result])
+    lines = (_name_entry(entry),) if word is None else (_name_entry(entry), word)
     tone = Tone.PLAIN
     is_gone = result is not None and result.endswith("gone")
     if is_gone:

@@ -159,6 +159,7 @@ def _draw(caption: str, state: _State, before: _State, members: list[str], epoch
         marks += _draw_member(name, number, member, before.members.get(name), epochs)
         if member is not None:
             text += [f"epoch of {name}: {member.epoch}"]
+            text += [f"state of {name}: {_STATE_NAMES.get(member.state or 0, '')}"]
             text += [f"{name} has: {partition}" for partition in member.current]
             text += [f"{name} must revoke: {partition}" for partition in member.revoking]
             text += [f"{name} should have: {partition}" for partition in member.target]
@@ -213,7 +214,7 @@ def _explain(record_type: int, state: _State, before: _State) -> str:
     member = state.members[changed[0]]
     old = before.members.get(changed[0])
     if member.revoking:
-        return f"{changed[0]} must first give {', '.join(member.revoking)} back. Its epoch does not rise yet."
+        return f"{changed[0]} must revoke {', '.join(member.revoking)} first. Its epoch does not rise yet."
     if old is not None and old.revoking:
         return f"{changed[0]} has revoked {', '.join(old.revoking)}, and its epoch rises."
     if member.state == 2:

@@ -114,7 +114,7 @@ def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], re
         Control("retention", "retention", tuple(_format_days(days) for days in retentions), is_sequence=False),
     )
     free_input = FreeInput("days of commit, departure (or never), retention", "1, 8, 5")
-    return Content("The two clocks of the offset of orders-0", _HEIGHT, controls, scenes, free_input)
+    return Content("The two clocks of an offset of a classic group (orders-0)", _HEIGHT, controls, scenes, free_input)
 
 
 def _describe(members: Members) -> str:
@@ -295,7 +295,10 @@ def _explain(step: int, case: _Case) -> str:
     if not members.topic:
         return f"{old} A simple group has no members, so Kafka 2.1 and later count from the commit, too: day {new_day}."
     if members.topic != "orders":
-        return f"{old} No member reads orders, so Kafka 2.1 and later count from the commit, too: day {new_day}."
+        return (
+            f"{old} No member reads orders, so Kafka 2.4 and later count from the commit, too: day {new_day}. "
+            "Kafka 2.1 to 2.3 keep the offset."
+        )
     if members.leaves_on is None:
         return f"{old} The group still has a member. Since Kafka 2.1, an offset stays while a member reads its topic."
     assert old_day is not None

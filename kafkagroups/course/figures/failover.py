@@ -61,7 +61,10 @@ _MEANINGS = {
 
 
 class Failover(Figure):
-    """A figure with three brokers, a failover, and a client that asks one of the brokers."""
+    """A figure with three brokers, a failover, and a client that asks one of the brokers.
+
+    The phases are a script: the figure sets which broker leads, loads or is dead. The brokers compute the answers.
+    """
 
     def __init__(self) -> None:
         brokers = [start_broker(find_data("harbour/3.9.2"), "3.9.2") for _ in range(3)]
@@ -135,16 +138,25 @@ def _draw(phase: _Phase, sizes: list[int | None], asked: int, question: _Questio
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase.words}"]
     text += [f"broker {number + 1}: {state}" for number, state in enumerate(phase.states)]
+    text += [
+        f"memory of broker {number + 1}: {_name_memory(state, size)}"
+        for number, (state, size) in enumerate(zip(phase.states, sizes, strict=True))
+    ]
     text += [f"group: {question.group}", f"broker {asked + 1} answers: {answer}"]
     return Scene(tuple(marks), f"{phase.words[0].upper()}{phase.words[1:]}. {meaning}", tuple(text))
+
+
+def _name_memory(state: str, size: int | None) -> str:
+    if state == "dead":
+        return "lost"
+    if state == "loading":
+        return "not complete"
+    return f"{size} offsets" if size else "empty"
 
 
 def _draw_broker(number: int, state: str, size: int | None) -> list[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
-    memory = "empty" if not size else f"{size} offsets"
-    if state == "loading":
-        memory = "not complete"
     return [
         Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True),
         Box(
@@ -159,6 +171,6 @@ def _draw_broker(number: int, state: str, size: int | None) -> list[Mark]:
             choice=("broker", number),
         ),
         Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, state, "middle", size=13, is_bold=True),
-        Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {'lost' if is_dead else memory}",)),
+        Box(f"memory {number}", left + 12, 56, 152, 26, (f"memory: {_name_memory(state, size)}",)),
         Box(f"log {number}", left + 12, 92, 152, 26, ("log of partition 9",)),
     ]

@@ -228,7 +228,9 @@ function mount(root, content, send, messageText = "") {
   const captions = makeElement(root, "div", { class: "kg-captions" });
   const longest = [...new Set(content.scenes.map((scene) => scene.caption))].sort((a, b) => b.length - a.length);
   for (const caption of longest.slice(0, 12)) makeElement(captions, "p", { class: "kg-ghost", "aria-hidden": "true" }, caption);
-  const shownCaption = makeElement(captions, "p", { class: "kg-caption", "aria-live": "polite" });
+  lastId += 1;
+  const shownCaption = makeElement(captions, "p", { class: "kg-caption", id: `kg-${lastId}`, "aria-live": "polite" });
+  svg.setAttribute("aria-describedby", shownCaption.id);
 
   const details = makeElement(root, "details");
   makeElement(details, "summary", {}, "this picture as text");

@@ -48,7 +48,7 @@ _LETTER_WIDTH = 11
 _RECORD_WIDTH = 62
 _FAILOVER_COLUMNS = 80
 _LETTERS = {"JoinGroup": "J", "SyncGroup": "S", "Heartbeat": "H", "OffsetCommit": "C", "LeaveGroup": "L"}
-_LEGEND = "J Join   S Sync   H Heartbeat   C Commit   L Leave   dashed: refused"
+_LEGEND = "J Join   S Sync   H Heartbeat   C Commit   L Leave   dashed: error"
 _STATE_WORDS = {
     "PreparingRebalance": "Preparing",
     "CompletingRebalance": "Completing",

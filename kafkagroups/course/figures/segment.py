@@ -183,7 +183,7 @@ class Segment(Figure):
                 "Recovery keeps the whole file.",
             )[moment]
         if moment == 0:
-            return f"Byte {broken.position} has changed on the disk. Nothing happens until somebody reads it."
+            return f"Byte {broken.position} has changed on the disk. Nothing happens until a program reads the byte."
         if recovery.reason is None:
             if moment == 1:
                 return "The broker computes every checksum, and all of them fit. No checksum covers the broken byte."

@@ -154,6 +154,9 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
     ]
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
+    dropped = [entry for offset, entry in enumerate(entries) if offset in lost and isinstance(entry, _Commit)]
+    text += [f"{fate}: {entry.offset}" for entry in dropped]
+    text += [f"the log: {_name_record(offset, entry)}" for offset, entry in enumerate(entries)]
     caption = _explain(entries, state, before, loaded, lost, is_past_end)
     return Scene(tuple(marks), caption, tuple(text))
 
@@ -184,13 +187,7 @@ def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fat
 def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> Mark:
     """Return the box of a record in the log. The record that was loaded last is marked."""
     top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
-    if isinstance(entry, _End):
-        verb = "commits" if entry.control_type is _COMMIT else "aborts"
-        line = f"{offset}: producer {entry.producer} {verb}"
-    elif entry.producer:
-        line = f"{offset}: {entry.offset}, producer {entry.producer}"
-    else:
-        line = f"{offset}: {entry.offset}"
+    line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
     tone = Tone.MUTED
     if is_last:
@@ -208,6 +205,15 @@ def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> 
         is_bold=is_last,
         is_dashed=offset >= loaded,
     )
+
+
+def _name_record(offset: int, entry: _Entry) -> str:
+    if isinstance(entry, _End):
+        verb = "commits" if entry.control_type is _COMMIT else "aborts"
+        return f"{offset}: producer {entry.producer} {verb}"
+    if entry.producer:
+        return f"{offset}: {entry.offset}, producer {entry.producer}"
+    return f"{offset}: {entry.offset}"
 
 
 def _name_offset(offset: int | None) -> str:

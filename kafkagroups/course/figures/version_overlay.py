@@ -329,7 +329,8 @@ def _describe_result(reading: Reading, wrong: set[str]) -> tuple[Tone, str]:
     if reading.error is not None:
         return Tone.ERROR, "refuses it ✗"
     if wrong:
-        return Tone.ERROR, f"no error, {len(wrong)} wrong fields ✗"
+        fields = "field" if len(wrong) == 1 else "fields"
+        return Tone.ERROR, f"no error, {len(wrong)} wrong {fields} ✗"
     return Tone.LIVE, "reads it correctly ✓"
 
 
@@ -343,7 +344,7 @@ def _make_caption(reader: Reader | None, results: Sequence[tuple[int | None, Rea
     refused = [str(version) for version, reading, _ in results if reading.error is not None]
     parts = []
     if misread:
-        parts.append(f"{_name_versions(misread)}: wrong values, and no error. Nobody notices it.")
+        parts.append(f"{_name_versions(misread)}: wrong values, and no error. The reader does not notice.")
     if refused:
         reads_version = reader.fixed_version is None
         why = "the reader does not have the version" if reads_version else "a length makes no sense"

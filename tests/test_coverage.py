@@ -1,4 +1,4 @@
-"""docs/coverage.md leads from each fact to a section, an exercise and a test that exist."""
+"""docs/coverage.md leads from each fact to a section, an exercise, prediction or question, and a test that exist."""
 
 import ast
 import functools
@@ -19,8 +19,12 @@ IDS = [str(number) for number in range(1, 33)] + list(string.ascii_lowercase[:LE
 LESSON = re.compile(r'\[(\d\d)\]\((\.\./notebooks/\1_\w+\.ipynb)\) ((?:"[^"]+"(?: \(box "[^"]+"\))?(?:, )?)+)')
 SECTION = re.compile(r'"([^"]+)"(?: \(box "([^"]+)"\))?')
 TASK = re.compile(r"(exercise|prediction) `(\w+)`")
+QUESTION = re.compile(r'question "([^"]+)"')
+QUESTIONS = "Check yourself"
+"""The section of a lesson whose collapsed boxes are questions."""
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 BOX = re.compile("<details><summary>(.*?)</summary>.*?</details>", re.DOTALL)
+ANSWERED = re.compile(r"<details><summary>([^<]+)</summary>\s*[^<\s][^<]*</details>")
 
 
 class Row(NamedTuple):
@@ -78,11 +82,11 @@ def test_every_row_is_there():
 
 
 def test_every_cell_has_its_form():
-    """A row names at least one section and one test, and nothing that the other tests of this file would not read."""
+    """A row names a section and a test, and nothing that the other tests of this file would not read."""
     for row in read_rows():
         with case(row.id):
             assert LESSON.sub("", row.lessons).strip("; ") == "" and LESSON.search(row.lessons)
-            assert TASK.sub("", row.tasks).strip(", ") in ("", "–")
+            assert QUESTION.sub("", TASK.sub("", row.tasks)).strip(", ") == ""
             assert TEST.sub("", row.tests).strip(", ") == "" and TEST.search(row.tests)
 
 
@@ -113,6 +117,20 @@ def test_every_exercise_and_prediction_is_in_a_lesson_of_its_row():
         for kind, name in TASK.findall(row.tasks):
             with case(f"{row.id}: {name}"):
                 assert any(name in list_task_names(path, kind) for path in lessons)
+
+
+def test_every_row_has_something_to_do():
+    """A row names at least one exercise, prediction or question."""
+    assert [row.id for row in read_rows() if not TASK.search(row.tasks) and not QUESTION.search(row.tasks)] == []
+
+
+def test_every_question_is_in_a_lesson_of_its_row():
+    """A question is a collapsed box with an answer, in the section "Check yourself" of a lesson that the row links."""
+    for row in read_rows():
+        lessons = {path for path, _, _ in list_sections(row)}
+        for question in QUESTION.findall(row.tasks):
+            with case(f"{row.id}: {question}"):
+                assert any(question in ANSWERED.findall(read_section(path, QUESTIONS) or "") for path in lessons)
 
 
 def test_every_test_is_in_its_file():

@@ -257,10 +257,10 @@ course.progress()
 # | you are | read these lessons | also |
 # |---|---|---|
 # | an application developer | 01 to 09, and 11 | 13, if you set `group.protocol=consumer` |
-# | an operator | 01 to 06, 08 to 11, and 13 | 07, if commits are refused |
+# | an operator | 01 to 06, 08 to 11, and 13 | 07, if commits are refused; the beginning of 12, for the length of a failover |
 # | a contributor to Kafka, or curious | all, in order | |
 #
-# Lesson 12 is about programs that read very large logs, for example with Spark. No other lesson needs it.
+# Lesson 12 begins with the length of a failover. The rest is about programs that read very large logs, for example with Spark. No other lesson needs it.
 #
 # | lesson | the question it answers |
 # |---|---|
@@ -275,13 +275,21 @@ course.progress()
 # | [09 · Deleting](09_deleting.ipynb) | How do you delete from a file that only grows? |
 # | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |
-# | [12 · Loading at scale](12_loading_at_scale.ipynb) | When can a load be divided, and is it worth it? |
+# | [12 · Loading at scale](12_loading_at_scale.ipynb) | How long does a failover take, and can it be faster? |
 # | [13 · The new protocols](13_the_new_protocols.ipynb) | What do consumer, share and streams groups record? |
 #
 # Each lesson has a solved notebook, for example [solutions/01](solutions/01_records.ipynb).
 
 # %% [markdown]
-# Every lesson ends with four boxes. The last one names classes in Kafka's source code. You can skip it.
+# ## Check yourself
+#
+# <details><summary>Why did Kafka move the offsets from ZooKeeper into a topic?</summary>
+#
+# ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Kafka itself is built for frequent writes.
+#
+# </details>
+#
+# Four boxes follow, as in every lesson. The last one names classes in Kafka's source code. You can skip it.
 #
 # ## In five lines
 #

@@ -175,7 +175,11 @@ for folder, offset, kind in records:
 course.VersionOverlay()
 
 # %% [markdown]
+# <details><summary>Which reader gets wrong values?</summary>
+#
 # A reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata. A reader that expects version 1 gets wrong values from versions 3 and 4, **without an error**.
+#
+# </details>
 
 # %% [markdown]
 # ## What stops a load
@@ -239,7 +243,7 @@ for member in group.members:
 #
 # <details><summary>Where do subscription and assignment come from?</summary>
 #
-# Each member sends its subscription in a JoinGroup request. The leader of the group sends all assignments in a SyncGroup request. The broker stores the bytes of both and does not read them. They can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
+# Each member sends its subscription in a JoinGroup request. The leader of the group sends all assignments in a SyncGroup request. The broker stores the bytes of both. It does not need them for a rebalance. They can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
 #
 # </details>
 
@@ -367,6 +371,44 @@ course.check("stops_the_load", stops_the_load)
 # </details>
 
 # %% [markdown]
+# ## Check yourself
+#
+# <details><summary>Why is a group with members always Stable after a load?</summary>
+#
+# The group record stores members, generation, leader and assignor, but not the state. A rebalance in progress is not in the record, either.
+#
+# </details>
+#
+# <details><summary>What do the subscription and the assignment of a member contain?</summary>
+#
+# The subscription contains the topics that the member wants to read. The assignment contains the partitions that it must read.
+#
+# </details>
+#
+# <details><summary>How does Kafka's console consumer show a tombstone?</summary>
+#
+# Up to Kafka 3.8, the line ends with `NULL`. In the JSON of later versions, `value` is `null`.
+#
+# </details>
+#
+# <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
+#
+# Usual commits, in value version 4. Commits in transactions have none before 4.4. Commits with a retention time never have one.
+#
+# </details>
+#
+# <details><summary>A client commits null metadata. What does the broker store?</summary>
+#
+# An empty text. No broker writes null metadata, and a record with it would stop the load.
+#
+# </details>
+#
+# <details><summary>What can a client do with an empty group id, and what can it not do?</summary>
+#
+# It can commit offsets for this group. It cannot become a member: the broker answers `INVALID_GROUP_ID`.
+#
+# </details>
+#
 # ## In five lines
 #
 # - The key names an offset or a group. The newest value of a key is valid.

@@ -229,8 +229,6 @@ course.PartitionGrid(names, shop)
 # ## While the brokers restart
 #
 # In a rolling restart, the brokers restart one after the other. After the widening, some brokers then compute with 50 partitions and others with 60. So **two brokers can be the coordinator of one group at the same time**. One broker writes commits to the old partition, the other one to the new partition. Some members of the group join at one broker, some at the other. So two members can read the same records.
-#
-# If you notice a wrong widening before a broker restarts, first stop the consumers of all groups that move. Then restart all brokers, and set the offsets of these groups ("At 3 am").
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -262,6 +260,14 @@ course.check("after_widening", after_widening)
 # | the groups in memory | each partition has its own groups | all partitions share one cache |
 # | the answer to a consumer after the widening, if one broker leads both partitions | nothing committed, no error | the old offset, no error |
 #
+# ## Check yourself
+#
+# <details><summary>What does a consumer do after the answer NOT_COORDINATOR?</summary>
+#
+# It sends FindCoordinator again, to any broker. The broker that it asked first no longer leads the group's partition.
+#
+# </details>
+#
 # ## In five lines
 #
 # - A group's records are in one partition: `abs(hash(name)) % partitions`.
@@ -287,6 +293,7 @@ course.check("after_widening", after_widening)
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
 # | One broker has much more load | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Stop the consumers of all groups that move. Restart all brokers. Then set the offsets of these groups (below) |
 #
 # To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
 #

@@ -197,7 +197,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? And which number is in bytes 51 and 52 of this batch? (This number is the *producer epoch*.) Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? And which number is in bytes 51 and 52 of this batch? This number is the *producer epoch*. Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -210,18 +210,18 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## The epoch of a marker
 #
-# The producer id says which producer wrote a batch. The *producer epoch* is a counter of this producer. (The *leader epoch* is another counter: it belongs to the partition.) These are the batches of both transactions:
+# The producer id says which producer wrote a batch. The *producer epoch* is a counter of this producer. The *leader epoch* is another counter. It belongs to the partition. The batches of both transactions:
 
 # %%
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
     if 3159 <= batch.position < 3711:
         what = "marker" if batch.is_control else "offsets"
-        print(f"from byte {batch.position}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
+        print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
 # Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. Here, the first transaction has epoch 0, and its marker has epoch 1. A late request of the old transaction has the old epoch, so the broker refuses this request.
 #
-# Up to Kafka 3.9, a late request can do harm. Lesson 08 shows how.
+# Up to Kafka 3.9, a late request can do harm (lesson 08).
 
 # %% [markdown]
 # ## A tombstone in the file
@@ -273,6 +273,14 @@ except kg.InvalidRecord as error:
 # The *magic* in byte 16 of a batch is the number of its format. Kafka 0.11 and later have magic 2. Before 0.11, there were no batches: each message had its own header (magic 0 and 1). To compress messages, a client put many of them into the value of one outer message, the *wrapper*. `kg.open_log` also reads these old files.
 #
 # Before each write, the classic coordinator looks up the magic of the partition, and writes a batch with this magic. In older releases, the setting `message.format.version` can choose magic 0 or 1. Kafka 4.x writes only magic 2.
+#
+# </details>
+#
+# ## Check yourself
+#
+# <details><summary>You set offsets.topic.compression.codec to 4. What happens to the old batches?</summary>
+#
+# They stay as they are. In new batches, the broker compresses the records with zstd, but not the header.
 #
 # </details>
 #

@@ -277,7 +277,7 @@ course.check("get_offsets", get_offsets)
 # %%
 for group in ["billing", "dashboard"]:
     epochs = {committed.leader_epoch for committed in broker.offset_fetch(group).offsets.values()}
-    print(f"leader epochs in the commits of {group}: {sorted(epochs)}")
+    print(f"leader epochs in the commits of {group}: {', '.join(map(str, sorted(epochs)))}")
 
 # %% [markdown]
 # ## Exercise: three restarts, on paper
@@ -306,8 +306,10 @@ course.check("three_restarts", three_restarts)
 # %%
 clerk = course.start_broker(shop, authorize=lambda operation, kind, name: kind != "TOPIC" or name == "orders")
 
-print("all:    ", sorted(str(partition) for partition in clerk.offset_fetch("billing").offsets))
-print("by name:", course.format_offsets(clerk.offset_fetch("billing", [TopicPartition("payments", 0)])))
+print("all:    ", *sorted(str(partition) for partition in clerk.offset_fetch("billing").offsets))
+
+by_name = course.format_offsets(clerk.offset_fetch("billing", [TopicPartition("payments", 0)]))
+print("by name:", *(f"{partition}: {answer}" for partition, answer in by_name.items()))
 
 # %% [markdown]
 # - *All*: the answer leaves out the other topics, without an error. So a monitoring tool with too few rights sees too few offsets.
@@ -368,6 +370,14 @@ course.check("proof_of_loss", proof_of_loss)
 # </details>
 
 # %% [markdown]
+# ## Check yourself
+#
+# <details><summary>How does DescribeGroups answer for a group that does not exist?</summary>
+#
+# With the state *Dead*. Kafka 4.x adds the error `GROUP_ID_NOT_FOUND`. Up to version 5 of the request, and in the classic coordinator, the error is `NONE`.
+#
+# </details>
+#
 # ## In five lines
 #
 # - The coordinator answers fetches from memory. The log is for the next coordinator.

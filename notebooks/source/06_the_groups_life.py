@@ -320,6 +320,32 @@ course.check("after_the_failover", after_the_failover)
 # </details>
 
 # %% [markdown]
+# ## Check yourself
+#
+# <details><summary>What happens between the leader's SyncGroup and the answers to the members?</summary>
+#
+# The coordinator appends a record with all assignments, and waits for the replicas. If the append fails, all members receive an error and join again.
+#
+# </details>
+#
+# <details><summary>One of three members leaves a Stable group. Does its LeaveGroup write a record?</summary>
+#
+# No. The coordinator removes the member immediately, and a rebalance begins. A record is written at the end of this rebalance.
+#
+# </details>
+#
+# <details><summary>What does Kafka 4.x write at the first JoinGroup of a group?</summary>
+#
+# A record with generation 0 and no members. The classic coordinator writes nothing before the first SyncGroup.
+#
+# </details>
+#
+# <details><summary>What does the coordinator write when the last member leaves?</summary>
+#
+# A record with a new generation and no members. The group is Empty, and keeps its offsets.
+#
+# </details>
+#
 # ## In five lines
 #
 # - The join phase finds the members. The sync phase gives them their assignments.

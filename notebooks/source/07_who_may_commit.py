@@ -121,7 +121,7 @@ course.check("three_refusals", three_refusals)
 #
 # Some clients commit and are not members of the group:
 #
-# - a tool, for example `kafka-consumer-groups.sh --reset-offsets`.
+# - a tool, for example the command of lesson 02 that sets an offset.
 # - a consumer that chooses its partitions itself. It calls `assign`. A consumer that lets the group divide the partitions calls `subscribe`.
 #
 # They send a negative generation, −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.

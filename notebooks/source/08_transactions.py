@@ -176,7 +176,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 # - The log cleaner does not go beyond the first record of the transaction. So the partition grows without limit.
 # - Each failover takes longer, because the next broker reads the whole log.
 #
-# `kafka-transactions.sh list` prints the state of each producer. `Ongoing` means an open transaction. `CompleteCommit` and `CompleteAbort` mean that the last transaction has ended. `kafka-transactions.sh abort` writes a missing marker.
+# `kafka-transactions.sh list` prints the state of each producer. `Ongoing` means an open transaction. `CompleteCommit` and `CompleteAbort` mean that the last transaction has ended. `kafka-transactions.sh abort` writes a missing marker. "At 3 am" has the complete commands.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
@@ -250,6 +250,20 @@ course.check("replay_transactions", replay_transactions)
 # <details><summary>Other versions</summary>
 #
 # Transactions exist since 0.11. If the topic still has an older message format, a broker refuses transactional commits with `UNSUPPORTED_FOR_MESSAGE_FORMAT`. *requireStable* exists since 2.5. Before that, a consumer got the old offset while a transaction was open. `kafka-transactions.sh` exists since 3.0. Since 3.6, a group coordinator first asks the transaction coordinator whether the transaction is open.
+#
+# </details>
+#
+# ## Check yourself
+#
+# <details><summary>When does a group record in a transactional batch count?</summary>
+#
+# Immediately, even if the transaction is aborted. The same is true for the tombstone of a group.
+#
+# </details>
+#
+# <details><summary>What does the tombstone of an offset delete if it is in a transactional batch?</summary>
+#
+# The new coordinator immediately deletes the committed offset and all pending offsets of the partition. The classic coordinator deletes only the pending offset of the same producer.
 #
 # </details>
 #

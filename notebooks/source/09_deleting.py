@@ -117,7 +117,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes, a coordinator looks for expired offsets and deletes them (`offsets.retention.check.interval.ms`). An offset expires at the end of its *retention*, 7 days by default (`offsets.retention.minutes`). The idea behind all rules: an offset stays while a member may need it.
+# Every ten minutes, a coordinator deletes expired offsets (`offsets.retention.check.interval.ms`). An offset expires at the end of its *retention*, 7 days by default (`offsets.retention.minutes`). The idea behind all rules: an offset stays while a member may need it.
 #
 # | the group | its offsets | why |
 # |---|---|---|
@@ -148,7 +148,7 @@ course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, day)
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows the offset of the prediction and its two clocks. *Kafka 2.1+* follows the table above:
+# The figure shows the offset of the prediction and its two clocks. *Kafka 2.1+* follows the table above. Only 2.1 to 2.3 do not look at the topics that members read:
 #
 # - Step through it with *next*. Which clock counts in each version?
 # - Let the member stay, or read only `payments`. What changes?

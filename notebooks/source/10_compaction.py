@@ -254,7 +254,7 @@ for name in ("cleaned", "never-cleaned"):
 # - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
 # - **C** has 95 MB. All 50 partitions have about this size. Nearly all of their bytes are in the active segments.
 #
-# One of them has a hanging transaction and needs `kafka-transactions.sh abort`. Which one? Write the letter as a text.
+# One of them has a hanging transaction and needs the abort command of lesson 08. Which one? Write the letter as a text.
 
 # %%
 # exercise: needs_an_abort
@@ -290,12 +290,12 @@ course.print_deletion_in_transaction()
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | what a pass keeps | as in this lesson | since 3.0, as in this lesson |
+# | what a pass keeps | as in this lesson | since 3.1, as in this lesson |
 # | an offset is deleted while a transaction is open | cleaning does not change the answer | cleaning can change the answer |
 #
 # <details><summary>Other versions</summary>
 #
-# Delete horizons exist since 3.0. Before 3.0, the day of a tombstone began when the segment's file was last modified. When the cleaner merged segments, the modification time became newer. So a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
+# Delete horizons exist since 3.1. Before 3.1, the day of a tombstone began when the segment's file was last modified. When the cleaner merged segments, the modification time became newer. So a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
 #
 # </details>
 #

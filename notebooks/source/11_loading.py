@@ -14,7 +14,7 @@
 #
 # 1. The next coordinator reads the **whole** log of the partition, and nothing else.
 # 2. The newest value of a key counts. A tombstone removes its key.
-# 3. After a failover, everything that is not in the log is **lost**: a rebalance in progress, requests without an answer, and the times of the last heartbeats.
+# 3. After a failover, everything that is not in the log is **lost**. This is a rebalance in progress, requests without an answer, and the times of the last heartbeats.
 # 4. One record that cannot be read stops the load of the **whole partition**.
 
 # %% [markdown]
@@ -76,7 +76,7 @@ course.compare_with_broker(course.fetch_offsets(loaded, answers["offsets"]), ans
 # %% [markdown]
 # ## Record by record
 #
-# Go through the log of partition 9 with *next*. The view shows the coordinator's memory after each record. There, `23 and 24` are the records at the offsets 23 and 24:
+# Each line is a record. After the arrow is its effect. Go through the log of partition 9 with *next*: below the lines is the coordinator's memory after this record. In a line, `23 and 24` are the records at the offsets 23 and 24:
 
 # %%
 # figure
@@ -324,6 +324,20 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # </details>
 
 # %% [markdown]
+# ## Check yourself
+#
+# <details><summary>When does each coordinator build the groups of a partition in a load?</summary>
+#
+# The new coordinator applies each record immediately to the groups in memory. The classic coordinator collects offsets and group records in two maps. It builds the groups at the end.
+#
+# </details>
+#
+# <details><summary>What does a broker do when only the leadership of a partition moves away?</summary>
+#
+# It removes the groups and offsets from its memory. It answers waiting requests with `NOT_COORDINATOR`. It writes nothing into the log.
+#
+# </details>
+#
 # ## In five lines
 #
 # - The next broker reads the whole log of the partition, from the first record to the last one.
@@ -366,4 +380,4 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # How a partition gets another leader belongs to replication, which is another course.
 #
-# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): when a load can be divided, and when it is worth it.
+# **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): how long a failover takes, and how it can be faster.

@@ -20,7 +20,7 @@
 # %% [markdown]
 # ## How long does a failover take?
 #
-# A broker dies. Each partition that it led gets another leader, which loads the log. Every broker has one thread for this work. The thread loads one partition after the other, at about **0.4 million records per second**. (Our benchmark measured 0.3 to 0.6 million on other machines and versions.)
+# A broker dies. Each partition that it led gets another leader, which loads the log. Every broker has one thread for this work. The thread loads one partition after the other, at about **0.4 million records per second**. Our benchmark measured 0.3 to 0.6 million on other machines and versions.
 #
 # Here is a generated topic with a thousand groups. Some groups commit much more often than others:
 
@@ -209,7 +209,13 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # %% [markdown]
 # ## Is it worth it to divide the largest partition?
 #
-# No. We divided a partition of ten million records. This took nearly **five times as long** as one task for the whole partition. After the parts were read, two thirds of all records still had to be merged.
+# No. We divided a partition of ten million records. This took nearly **five times as long** as one task for the whole partition.
+#
+# <details><summary>Why?</summary>
+#
+# After the parts were read, two thirds of all records still had to be merged.
+#
+# </details>
 
 # %% [markdown]
 # ## The race
@@ -284,7 +290,7 @@ course.LoadCurves(
 )
 
 # %% [markdown]
-# With 100 million records, two cores of Spark are as fast as two threads of `kg.load`. So on one machine, Spark gains nothing. It pays with **more machines**, if the log is long enough.
+# At the right end of the curves, two cores of Spark are as fast as two threads of `kg.load`. So on one machine, Spark gains nothing. It pays with **more machines**, if the log is long enough.
 
 # %% [markdown]
 # ## Exercise: how long is long enough? On paper
@@ -389,7 +395,7 @@ course.check("for_spark", for_spark)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | How long will the next failover take? | `kafkagroups stats FOLDER --by partition` | It prints the records of each partition. Divide them by 0.4 million per second | Reading a copy is safe |
-# | Groups wait for minutes during a failover | `kafkagroups stats PATH` | The load is not ready | Wait. After a restart, the load begins again |
+# | Groups wait for minutes during a failover | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | It prints the leader of each partition. This broker loads its partitions one after the other | Wait. After a restart, the load begins again |
 # | A broker will restart soon, and its logs are long | `kafkagroups stats PATH` | It says why the log was not cleaned | Delay the restart, and repair the cleaner first: lesson 10 |
 # | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | It names the groups with the most records | Let these groups commit less often |
 #

@@ -135,7 +135,7 @@ course.Epochs(loyalty, "loyalty")
 # %% [markdown]
 # ## The bytes of a current assignment
 #
-# These are the bytes of record 13. The key begins with the record type, and the value begins with its version. The length of a list is stored plus one, so `01` is an empty list. The last byte is the number of optional fields:
+# These are the bytes of record 13. The key begins with the record type, and the value begins with its version. The length of a list is stored plus one, so `01` is an empty list:
 
 # %%
 key, value = course.read_record(loyalty, 13)
@@ -146,7 +146,7 @@ fields = [
     ("state", 10, 11),
     ("list: partitions", 11, 12),
     ("list: must revoke", 12, 13),
-    ("optional fields", 13, 14),
+    ("count: optional fields", 13, 14),
 ]
 
 print(f"{'record type':<22}", key[:2].hex(" "))
@@ -257,17 +257,13 @@ course.print_protocol_lines(log, "g1", first_offset=11)
 # - The **leave** deletes the current assignment (8), the target (7) and the member (5), in this order. The group epoch (3) rises. The offset stays.
 # - The **deletion** first deletes the offset (1). Then it deletes the assignment epoch (6), the topics and partitions (4), and the group epoch (3).
 #
-# <details><summary>Share and streams groups</summary>
+# In share and streams groups, the order is the same: first the parts of the member, then the parts of the group.
 #
 # | | share | streams |
 # |---|---|---|
 # | The leave deletes | current assignment (14), target (13), member (10) | current assignment (22), target (21), member (19) |
 # | The leave raises | group epoch (11) | group epoch (17) |
 # | The deletion deletes | assignment epoch (12), share partitions (15), group epoch (11) | offsets (1), assignment epoch (20), group epoch (17), topology (23) |
-#
-# In 4.4.0, the leave of the last member also raises the assignment epoch (6, 12, 20).
-#
-# </details>
 
 # %% [markdown]
 # ## A tombstone that comes too early
@@ -328,10 +324,14 @@ log = course.find_data("new_protocols/4.3.1-ghost/__consumer_offsets-3")
 course.print_protocol_lines(log, "s2", first_offset=37)
 
 # %% [markdown]
-# Before record 42, the tombstones of the streams group are missing. Why?
+# Before record 42, the tombstones of the streams group are missing.
+#
+# <details><summary>Why are they missing?</summary>
 #
 # - Request 1: the broker first removed the Empty group from its **memory**, and prepared the tombstones. Then it checked the member id, and refused the request. It did not write the tombstones, and did not put the group back into its memory.
 # - Request 2: the memory no longer had `s2`. So the broker wrote no tombstones for the records in the log.
+#
+# </details>
 
 # %% [markdown]
 # The same partition stores `g6`, an Empty group with an offset. Its records are correct.
@@ -396,7 +396,16 @@ for name in ("s2", "g6"):
 # - Kafka 3.7 to 3.9 have the new coordinator as a preview. Their records have fewer fields, and they refuse more logs.
 # - Kafka 4.0 wrote type 9 for share groups. Its types 11 and 15 have another form. No release writes type 18.
 # - A broker skips a newer type that it does not know, with a warning: lesson 11.
+# - In 4.4.0, the leave of the last member also raises the assignment epoch (6, 12, 20).
 # - In 4.4, streams groups can have static members. If the members choose another assignor, the group epoch rises.
+#
+# </details>
+#
+# ## Check yourself
+#
+# <details><summary>Which tombstones does a broker write when the last member of a consumer group leaves?</summary>
+#
+# The tombstones of the current assignment (8), the target (7) and the member (5), in this order. The offsets and the group stay.
 #
 # </details>
 #

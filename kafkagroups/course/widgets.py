@@ -17,7 +17,7 @@ MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 
 
 def format_html(css_class: str, lines: Iterable[str]) -> str:
-    """Return lines of text as one HTML block with aligned columns. Browser tests find the block by `css_class`."""
+    """Return lines of text as one HTML block with aligned columns and this class."""
     text = escape("\n".join(lines))
     return f'<div class="{css_class}" style="{MONO}">{text}</div>'
 

@@ -100,9 +100,12 @@ def _count_offsets(broker: GroupCoordinator, state: str) -> int | None:
     """Return the number of committed offsets that the broker's memory has of partition 9, or None if it is dead."""
     if state == "dead":
         return None
-    groups = {question.group for question in _QUESTIONS}
-    cached = [broker.manager.get_group(group) for group in groups]
-    return sum(len(group.offsets.committed) for group in cached if group is not None)
+    manager = broker.manager
+    return sum(
+        len(group.offsets.committed)
+        for group in manager.current_groups()
+        if manager.partition_for(group.group_id) == _PARTITION_OF_OFFSETS
+    )
 
 
 def _ask(broker: GroupCoordinator, state: str, question: _Question) -> str:

@@ -1,5 +1,6 @@
 """What the tests in a real JupyterLab share: paths, and functions that open, run and scroll a lesson."""
 
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +18,15 @@ COUNTS = """() => {
     return Array.from({length: cells.length}, (_, i) => cells.get(i))
         .filter(cell => cell.type === 'code').map(cell => cell.executionCount);
 }"""
+
+SCROLL_DOWN = """(panel, pixels) => {
+    const isAtEnd = panel.scrollTop + panel.clientHeight >= panel.scrollHeight - 1;
+    panel.scrollTop = isAtEnd ? 0 : panel.scrollTop + pixels;
+}"""
+# A frame is drawn between the two calls. The short wait lets JupyterLab add the cells that are now in view.
+NEXT_FRAMES = """() => new Promise(
+    done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60)))
+)"""
 
 
 def open_lesson(page, lab, lesson):
@@ -39,14 +49,20 @@ def run_all(page, lab, lesson):
     raise AssertionError(f"{lesson} did not run to its end: {counts}")
 
 
-def scroll_to(page, selector):
+def scroll_down(page, pixels):
+    """Scroll a lesson down, and wait until the page is drawn. After its end, begin at its top again."""
+    panel = page.locator(".jp-WindowedPanel-outer").first
+    panel.evaluate(SCROLL_DOWN, pixels)
+    page.evaluate(NEXT_FRAMES)
+
+
+def scroll_to(page, selector, seconds=90):
     """Scroll down until an element exists. JupyterLab draws a cell only when it comes into view."""
     place = page.locator(selector).first
-    for _ in range(80):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         if place.count():
             place.scroll_into_view_if_needed()
             return place
-        page.mouse.move(700, 500)
-        page.mouse.wheel(0, 500)
-        page.wait_for_timeout(60)
-    raise AssertionError(f"{selector} did not come into view")
+        scroll_down(page, 400)
+    raise AssertionError(f"{selector} did not come into view in {seconds} seconds")

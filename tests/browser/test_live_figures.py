@@ -4,12 +4,13 @@ Screenshots are kept in `build/screens/live/`.
 """
 
 import re
+import time
 
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.browser.lab import LESSONS, ROOT, SCREENS, run_all, scroll_to
+from tests.browser.lab import LESSONS, ROOT, SCREENS, run_all, scroll_down, scroll_to
 
 pytestmark = pytest.mark.browser
 
@@ -74,7 +75,8 @@ def test_the_figures_of_a_lesson_are_live(page, lab, lesson):
         page.wait_for_timeout(500)
         # JupyterLab draws a cell only when it comes into view.
         operated = set()
-        for _ in range(120):
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
             for figure in page.locator(".kg-figure").all():
                 title = figure.get_attribute("aria-label")
                 if title not in operated:
@@ -83,9 +85,7 @@ def test_the_figures_of_a_lesson_are_live(page, lab, lesson):
                     operate(page, figure, picture, theme == "dark")
             if len(operated) == count_figures(lesson):
                 break
-            page.mouse.move(width * 0.7, 500)
-            page.mouse.wheel(0, 400)
-            page.wait_for_timeout(60)
+            scroll_down(page, 400)
         assert len(operated) == count_figures(lesson)
     assert page.outside == []
 

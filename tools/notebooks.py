@@ -6,8 +6,9 @@ the committed notebooks with their source. nbval compares the outputs. `--minute
 each lesson, with the counts from which they follow.
 
 A source is in percent format. A cell that begins with `# exercise: NAME` is a starter. In the solved notebook, the
-solution of `kafkagroups.course` replaces it, and the paths of pictures begin in the parent folder. Everything that
-differs between two runs is left out: random cell ids, widget models, timings, the interpreter's version.
+solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and the paths of pictures
+begin in the parent folder. Everything that differs between two runs is left out: random cell ids, widget models,
+timings, the interpreter's version.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ FOLDERS = {"learner": ROOT / "notebooks", "solved": ROOT / "notebooks" / "soluti
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
 FIGURE = "# figure"
+WORKED_SOLUTION = "course.show_worked_solution("  # Commented out in the learner's notebook.
 PICTURES = "](pictures/"  # tools/pictures.py draws them.
 SOLVED_PICTURES = "](../pictures/"
 MINUTES = "{{minutes}}"
@@ -50,6 +52,8 @@ def build(source: Path, kind: str) -> NotebookNode:
             name = cell.source.splitlines()[0].removeprefix(MARK).strip()
             if kind == "solved":
                 cell.source = f"{MARK}{name}\n{EXERCISES[name].solution}"
+        elif kind == "solved" and cell.source.startswith(f"# {WORKED_SOLUTION}"):
+            cell.source = cell.source.removeprefix("# ")
         elif kind == "solved":
             cell.source = cell.source.replace(PICTURES, SOLVED_PICTURES)
     notebook.cells[0].source = notebook.cells[0].source.replace(MINUTES, str(estimate_minutes(notebook)))

@@ -21,12 +21,13 @@ from kafkagroups.course.cleaner_passes import (
     repeat_cleaner_passes,
     write_log_with_hanging_transaction,
 )
+from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges, read_fetches
 from kafkagroups.course.crafted_logs import print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.deletions import delete_while_pending
-from kafkagroups.course.failed_load import copy_failing_partition, run_command
+from kafkagroups.course.failed_load import copy_failing_partition
 from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
@@ -50,6 +51,7 @@ from kafkagroups.course.incident_groups import (
     run_weekend_expiry,
     start_two_vans,
 )
+from kafkagroups.course.incident_pages import open_incident, show_worked_solution
 from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
 from kafkagroups.course.log_parts import (
@@ -126,6 +128,7 @@ __all__ = [
     "make_scratch_folder",
     "measure_seconds",
     "merge_in_random_order",
+    "open_incident",
     "play_conversation",
     "play_script",
     "print_all_and_by_name",
@@ -160,6 +163,7 @@ __all__ = [
     "run_duplicate_static_member",
     "run_silent_member",
     "run_weekend_expiry",
+    "show_worked_solution",
     "solution",
     "start_broker",
     "start_two_vans",

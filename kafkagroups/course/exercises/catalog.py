@@ -12,6 +12,7 @@ from kafkagroups.course.exercises import (
     compaction,
     deleting,
     fetching,
+    forensics,
     group_life,
     loading,
     log,
@@ -41,6 +42,7 @@ EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     "11": loading.EXERCISES,
     "12": scaling.EXERCISES,
     "13": new_protocols.EXERCISES,
+    "14": forensics.EXERCISES,
 }
 """The exercises of each lesson, by the lesson's number."""
 

@@ -1,0 +1,56 @@
+"""Commands of this package that run in a folder, from a notebook."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from kafkagroups.errors import UsageError
+
+
+def run_command(command: str, folder: str | Path = ".") -> None:
+    """Run a command of this package in a folder, and print the command and what it writes to its output.
+
+    Messages on stderr are not printed: after a failure, they repeat the first finding.
+
+    Parameters
+    ----------
+    command
+        The command as in a shell, for example "kafkagroups check copy".
+    folder
+        The folder in which the command runs.
+
+    Raises
+    ------
+    UsageError
+        If the command is not `kafkagroups`, or if its arguments are wrong.
+    """
+    output = read_output(command, folder)
+    print(f"$ {command}")
+    print(output)
+
+
+def read_output(command: str, folder: str | Path) -> str:
+    """Run a command of this package in a folder, and return what it writes to its output.
+
+    Raises UsageError if the command is not `kafkagroups`, or if its arguments are wrong.
+    """
+    program, *arguments = shlex.split(command)
+    if program != "kafkagroups":
+        raise UsageError(f"{command}: only the command kafkagroups can run here")
+    # A kernel asks programs for colours.
+    environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")}
+    result = subprocess.run(
+        [sys.executable, "-m", "kafkagroups", *arguments],
+        cwd=folder,
+        env={**environment, "NO_COLOR": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if not result.stdout:  # Wrong usage.
+        raise UsageError(f"{command}: {result.stderr.strip()}")
+    return result.stdout.rstrip()

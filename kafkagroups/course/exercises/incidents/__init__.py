@@ -1,0 +1,1 @@
+"""The ten incidents of lesson 14: logs with a cause to find, symptoms, questions, hints and worked solutions."""

@@ -1,0 +1,98 @@
+"""The class `Incident`: a log with a cause to find, its symptoms, its questions and its worked solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises.incidents.chart import Chart
+
+HINTS = 3
+"""The number of hints of each incident. The first hint helps least, and the last hint helps most."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about an incident. `exercise` has its answer. All questions of an incident have the same hints."""
+
+    text: str
+    exercise: Exercise
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a worked solution.
+
+    Attributes
+    ----------
+    text
+        One or two sentences before the command: what it shows, or why it is run.
+    command
+        A command of this package. It runs in the incident's folder.
+    shows
+        The text that begins the first shown line of the output; "" for the first line.
+    lines
+        The number of lines that are shown.
+    """
+
+    text: str
+    command: str
+    shows: str = ""
+    lines: int = 12
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One incident.
+
+    Attributes
+    ----------
+    number
+        1 to 10. The numbers are in the order of the levels.
+    name
+        The incident's name in functions, and in the name of its folder.
+    level
+        1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
+    title
+        What people say, in a few words.
+    kafka
+        The Kafka version of the broker that has the log.
+    complaint
+        What people saw, as Markdown paragraphs. It does not name the cause.
+    server_log
+        Lines of the broker's or the client's log.
+    chart
+        A picture of a number over time, or None.
+    questions
+        Two to four questions.
+    write
+        A function that writes the log. Its arguments are a new folder and a seed for the random numbers. The same seed
+        gives the same bytes.
+    worked_solution
+        The steps of the solution, with the commands of this package.
+    cause
+        The cause in one to four sentences.
+    prevention
+        What prevents the next incident of this kind. One sentence for each measure.
+    """
+
+    number: int
+    name: str
+    level: int
+    title: str
+    kafka: str
+    complaint: str
+    server_log: tuple[str, ...]
+    chart: Chart | None
+    questions: tuple[Question, ...]
+    write: Callable[[Path, int], None]
+    worked_solution: tuple[Step, ...]
+    cause: str
+    prevention: tuple[str, ...]
+
+    @property
+    def folder_name(self) -> str:
+        """The name of the incident's folder, for example "01-growing-partition"."""
+        return f"{self.number:02d}-{self.name.replace('_', '-')}"

@@ -1,0 +1,140 @@
+"""The log of an incident: batches of commits, groups, tombstones and markers, each in the partition of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafkagroups.coordinator import DiskLogs, NewBatch
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import Record, encode
+
+_OFFSET = 1
+_CLASSIC_GROUP = 2
+KeyAndValue = tuple[bytes, bytes | None]
+
+
+class IncidentLog:
+    """The partitions of an offsets topic, to which batches are appended. Use it in a `with` statement.
+
+    Parameters
+    ----------
+    folder
+        The folder for the partition folders.
+    partitions
+        The number of partitions of the topic. It decides where a group is stored.
+    segment_bytes
+        The largest size of a segment, in bytes.
+    """
+
+    def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.partitions = partitions
+        self.logs = DiskLogs(folder, segment_bytes=segment_bytes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.logs.close()
+
+    def append(self, partition: int, batch: NewBatch) -> int:
+        """Append a batch to a partition, and return the offset of the batch's first record."""
+        answers: list[tuple[Errors, int]] = []
+        self.logs.append(partition, batch, lambda error, offset: answers.append((error, offset)))
+        [(error, offset)] = answers
+        if error is not Errors.NONE:
+            raise UsageError(f"the log refused the batch: {error.name}")
+        return offset
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[str, int | None],
+        time_ms: int,
+        *,
+        version: int = 3,
+        expire_ms: int = -1,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = 0,
+    ) -> int:
+        """Append one batch with a commit or a tombstone (None) for each topic-partition such as "orders-0".
+
+        Parameters
+        ----------
+        group
+            The group id. It decides the partition.
+        offsets
+            The committed offset of each topic-partition.
+        time_ms
+            The time of the batch and of the commits, in ms since 1970.
+        version
+            The version of the values.
+        expire_ms
+            The expire timestamp of a value of version 1, in ms since 1970; -1 for none.
+        producer_id, producer_epoch
+            The producer, if the commits are part of a transaction.
+
+        Returns
+        -------
+        int
+            The offset of the batch's first record.
+        """
+        pairs = []
+        for name, offset in offsets.items():
+            topic, _, partition = name.rpartition("-")
+            key = OffsetCommitKey(group, topic, int(partition))
+            value = None if offset is None else OffsetCommitValue(offset, -1, "", time_ms, expire_ms)
+            pairs.append(_encode(Record(_OFFSET, key, value, None if value is None else version)))
+        is_transactional = producer_id != NO_PRODUCER_ID
+        batch = NewBatch(
+            pairs,
+            time_ms,
+            base_sequence=0 if is_transactional else -1,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch if is_transactional else -1,
+            attributes=TRANSACTIONAL if is_transactional else 0,
+        )
+        return self.append(partition_for(group, self.partitions), batch)
+
+    def put_group(self, group: str, value: GroupMetadataValue | None, time_ms: int, *, version: int = 3) -> int:
+        """Append the record of a classic group, or its tombstone. Return the record's offset."""
+        record = Record(_CLASSIC_GROUP, GroupMetadataKey(group), value, None if value is None else version)
+        return self.append_records(group, [_encode(record)], time_ms)
+
+    def append_records(self, group: str, pairs: Sequence[KeyAndValue], time_ms: int) -> int:
+        """Append a batch of encoded records to the partition of a group. Return the offset of the first record."""
+        return self.append(partition_for(group, self.partitions), NewBatch(pairs, time_ms))
+
+    def end_transaction(
+        self, partition: int, producer_id: int, time_ms: int, *, commits: bool, producer_epoch: int = 0
+    ) -> int:
+        """Append the marker that commits or aborts a producer's transaction. Return the marker's offset."""
+        return self.logs.append_marker(partition, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
+
+
+def name_partition(group: str, partitions: int = 50) -> str:
+    """Return the name of the partition folder that stores a group."""
+    return f"__consumer_offsets-{partition_for(group, partitions)}"
+
+
+def parse_topic_partition(name: str) -> TopicPartition:
+    """Return the topic-partition of a name such as "orders-0"."""
+    topic, _, partition = name.rpartition("-")
+    return TopicPartition(topic, int(partition))
+
+
+def _encode(record: Record) -> KeyAndValue:
+    key, value = encode(record)
+    assert key is not None
+    return key, value

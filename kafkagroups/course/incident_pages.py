@@ -1,0 +1,144 @@
+"""Lesson 14: open an incident, and show its worked solution.
+
+An incident's folder stands next to the notebook: `incidents/01-growing-partition/`. It contains the partition folders,
+`symptoms.md` and, for some incidents, `chart.svg`. So an incident can also be solved in a terminal.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from IPython.display import display
+
+from kafkagroups.course.commands import read_output
+from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.course.exercises.incidents.incident import Incident, Step
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.errors import UsageError
+
+FOLDER = Path("incidents")
+"""The folder of all incidents, in the current folder."""
+_PARTITION_FOLDERS = "__consumer_offsets-*"
+
+
+class Page:
+    """A Markdown text. JupyterLab formats it, and a terminal shows it as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/markdown": self.text, "text/plain": self.text}
+
+
+def open_incident(name: str) -> Path:
+    """Write the log and the page of an incident, and show the page.
+
+    An incident can be opened again. Then its log is written again, and other files in its folder stay.
+
+    Parameters
+    ----------
+    name
+        The incident's name, for example "growing_partition".
+
+    Returns
+    -------
+    pathlib.Path
+        The incident's folder, relative to the current folder.
+
+    Raises
+    ------
+    UsageError
+        If there is no incident with this name.
+    """
+    incident = _find_incident(name)
+    folder = FOLDER / incident.folder_name
+    write_incident(incident, folder)
+    display(Page(_format_symptoms(incident)))  # type: ignore[no-untyped-call]
+    if incident.chart is not None:
+        display(incident.chart)  # type: ignore[no-untyped-call]
+    display(Page(_format_questions(incident)))  # type: ignore[no-untyped-call]
+    return folder
+
+
+def show_worked_solution(name: str) -> None:
+    """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
+
+    The commands run in a new copy of the incident's folder.
+
+    Parameters
+    ----------
+    name
+        The incident's name.
+
+    Raises
+    ------
+    UsageError
+        If there is no incident with this name.
+    """
+    incident = _find_incident(name)
+    folder = make_scratch_folder() / incident.folder_name
+    write_incident(incident, folder)
+    parts = []
+    for number, step in enumerate(incident.worked_solution, 1):
+        parts.append(f"**Step {number}.** {step.text}")
+        parts.append(f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```")
+    measures = "\n".join(f"- {sentence}" for sentence in incident.prevention)
+    parts += [f"**The cause.** {incident.cause}", f"**Prevention**\n\n{measures}"]
+    display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
+
+
+def write_incident(incident: Incident, folder: Path) -> None:
+    """Write the log and the page of an incident into a folder. Partition folders that exist are replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.rglob(_PARTITION_FOLDERS):
+        if old.is_dir():
+            shutil.rmtree(old)
+    incident.write(folder, SEED)
+    page = [f"# Incident {incident.number}: {incident.title}", _format_symptoms(incident)]
+    if incident.chart is not None:
+        (folder / "chart.svg").write_text(incident.chart.draw(), encoding="utf-8")
+        page.append(f"![{incident.chart.text}](chart.svg)")
+    page.append(_format_questions(incident))
+    (folder / "symptoms.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def _find_incident(name: str) -> Incident:
+    for incident in INCIDENTS:
+        if incident.name == name:
+            return incident
+    names = ", ".join(incident.name for incident in INCIDENTS)
+    raise UsageError(f"there is no incident {name!r}; the incidents are {names}")
+
+
+def _format_symptoms(incident: Incident) -> str:
+    place = f"Level {incident.level}. Kafka {incident.kafka}. The log is in `{FOLDER}/{incident.folder_name}`."
+    parts = [place, incident.complaint.strip()]
+    if incident.server_log:
+        parts.append("\n".join(["```text", *incident.server_log, "```"]))
+    return "\n\n".join(parts)
+
+
+def _format_questions(incident: Incident) -> str:
+    questions = (
+        f"{number}. {question.text} (`{question.exercise.name}`)"
+        for number, question in enumerate(incident.questions, 1)
+    )
+    return "\n".join(["**Questions**", "", *questions])
+
+
+def _run_step(step: Step, folder: Path) -> str:
+    """Run the command of a step, and return the shown lines of its output."""
+    lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
+    first = next((number for number, line in enumerate(lines) if line.startswith(step.shows)), None)
+    if first is None:
+        raise UsageError(f"{step.command}: no line of the output begins with {step.shows!r}")
+    shown = lines[first : first + step.lines]
+    before = ["…"] if first > 0 else []
+    after = ["…"] if first + step.lines < len(lines) else []
+    return "\n".join([*before, *shown, *after]).rstrip()

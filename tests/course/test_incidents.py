@@ -1,0 +1,153 @@
+"""The incidents of lesson 14: their pages, their logs, their questions and their worked solutions.
+
+What a broker answers from these logs is in tests/broker/test_incidents.py.
+"""
+
+import hashlib
+import re
+from collections import Counter
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import course
+from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.course.exercises.incidents.incident import HINTS
+from kafkagroups.course.incident_pages import write_incident
+from kafkagroups.errors import UsageError
+
+NAMES = [incident.name for incident in INCIDENTS]
+
+
+@pytest.fixture(params=INCIDENTS, ids=NAMES)
+def incident(request):
+    return request.param
+
+
+def hash_segments(folder):
+    files = sorted(folder.rglob("*.log"))
+    assert files
+    return [(str(file.relative_to(folder)), hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+
+
+def test_the_same_seed_gives_the_same_bytes(incident, tmp_path):
+    """Two writes with one seed are equal."""
+    incident.write(tmp_path / "a", SEED)
+    incident.write(tmp_path / "b", SEED)
+    assert hash_segments(tmp_path / "a") == hash_segments(tmp_path / "b")
+
+
+def test_the_folder_has_a_log_and_a_page(incident, tmp_path):
+    """The page has the complaint, the lines of the server's log and every question."""
+    write_incident(incident, tmp_path)
+    page = (tmp_path / "symptoms.md").read_text(encoding="utf-8")
+    assert incident.complaint.strip() in page
+    for line in incident.server_log:
+        assert line in page
+    for question in incident.questions:
+        assert question.text in page
+        assert question.exercise.name in page
+    assert (incident.chart is None) or (tmp_path / "chart.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert kg.load(tmp_path, coordinator="new", kafka="4.3.1")
+
+
+def test_a_second_write_keeps_the_files_of_the_learner(incident, tmp_path):
+    """Only the log and the page are written again."""
+    write_incident(incident, tmp_path)
+    before = hash_segments(tmp_path)
+    (tmp_path / "my-notes.txt").write_text("partition 12?")
+    write_incident(incident, tmp_path)
+    assert hash_segments(tmp_path) == before
+    assert (tmp_path / "my-notes.txt").read_text() == "partition 12?"
+
+
+def test_an_incident_is_complete(incident):
+    """Two to four questions with three hints and a known mistake each, a solution, a cause and a prevention."""
+    assert 2 <= len(incident.questions) <= 4
+    for question in incident.questions:
+        assert len(question.exercise.hints) == HINTS
+        assert question.exercise.known_mistakes
+    assert len(incident.worked_solution) >= 2
+    assert incident.cause
+    assert len(incident.prevention) >= 2
+    assert incident.level in (1, 2, 3)
+
+
+def test_the_page_does_not_contain_an_answer(incident):
+    """The cause is found in the bytes. A text answer with more than three letters is not in the symptoms."""
+    page = " ".join([incident.complaint, *incident.server_log])
+    for question in incident.questions:
+        answer = question.exercise.correct
+        if isinstance(answer, str) and len(answer) > 3 and answer not in question.text:
+            assert not re.search(rf"\b{re.escape(answer)}\b", page), question.exercise.name
+
+
+def test_the_worked_solution_shows_its_steps(incident, capsys):
+    """Every command of a worked solution runs, and its output is shown."""
+    course.show_worked_solution(incident.name)
+    shown = capsys.readouterr().out
+    for step in incident.worked_solution:
+        assert f"$ {step.command}" in shown
+    for sentence in incident.prevention:
+        assert sentence in shown
+
+
+def test_the_incidents_are_in_the_order_of_their_levels():
+    """The numbers begin with 1, without a gap."""
+    assert [incident.number for incident in INCIDENTS] == list(range(1, len(INCIDENTS) + 1))
+    levels = [incident.level for incident in INCIDENTS]
+    assert levels == sorted(levels)
+
+
+def test_an_unknown_incident_has_a_clear_error():
+    """The error lists the names."""
+    with pytest.raises(UsageError, match="growing_partition"):
+        course.open_incident("growing")
+
+
+def test_open_incident_shows_the_page(tmp_path, monkeypatch, capsys):
+    """The folder is next to the notebook, and its path is short."""
+    monkeypatch.chdir(tmp_path)
+    folder = course.open_incident("growing_partition")
+    assert str(folder) == "incidents/01-growing-partition"
+    shown = capsys.readouterr().out
+    assert "Partition 12 is not" in shown
+    assert "Which group writes most of the bytes?" in shown
+
+
+# The answers follow from the bytes. Each test reads the records itself.
+
+
+def find_incident(name):
+    return next(incident for incident in INCIDENTS if incident.name == name)
+
+
+def answer(name):
+    return EXERCISES[name].correct
+
+
+def read_records(folder):
+    """Return the offset, the key, the value and the time of each record of a partition, without markers."""
+    return [
+        (record.offset, record.key, record.value, record.timestamp)
+        for batch in kg.open_log(folder)
+        if not batch.is_control
+        for record in batch.records
+    ]
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_growing_partition(seed, tmp_path):
+    """The busy group has nine of ten bytes. A cleaner keeps one record for each key. No offset is missing."""
+    find_incident("growing_partition").write(tmp_path, seed)
+    records = read_records(tmp_path / "__consumer_offsets-12")
+    sizes = Counter()
+    for _, key, value, _ in records:
+        sizes[kg.decode(key, value).key.group] += len(key) + len(value)
+    [(largest, size), *_] = sizes.most_common()
+    assert largest == answer("growing_group")
+    assert size > 0.9 * sizes.total()
+    assert len({key for _, key, _, _ in records}) == answer("growing_live_records")
+    assert answer("growing_was_cleaned") == "no"
+    assert [offset for offset, *_ in records] == list(range(len(records)))

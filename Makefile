@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks workshop handbook site map size locks clean FORCE
+.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks workshop handbook site map size locks clean wheelhouse FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -75,6 +75,9 @@ site: .venv/.site ## build the web edition into build/site: the solved lessons, 
 workshop: .venv/.learn ## write build/workshop: a clean copy of the lessons, for the participants of a workshop
 	@$(PY) tools/workshop.py
 
+wheelhouse: .venv/.learn ## write build/wheelhouse, from which laptops install without a network (WHEELHOUSE_ARGS="--java …")
+	@$(PY) tools/wheelhouse.py $(WHEELHOUSE_ARGS)
+
 handbook: .venv/.learn ## write docs/handbook from the declarations in the code
 	$(PY) tools/handbook.py
 
@@ -111,7 +114,7 @@ endif
 ifneq ($(PYTHON),)
 STALE := FORCE
 endif
-problem = $(shell PYTHON="$(PYTHON)" sh tools/setup.sh problem)
+problem = $(shell PYTHON="$(PYTHON)" WHEELHOUSE="$(WHEELHOUSE)" sh tools/setup.sh problem)
 
 .venv/.learn: locks/learn.txt pyproject.toml tools/setup.sh $(STALE)
 	@$(if $(problem),$(error $(problem)))

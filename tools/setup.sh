@@ -4,6 +4,7 @@
 #   tools/setup.sh learn     installs what a learner needs; safe to repeat after an interruption
 #   tools/setup.sh develop   installs what developers need in addition
 #   tools/setup.sh site      installs what the web edition needs in addition
+# WHEELHOUSE=FOLDER makes `learn` install from a folder of tools/wheelhouse.py, without a network.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -21,6 +22,9 @@ first_that() {
     done
 }
 
+# Prints this machine's line in the wheelhouse.txt of a wheelhouse: "linux-x86_64 3.12".
+platform_line() { echo "$(uname | sed 's/Darwin/macos/; s/Linux/linux/')-$(uname -m) $("$1" -c "$VERSION")"; }
+
 free_gb() { df -Pk . | awk 'NR == 2 {print int($4 / 1024 / 1024)}'; }
 
 problem() {
@@ -32,6 +36,10 @@ problem() {
         echo "$(first_that "$SUITS") here cannot make environments, its venv module is missing: apt install python3-venv"
     elif [ ! -e .venv/.learn ] && [ "$(free_gb)" -lt 3 ]; then
         echo "kafkagroups needs 3 GB of free disk and $(free_gb) GB are free here."
+    elif [ -n "${WHEELHOUSE:-}" ] && [ ! -e "$WHEELHOUSE/wheelhouse.txt" ]; then
+        echo "WHEELHOUSE=$WHEELHOUSE is not a folder that \`make wheelhouse\` wrote: it has no wheelhouse.txt"
+    elif [ -n "${WHEELHOUSE:-}" ] && ! grep -qx "$(platform_line "$(first_that "$SUITS")")" "$WHEELHOUSE/wheelhouse.txt"; then
+        echo "The wheelhouse has no wheels for $(platform_line "$(first_that "$SUITS")"). It has: $(paste -sd, "$WHEELHOUSE/wheelhouse.txt"). Name another Python, make lab PYTHON=python3.12, or add wheels with tools/wheelhouse.py"
     fi
 }
 
@@ -42,11 +50,21 @@ venv_is_good() {
     [ -z "${PYTHON:-}" ] || [ "$(.venv/bin/python -c "$VERSION")" = "$("$PYTHON" -c "$VERSION")" ]
 }
 
+# Without WHEELHOUSE, packages come from the network. With it, they come only from the folder.
+from_wheelhouse() { if [ -n "${WHEELHOUSE:-}" ]; then "$@" --no-index --find-links "$WHEELHOUSE"; else "$@"; fi; }
+
 # uv is fast. If it fails (an old system, company certificates), pip does the same.
 install() {
-    if .venv/bin/uv pip install --python .venv/bin/python "$@"; then return; fi
+    if from_wheelhouse .venv/bin/uv pip install --python .venv/bin/python "$@"; then return; fi
     echo "    uv failed; trying pip, which is slower"
-    .venv/bin/python -m pip install --disable-pip-version-check "$@"
+    from_wheelhouse .venv/bin/python -m pip install --disable-pip-version-check "$@"
+}
+
+# Prints the lock of the lessons. A wheelhouse has the hashes of wheels that it built, which no lock can contain: these
+# replace the pins of the same packages.
+write_learn_lock() {
+    if [ -z "${WHEELHOUSE:-}" ]; then cat locks/learn.txt; return; fi
+    awk -F= 'FILENAME == ARGV[1] {built[$1]; print; next} /^[^ ]/ {skip = $1 in built} !skip' "$WHEELHOUSE/built.txt" locks/learn.txt
 }
 
 learn() {
@@ -61,12 +79,17 @@ learn() {
 
     echo "2/4 installing the installer, 30 MB"
     awk '/^[^ #]/ {wanted = /^(setuptools|uv)==/} wanted' locks/learn.txt >.venv/setup.txt
-    .venv/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r .venv/setup.txt
+    from_wheelhouse .venv/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r .venv/setup.txt
 
-    echo "3/4 installing what the lessons need: about 650 MB to download the first time, of which PySpark is 456 MB"
+    if [ -n "${WHEELHOUSE:-}" ]; then
+        echo "3/4 installing what the lessons need, from $WHEELHOUSE"
+    else
+        echo "3/4 installing what the lessons need: about 650 MB to download the first time, of which PySpark is 456 MB"
+    fi
     # Everything comes from the lock. It is complete, so --no-deps is safe; resolving would download PySpark twice.
     # Without isolation, the pinned setuptools builds PySpark.
-    install --require-hashes --no-deps --no-build-isolation -r locks/learn.txt
+    write_learn_lock >.venv/learn.txt
+    install --require-hashes --no-deps --no-build-isolation -r .venv/learn.txt
 
     echo "4/4 installing kafkagroups itself"
     install --no-deps --no-build-isolation -e .

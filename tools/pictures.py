@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from lesson_pictures import cleaning, groups, loading, requests, start
+from lesson_pictures import cleaning, forensics, groups, loading, requests, start
 from lesson_pictures.shared import Picture
 
 from kafkagroups.course.figures.marks import Scene
@@ -37,6 +37,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "11": loading.draw_load,
     "12": loading.draw_divided_loads,
     "13": groups.draw_epochs,
+    "14": forensics.draw_questions,
 }
 """The picture of each lesson."""
 

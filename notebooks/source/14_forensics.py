@@ -56,14 +56,54 @@ growing_group = ...
 growing_live_records = ...
 
 # %%
-# exercise: growing_was_cleaned
-growing_was_cleaned = ...
+# exercise: growing_removed_records
+growing_removed_records = ...
 
 # %%
 course.check("growing_group", growing_group)
 course.check("growing_live_records", growing_live_records)
-course.check("growing_was_cleaned", growing_was_cleaned)
+course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_group", 1)
 
 # %%
 # course.show_worked_solution("growing_partition")
+
+# %% [markdown]
+# ## In five lines
+#
+# - Ask *where* first: `stats` counts records and bytes, and `check` says which partition does not load.
+# - Then ask *who* and *when*: `timeline` tells the story of a group, and `explain` the fate of each of its records.
+# - A broker answers what its log says. `load` gives the same answer without a broker.
+# - Two logs are better than one. `diff` compares replicas, moments and coordinators.
+# - Work on a copy. `edit`, `compact` and `rescue plan` never change their input.
+
+# %% [markdown]
+# ## For your consumer
+#
+# - Log the group id, the generation and the offsets of each commit. A log can only be compared with something.
+# - Commit every few seconds and all partitions together, not after every record.
+# - Decide what happens without a committed offset: `auto.offset.reset` is the answer, and it may be wrong for you.
+#
+# ## At 3 am
+#
+# 1. Copy the partition before anybody changes something. `docs/operator.md` says how.
+# 2. `kafkagroups check COPY`: does the next broker load it?
+# 3. `kafkagroups report COPY --out report.html`: findings with remedies, to send to a colleague.
+# 4. Only then repair, and first on the copy.
+#
+# <details><summary>In Kafka</summary>
+#
+# | you need | Kafka's own tool |
+# |---|---|
+# | every record of a segment | `kafka-dump-log.sh --offsets-decoder` |
+# | commits while they are written | `kafka-console-consumer.sh` with the `OffsetsMessageFormatter` |
+# | groups, members and lag | `kafka-consumer-groups.sh --describe` |
+# | open transactions, and how to end them | `kafka-transactions.sh` |
+#
+# </details>
+
+# %% [markdown]
+# ## What we left out, and why
+#
+# - Networks, disks and quotas cause more incidents than `__consumer_offsets`. They leave no trace in this log.
+# - The logs here are small, so that each command answers at once. The commands are the same for a log of 100 GB.

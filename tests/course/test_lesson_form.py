@@ -12,6 +12,9 @@ import pytest
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+INCIDENTS = "14_forensics"
+"""A lesson of another form: ten incidents, each with its own questions. tests/course/test_incidents.py checks them."""
+TAUGHT = [lesson for lesson in LESSONS if lesson != INCIDENTS]
 MOST_WORDS_IN_A_CELL = 130
 MOST_WORDS_IN_A_SENTENCE = 25
 EXERCISES = 3
@@ -59,7 +62,7 @@ def test_a_sentence_is_short(lesson):
     assert [s for s in sentences if len(WORD.findall(s)) > MOST_WORDS_IN_A_SENTENCE] == []
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", TAUGHT)
 def test_a_lesson_has_three_exercises(lesson):
     """Each exercise has its own heading. The first one of lesson 00 shows how an exercise works."""
     starters = [cell for cell in read_cells(lesson) if cell.source.startswith("# exercise: ")]
@@ -82,7 +85,7 @@ def test_a_lesson_ends_with_four_boxes(lesson):
     assert "<details><summary>In Kafka</summary>" in five_lines or lesson.startswith("00")
 
 
-@pytest.mark.parametrize("lesson", [lesson for lesson in LESSONS if lesson[:2] not in ("00", "13")])
+@pytest.mark.parametrize("lesson", [lesson for lesson in TAUGHT if lesson[:2] not in ("00", "13")])
 def test_the_classic_coordinator_has_the_same_form_in_every_lesson(lesson):
     """A table with one column for each coordinator. Lesson 00 has none; 13 is about records of the new one only."""
     assert "## Where the classic coordinator differs" in list_headings(lesson)
@@ -93,7 +96,7 @@ def test_the_classic_coordinator_has_the_same_form_in_every_lesson(lesson):
     )
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", TAUGHT)
 def test_a_lesson_takes_30_to_45_minutes(lesson):
     """By the one formula of tools/notebooks.py."""
     head = read_cells(lesson)[0].source

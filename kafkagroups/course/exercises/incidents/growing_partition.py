@@ -46,6 +46,7 @@ _HINTS = (
     "cleaned.",
     "Look at the second table of `kafkagroups stats .`: the columns `bytes`, `dead` and `live`.",
 )
+_BUSY_RECORDS = MINUTES * 20
 _LIVE_RECORDS = BUSY_PARTITIONS + sum(QUIET_GROUPS.values())
 
 INCIDENT = Incident(
@@ -78,7 +79,8 @@ The team on call says: "We only have six groups there, and they have few partiti
                 f'growing_group = "{BUSY_GROUP}"',
                 _HINTS,
                 known_mistakes={
-                    "This group has many topic-partitions, but it commits rarely. Compare the bytes.": "order-copy"
+                    "This group has many topic-partitions, but it commits rarely. Compare the bytes.": "order-copy",
+                    "This group has the second most live records. Compare all bytes, dead ones too.": "billing-cache",
                 },
             ),
         ),
@@ -98,16 +100,16 @@ The team on call says: "We only have six groups there, and they have few partiti
             ),
         ),
         Question(
-            'Was this copy ever cleaned? Answer `"yes"` or `"no"`.',
+            "How many records has the cleaner removed from this copy so far?",
             Exercise(
-                "growing_was_cleaned",
-                "no",
-                'growing_was_cleaned = "no"',
+                "growing_removed_records",
+                0,
+                "growing_removed_records = 0",
                 _HINTS,
                 known_mistakes={
-                    "A cleaned log has gaps in its offsets. Are there any? `stats` shows how far the cleaner came.": (
-                        "yes"
-                    )
+                    "These records are dead, but they are still in the log.": _BUSY_RECORDS - BUSY_PARTITIONS,
+                    "These are records of the busy group. A removed record leaves a gap in the offsets. Is there "
+                    "one?": _BUSY_RECORDS,
                 },
             ),
         ),

@@ -59,15 +59,21 @@ def start(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("version", "incident"),
-    [pytest.param(version, each, id=each.name) for version, those in BY_VERSION.items() for each in those],
+    ("version", "incident", "replica"),
+    [
+        pytest.param(version, each, replica, id=f"{each.name} {replica}".strip())
+        for version, those in BY_VERSION.items()
+        for each in those
+        for replica in each.replicas
+    ],
 )
-def test_a_broker_answers_what_we_load(start, version, incident, tmp_path):
+def test_a_broker_answers_what_we_load(start, version, incident, replica, tmp_path):
     """Failed partitions and every committed or pending offset are those of the package, for the same bytes."""
     incident.write(tmp_path, SEED)
-    broker = start(version, tmp_path)
+    logs = tmp_path / replica
+    broker = start(version, logs)
     coordinator = "classic" if version == CLASSIC else "new"
-    ours = kg.load(tmp_path, coordinator=coordinator, kafka=version, partitions=PARTITIONS)
+    ours = kg.load(logs, coordinator=coordinator, kafka=version, partitions=PARTITIONS)
     assert broker.failed() == set(ours.failed)
     names = sorted(ours.partitions_of)
     with client.asking(broker.address) as ask:

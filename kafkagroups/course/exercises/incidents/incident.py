@@ -76,6 +76,8 @@ class Incident:
         The cause in one to four sentences.
     prevention
         What prevents the next incident of this kind. One sentence for each measure.
+    replicas
+        The subfolders with partition folders, each with the log of one broker; "" is the incident's folder itself.
     """
 
     number: int
@@ -91,6 +93,7 @@ class Incident:
     worked_solution: tuple[Step, ...]
     cause: str
     prevention: tuple[str, ...]
+    replicas: tuple[str, ...] = ("",)
 
     @property
     def folder_name(self) -> str:

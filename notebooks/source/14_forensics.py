@@ -15,7 +15,7 @@
 # | question | command |
 # |---|---|
 # | 1. **Where** is it? Which partition, which group? | `kafkagroups stats .` and `kafkagroups check .` |
-# | 2. **Who** wrote it, and when? | `kafkagroups timeline . GROUP` and `kafkagroups explain . GROUP` |
+# | 2. **Who** wrote it, and when? | `kafkagroups timeline . --group GROUP` and `kafkagroups explain . --group GROUP` |
 # | 3. What does a **broker answer** from this log? | `kafkagroups load . --group GROUP` |
 # | 4. **What changed**? Compare two moments, two replicas or two coordinators. | `kafkagroups diff A B` |
 #
@@ -67,6 +67,41 @@ course.check("growing_removed_records", growing_removed_records)
 
 # %%
 # course.show_worked_solution("growing_partition")
+
+# %% [markdown]
+# ## Incident 2: some failovers take hours
+
+# %%
+folder = course.open_incident("slow_failover")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: slow_broker
+slow_broker = ...
+
+# %%
+# exercise: slow_records
+slow_records = ...
+
+# %%
+# exercise: slow_last_cleaning
+slow_last_cleaning = ...
+
+# %%
+# exercise: slow_differences
+slow_differences = ...
+
+# %%
+course.check("slow_broker", slow_broker)
+course.check("slow_records", slow_records)
+course.check("slow_last_cleaning", slow_last_cleaning)
+course.check("slow_differences", slow_differences)
+# course.hint("slow_broker", 1)
+
+# %%
+# course.show_worked_solution("slow_failover")
 
 # %% [markdown]
 # ## In five lines

@@ -20,7 +20,9 @@ def course(tmp_path_factory):
     course = tmp_path_factory.mktemp("course")
     for name in ("notebooks", "data", "benchmarks", "docs", "tools"):
         shutil.copytree(
-            ROOT / name, course / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints", ".progress.json")
+            ROOT / name,
+            course / name,
+            ignore=shutil.ignore_patterns(".ipynb_checkpoints", ".progress.json", "incidents"),
         )
     (course / ".venv").symlink_to(ROOT / ".venv")
     return course

@@ -58,6 +58,46 @@ def test_a_lesson_runs_in_the_browser(page, lab, lesson):
     assert page.outside == []
 
 
+def test_the_first_ten_minutes(page, lab, course):
+    """README: the first decoded record, the first moved figure, the first incident. The page is used by hand."""
+    open_lesson(page, lab, "00_start_here")
+    run_until(page, "kg.decode(")
+    expect(page.locator(".jp-OutputArea-output", has_text="partition 2")).to_contain_text("offset    42")
+    open_lesson(page, lab, "01_records")
+    run_until(page, "course.RecordRibbon(")
+    figure = page.locator(".kg-figure")
+    figure.get_by_role("button", name="next").click()
+    expect(figure.locator(".kg-place")).to_have_text("field 2 of 15: key: length of group")
+    open_lesson(page, lab, "14_forensics")
+    run_until(page, 'course.run_command("kafkagroups stats')
+    page.screenshot(path=SCREENS / "first-incident.png")
+    expect(page.locator(".jp-OutputArea-output", has_text="price-ticker")).to_contain_text("2880000")
+    assert (course / "notebooks" / "incidents" / "01-growing-partition" / "symptoms.md").is_file()
+    assert page.outside == []
+
+
+def run_until(page, code):
+    """Press Shift + Enter in the cells from the first to the first one that contains `code`, and wait for its end."""
+    cells = page.evaluate(
+        """() => {
+            const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
+            return Array.from({length: cells.length}, (_, i) => cells.get(i).sharedModel.getSource());
+        }"""
+    )
+    last = next(number for number, source in enumerate(cells) if code in source)
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+    for number in range(last + 1):
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_function(
+            "number => window.jupyterapp.shell.currentWidget.content.activeCellIndex === number", arg=number + 1
+        )
+        page.wait_for_timeout(100)  # JupyterLab moves the focus to the next cell.
+    page.wait_for_timeout(500)
+    page.wait_for_function(KERNEL)
+
+
 def test_the_kernel_answers_a_typed_byte(page, lab):
     """Lesson 01: the reader steps to a field, types a byte, and sees what a reader of the record now believes."""
     run_all(page, lab, "01_records")

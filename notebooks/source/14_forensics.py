@@ -78,10 +78,6 @@ folder = course.open_incident("slow_failover")
 # course.run_command("kafkagroups …", folder)
 
 # %%
-# exercise: slow_broker
-slow_broker = ...
-
-# %%
 # exercise: slow_records
 slow_records = ...
 
@@ -94,11 +90,10 @@ slow_last_cleaning = ...
 slow_differences = ...
 
 # %%
-course.check("slow_broker", slow_broker)
 course.check("slow_records", slow_records)
 course.check("slow_last_cleaning", slow_last_cleaning)
 course.check("slow_differences", slow_differences)
-# course.hint("slow_broker", 1)
+# course.hint("slow_records", 1)
 
 # %%
 # course.show_worked_solution("slow_failover")

@@ -6,6 +6,7 @@ What a broker answers from these logs is in tests/broker/test_incidents.py.
 import hashlib
 import re
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,6 +19,8 @@ from kafkagroups.course.incident_pages import write_incident
 from kafkagroups.errors import UsageError
 
 NAMES = [incident.name for incident in INCIDENTS]
+DELETE_RETENTION_MS = 24 * 3_600_000
+"""Kafka's default of delete.retention.ms."""
 
 
 @pytest.fixture(params=INCIDENTS, ids=NAMES)
@@ -49,7 +52,8 @@ def test_the_folder_has_a_log_and_a_page(incident, tmp_path):
         assert question.text in page
         assert question.exercise.name in page
     assert (incident.chart is None) or (tmp_path / "chart.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert kg.load(tmp_path, coordinator="new", kafka="4.3.1")
+    for replica in incident.replicas:
+        assert kg.load(tmp_path / replica, coordinator="new", kafka="4.3.1")
 
 
 def test_a_second_write_keeps_the_files_of_the_learner(incident, tmp_path):
@@ -150,3 +154,25 @@ def test_growing_partition(seed, tmp_path):
     assert size > 0.9 * sizes.total()
     assert len({key for _, key, _, _ in records}) == answer("growing_live_records")
     assert [offset for offset, *_ in records] == list(range(len(records) + answer("growing_removed_records")))
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_slow_failover(seed, tmp_path):
+    """Both replicas have the same newest value of each key. Only the delete horizons tell when each was cleaned."""
+    find_incident("slow_failover").write(tmp_path, seed)
+    records = {}
+    cleaned_on = {}
+    for broker in ("broker-1", "broker-2"):
+        log = tmp_path / broker / "__consumer_offsets-44"
+        records[broker] = read_records(log)
+        horizons = [batch.delete_horizon_ms for batch in kg.open_log(log) if batch.delete_horizon_ms is not None]
+        newest_pass = datetime.fromtimestamp((max(horizons) - DELETE_RETENTION_MS) / 1000, UTC)
+        cleaned_on[broker] = newest_pass.date().isoformat()
+    slow = max(records, key=lambda broker: len(records[broker]))
+    assert len(records[slow]) == answer("slow_records")
+    assert cleaned_on[slow] == answer("slow_last_cleaning") == min(cleaned_on.values())
+    newest = [{key: value for _, key, value, _ in each} for each in records.values()]
+    values = [{key: value for key, value in each.items() if value is not None} for each in newest]
+    differences = [key for key in values[0] | values[1] if values[0].get(key) != values[1].get(key)]
+    assert len(differences) == answer("slow_differences")
+    assert records["broker-1"][-1] == records["broker-2"][-1]

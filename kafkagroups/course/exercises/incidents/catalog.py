@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kafkagroups.course.exercises.incidents import growing_partition
+from kafkagroups.course.exercises.incidents import growing_partition, slow_failover
 from kafkagroups.course.exercises.incidents.incident import Incident
 
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
 
-INCIDENTS: tuple[Incident, ...] = (growing_partition.INCIDENT,)
+INCIDENTS: tuple[Incident, ...] = (growing_partition.INCIDENT, slow_failover.INCIDENT)
 """The incidents by ascending number."""

@@ -18,6 +18,7 @@ from kafkagroups.records.record_types import RECORD_TYPES
 
 ROOT = Path(__file__).parents[1]
 HANDBOOK = ROOT / "docs" / "handbook"
+SOURCE = ROOT / "notebooks" / "source"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -75,19 +76,47 @@ def test_every_rule_of_the_cleaner_leads_to_code(pages):
 
 
 def test_every_term_is_in_the_section_that_teaches_it(tool, pages):
-    """The section of docs/terms.md exists in the lesson, and its text contains the term."""
+    """The section of docs/terms.md exists in the lesson, and its text contains the term or its link."""
     terms = tool["glossary"].read_terms()
     assert len(terms) > 60
     assert len({term.name for term in terms}) == len(terms)
     for term in terms:
         assert f"\n## {term.name}\n" in pages["glossary.md"]
         if term.lesson:
-            (source,) = (ROOT / "notebooks" / "source").glob(f"{term.lesson}_*.py")
-            _, heading, rest = source.read_text(encoding="utf-8").partition(f"# ## {term.section}\n")
-            assert heading, f"{term.name}: lesson {term.lesson} has no section {term.section!r}"
+            (source,) = SOURCE.glob(f"{term.lesson}_*.py")
+            heading = f"# ## {term.section}\n" if term.section else "# %% [markdown]\n"
+            _, found, rest = source.read_text(encoding="utf-8").partition(heading)
+            assert found, f"{term.name}: lesson {term.lesson} has no section {term.section!r}"
             name, _, _ = term.name.partition(" (")
-            section, _, _ = rest.partition("\n# ## ")
-            assert name.lower() in f"{heading}{section}".lower(), f"{term.name}: not in {term.section!r}"
+            section, _, _ = f"{heading}{rest}".partition("\n# ## ")
+            link = f"glossary.md#{tool['glossary'].make_anchor(term.name)})"
+            assert name.lower() in section.lower() or link in section, f"{term.name}: not in {term.section!r}"
+
+
+def test_a_lesson_links_every_term_that_it_introduces(tool, pages):
+    """Each term that a lesson teaches is linked once in the course, in the lesson that its entry names first."""
+    introduced = tool["glossary"].find_links()
+    anchors = {tool["glossary"].make_anchor(term.name): term for term in tool["glossary"].read_terms()}
+    assert introduced.keys() <= anchors.keys() & find_anchors(pages["glossary.md"])
+    for anchor, term in anchors.items():
+        lessons = introduced.get(anchor, [])
+        assert len(lessons) == bool(term.lesson), f"{term.name}: linked in {lessons}"
+        if term.lesson:
+            assert lessons[0] <= term.lesson, f"{term.name}: taught in {term.lesson}, linked in {lessons[0]}"
+            _, _, entry = pages["glossary.md"].partition(f"\n## {term.name}\n")
+            named = re.findall(r"\[lesson (\d\d)\]", entry.partition("\n## ")[0])
+            assert named == sorted({lessons[0], term.lesson}), term.name
+
+
+def test_every_lesson_ends_with_a_link_to_the_glossary():
+    """The line is in the last cell of the lesson, directly before the line about the next lesson."""
+    for source in sorted(SOURCE.glob("[0-9][0-9]_*.py")):
+        if source.name[:2] == "14":  # This lesson is being written.
+            continue
+        text = source.read_text(encoding="utf-8")
+        assert text.count("](../docs/handbook/glossary.md)") == 1, source.name
+        line = text.splitlines()[-3]
+        assert line == "# The [glossary](../docs/handbook/glossary.md) explains all terms.", source.name
 
 
 def find_anchors(text):

@@ -8,6 +8,7 @@ import base64
 import functools
 import re
 from pathlib import Path
+from runpy import run_path
 
 import nbformat
 
@@ -20,6 +21,13 @@ NOTEBOOKS = sorted(
     if ".ipynb_checkpoints" not in path.parts
 )
 A_MACHINES_PATH = re.compile(r"(?<![\w.])(/home/|/Users/|/root/|/tmp/|/work/|/usr/|[A-Z]:\\\\)|site-packages")
+# The path of a link to a file, without the anchor.
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)")
+
+
+@functools.cache
+def load_tool():
+    return run_path(str(ROOT / "tools" / "notebooks.py"))
 
 
 @functools.cache
@@ -136,13 +144,24 @@ def test_starters_are_not_attempted_and_solutions_pass():
 
 @in_every_notebook
 def test_learners_and_solved_notebook_differ_only_in_exercises(name):
-    """One source, two notebooks. Only exercises, paths of pictures, and worked solutions are different."""
+    """One source, two notebooks. Only exercises, relative links, and worked solutions are different."""
     if "/solutions/" in name:
         return
+    tool = load_tool()
     learner = notebook_of(name).cells
     solved = notebook_of(name.replace("notebooks/", "notebooks/solutions/")).cells
     assert [cell.id for cell in learner] == [cell.id for cell in solved]
     for mine, theirs in zip(learner, solved, strict=True):
-        solved_source = theirs.source.replace("](../pictures/", "](pictures/")
-        is_worked_solution = mine.source == f"# {solved_source}" and "show_worked_solution" in solved_source
-        assert mine.source == solved_source or is_worked_solution or "exercise" in mine.metadata.get("tags", [])
+        has_same_text = tool["move_links"](mine.source) == theirs.source
+        is_worked_solution = mine.source == f"# {theirs.source}" and "show_worked_solution" in theirs.source
+        assert has_same_text or is_worked_solution or "exercise" in mine.metadata.get("tags", [])
+
+
+@in_every_notebook
+def test_every_link_of_a_notebook_leads_to_a_file(name):
+    """The path is right from the folder of the notebook: a picture, a document, or another lesson."""
+    texts = [cell.source for cell in notebook_of(name).cells if cell.cell_type == "markdown"]
+    links = [link for text in texts for link in LINK.findall(text)]
+    assert links
+    for link in links:
+        assert (ROOT / name).parent.joinpath(link).is_file(), link

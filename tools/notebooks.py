@@ -6,8 +6,8 @@ the committed notebooks with their source. nbval compares the outputs. `--minute
 each lesson, with the counts from which they follow.
 
 A source is in percent format. A cell that begins with `# exercise: NAME` is a starter. In the solved notebook, the
-solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and the paths of pictures
-begin in the parent folder. Everything that differs between two runs is left out: random cell ids, widget models,
+solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and the links are those of
+the folder `solutions`. Everything that differs between two runs is left out: random cell ids, widget models,
 timings, the interpreter's version.
 """
 
@@ -32,8 +32,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
 FIGURE = "# figure"
 WORKED_SOLUTION = "course.show_worked_solution("  # Commented out in the learner's notebook.
-PICTURES = "](pictures/"  # tools/pictures.py draws them.
-SOLVED_PICTURES = "](../pictures/"
+# The solved notebooks are one folder deeper.
+SOLVED_LINKS = {"](pictures/": "](../pictures/", "](../docs/": "](../../docs/", "](solutions/": "]("}
 MINUTES = "{{minutes}}"
 WORD = re.compile(r"\S*\w\S*")  # Not the lines of a table or the arrows of a drawing.
 COLLAPSED = re.compile("<details>.*?</details>", re.DOTALL)
@@ -54,12 +54,19 @@ def build(source: Path, kind: str) -> NotebookNode:
                 cell.source = f"{MARK}{name}\n{EXERCISES[name].solution}"
         elif kind == "solved" and cell.source.startswith(f"# {WORKED_SOLUTION}"):
             cell.source = cell.source.removeprefix("# ")
-        elif kind == "solved":
-            cell.source = cell.source.replace(PICTURES, SOLVED_PICTURES)
+        elif kind == "solved" and cell.cell_type == "markdown":
+            cell.source = move_links(cell.source)
     notebook.cells[0].source = notebook.cells[0].source.replace(MINUTES, str(estimate_minutes(notebook)))
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook.metadata = NotebookNode(kernelspec=kernel, language_info={"name": "python"})
     return notebook
+
+
+def move_links(text: str) -> str:
+    """Return the text of a lesson with the links of the solved notebook."""
+    for learner, solved in SOLVED_LINKS.items():
+        text = text.replace(learner, solved)
+    return text
 
 
 def count_work(notebook: NotebookNode) -> tuple[int, int, int]:

@@ -41,6 +41,8 @@ COPIED = (
     "tools/jupyter",
     "benchmarks/measured.json",  # A figure of lesson 12 shows these measurements.
     "data",
+    "docs/handbook/glossary.md",  # The lessons link to it.
+    "docs/terms.md",
     "notebooks",
     ":(exclude)notebooks/solutions",
     ":(exclude)notebooks/source",

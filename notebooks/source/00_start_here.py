@@ -61,20 +61,22 @@ print("offset   ", record.value.offset)
 #
 # ## What Kafka stores
 #
-# - A **record** is one message. It has a key and a value.
-# - A **topic** is a named collection of records, for example `orders`. It is divided into numbered **partitions**. `orders-0` means partition 0 of `orders`.
-# - A partition is a list. New records are appended at its end.
-# - An **offset** is the number of a record in its partition. The first record has the offset 0.
-# - A **broker** is a Kafka server. It stores partitions on its disk. A **cluster** is a set of brokers.
+# A linked term leads to the glossary, which names the lesson that teaches the term.
+#
+# - A [**record**](../docs/handbook/glossary.md#record) is one message. It has a key and a value.
+# - A [**topic**](../docs/handbook/glossary.md#topic) is a named collection of records, for example `orders`. It is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition). `orders-0` means partition 0 of `orders`.
+# - A partition is a list. New records are [appended](../docs/handbook/glossary.md#append) at its end.
+# - An [**offset**](../docs/handbook/glossary.md#offset) is the number of a record in its partition. The first record has the offset 0.
+# - A [**broker**](../docs/handbook/glossary.md#broker) is a Kafka server. It stores partitions on its disk. A **cluster** is a set of brokers.
 
 # %% [markdown]
 # ## Who reads it
 #
 # - A **consumer** is a program that reads records.
-# - A **consumer group** is a set of consumers that divide the partitions of one or more topics among themselves. The consumers are the **members** of the group. The name of the group is its **group id**.
-# - A **commit** is a request to a broker: "my group has read this partition up to here". The broker stores the position as an offset.
-# - The committed offset is the offset of the **next** record to read.
-# - A **failover** happens when a broker stops: another broker takes over its work.
+# - A [**consumer group**](../docs/handbook/glossary.md#consumer-group) is a set of consumers that divide the partitions of one or more topics among themselves. The consumers are the [**members**](../docs/handbook/glossary.md#member) of the group. The name of the group is its [**group id**](../docs/handbook/glossary.md#group-id).
+# - A [**commit**](../docs/handbook/glossary.md#commit) is a request to a broker: "my group has read this partition up to here". The broker stores the position as an offset.
+# - The [committed offset](../docs/handbook/glossary.md#committed-offset) is the offset of the **next** record to read.
+# - A [**failover**](../docs/handbook/glossary.md#failover) happens when a broker stops: another broker takes over its work.
 
 # %% [markdown]
 # ## How an exercise works
@@ -122,7 +124,7 @@ course.check("next_record", next_record)
 # - **Line 5**: `subscribe` makes the consumer a member of the group. The group assigns partitions of `orders` to it. A consumer that calls `assign` instead chooses its partitions itself, and is never a member.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` waits.
-# - **Line 1**: a *rebalance* assigns the partitions again, for example when a consumer joins. If this consumer loses partitions, `poll` first calls this function (in Java: `onPartitionsRevoked`).
+# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) assigns the partitions again, for example when a consumer joins. If this consumer loses partitions, `poll` first calls this function (in Java: `onPartitionsRevoked`).
 
 # %% [markdown]
 # <details><summary>What is a transactional.id?</summary>
@@ -164,7 +166,7 @@ course.check("processed_twice", processed_twice)
 # So Kafka 0.8.2 moved the offsets into a topic, `__consumer_offsets`:
 #
 # - The topic is *internal*: the brokers create it and write to it.
-# - The topic is *compacted*: the brokers remove a record if a newer record has the same key. So the topic stays small (lesson 10).
+# - The topic is [*compacted*](../docs/handbook/glossary.md#compaction): the brokers remove a record if a newer record has the same key. So the topic stays small (lesson 10).
 
 # %% [markdown]
 # ## Where a group lives
@@ -194,7 +196,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# The partition also decides the broker: one broker manages all groups of a partition. This broker is the *coordinator* of these groups. Replace `my-team` by a group name of your own:
+# The partition also decides the broker: one broker manages all groups of a partition. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by a group name of your own:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -214,7 +216,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the brokers of Harbour Coffee were killed. This course has the files from their disks. `kg.load` rebuilds the groups from these files, as a coordinator does when its broker starts. You choose the coordinator: `"new"` for the software in Kafka 4.x, `"classic"` for the software in Kafka up to 3.9.
+# One night, the brokers of Harbour Coffee were killed. This course has the files from their disks. `kg.load` rebuilds the groups from these files, as a coordinator does when its broker starts. You choose the coordinator: [`"new"`](../docs/handbook/glossary.md#new-coordinator) for the software in Kafka 4.x, [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) for the software in Kafka up to 3.9.
 #
 # The next cell prints the groups of the 4.3.1 broker. A `Stable` group has members. An `Empty` group has no members, but it can have offsets. The group `mailer` is missing, because the shop deleted it before that night. Later lessons introduce the other names.
 
@@ -335,5 +337,7 @@ course.progress()
 # ## What we left out, and why
 #
 # How brokers copy partitions from each other. You do not need it to follow the positions of consumers.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

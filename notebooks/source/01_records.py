@@ -12,10 +12,10 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. Each record has a **key** and a **value**. If several records have the same key, the newest value is valid.
-# 2. A record without a value is a **tombstone**: it deletes its key.
-# 3. The key begins with the **record type**: 1 is an offset, 2 is a group.
-# 4. The value begins with its **version**, which decides the fields that follow.
+# 1. Each record has a [**key**](../docs/handbook/glossary.md#key) and a [**value**](../docs/handbook/glossary.md#value). If several records have the same key, the newest value is valid.
+# 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
+# 3. The key begins with the [**record type**](../docs/handbook/glossary.md#record-type): 1 is an offset, 2 is a group.
+# 4. The value begins with its [**version**](../docs/handbook/glossary.md#value-version), which decides the fields that follow.
 
 # %% [markdown]
 # ## A commit in hex
@@ -42,7 +42,7 @@ course.hexdump(value)
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, and 2 · 16 + 3 = 35.
 # - A **uvarint** is a number that takes one byte up to 127, and more bytes above 127 (lesson 03).
 # - The **length** of the metadata is stored as a uvarint, **plus one**. So `07` means six bytes, and `00` means null.
-# - The **leader of a partition** is the broker that accepts its writes. The **leader epoch** is a counter. It rises when another broker becomes the leader of `orders-0`.
+# - The [**leader of a partition**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a counter. It rises when another broker becomes the leader of `orders-0`.
 # - **Tagged fields** are optional fields at the end. The field with the tag 0 is the *topic id*.
 
 # %% [markdown]
@@ -184,7 +184,7 @@ course.VersionOverlay()
 # %% [markdown]
 # ## What stops a load
 #
-# After a failover, the next broker *loads* the partition: it reads all records. A broker never guesses. Each of these records **stops the load**:
+# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. A broker never guesses. Each of these records **stops the load**:
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
@@ -212,10 +212,10 @@ course.VersionOverlay()
 #
 # A record of type 2 describes a group and its members:
 #
-# - The **subscription** of a member: the topics that it wants to read.
-# - The **assignment** of a member: the partitions that it must read.
-# - A *rebalance* computes new assignments. Each rebalance has a number, the **generation**.
-# - The **leader of the group** is a member, not a broker. It computes the assignments with a rule, the *assignor*, for example `range`.
+# - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member: the topics that it wants to read.
+# - The [**assignment**](../docs/handbook/glossary.md#assignment) of a member: the partitions that it must read.
+# - A *rebalance* computes new assignments. Each rebalance has a number, the [**generation**](../docs/handbook/glossary.md#generation).
+# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is a member, not a broker. It computes the assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
 
 # %% [markdown]
 # ## The record of a group
@@ -447,5 +447,7 @@ course.check("stops_the_load", stops_the_load)
 # ## What we left out, and why
 #
 # The fields of the other record types. `kafkagroups decode` shows them.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

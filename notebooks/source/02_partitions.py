@@ -44,7 +44,7 @@ for group in sorted(shop, key=kg.partition_for):
 # %% [markdown]
 # ## Java's hash
 #
-# Kafka computes the partition from a *hash*, a number that depends on every character of the name. The hash is the result of Java's method `String.hashCode`.
+# Kafka computes the partition from a [*hash*](../docs/handbook/glossary.md#hash), a number that depends on every character of the name. The hash is the result of Java's method `String.hashCode`.
 #
 # The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
 #
@@ -79,7 +79,7 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 #
 # ## What Java counts as a character
 #
-# Java counts **UTF-16 units**, not characters and not bytes. A letter is one unit, and `☕` is one unit. `🥐` is two units, a *surrogate pair*. Kafka's records store names as UTF-8, where `☕` has three bytes. So one name can have three lengths:
+# Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. A letter is one unit, and `☕` is one unit. `🥐` is two units, a *surrogate pair*. Kafka's records store names as UTF-8, where `☕` has three bytes. So one name can have three lengths:
 
 # %%
 print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
@@ -141,7 +141,7 @@ fullest, size = sizes.most_common(1)[0]
 print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
-# Groups also differ in load: one group commits a hundred offsets per second, another group commits once per hour. A *hot* partition has much more load than the others. Its broker has the most work, and its log grows the fastest. A long log makes the next failover slow.
+# Groups also differ in load: one group commits a hundred offsets per second, another group commits once per hour. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more load than the others. Its broker has the most work, and its log grows the fastest. A long log makes the next failover slow.
 #
 # Kafka does not move a group to another partition. You can let the group commit less often. You can also give the group another name. But a new name begins **without offsets**. So stop the consumers, and set the offsets of the new name before you start them again.
 
@@ -316,5 +316,7 @@ course.check("after_widening", after_widening)
 # ## What we left out, and why
 #
 # How a partition gets its leader, and how another broker becomes the leader, is replication. That is another course. Here you need one fact: the leader of the partition is the coordinator of all its groups.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

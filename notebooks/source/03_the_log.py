@@ -13,14 +13,14 @@
 # Four things to hold on to:
 #
 # 1. A broker only **appends** to the file. It never changes a byte in the middle.
-# 2. The broker appends whole **batches**. A commit of three offsets becomes three records in one batch. The log contains all three records or none.
+# 2. The broker appends whole [**batches**](../docs/handbook/glossary.md#batch). A commit of three offsets becomes three records in one batch. The log contains all three records or none.
 # 3. The header of a batch contains its length. So a reader can go from batch to batch.
 # 4. A checksum protects the records and most of the header.
 
 # %% [markdown]
 # ## A segment
 #
-# A partition is divided into *segments*. Each segment is one file.
+# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment). Each segment is one file.
 #
 # This is partition 37 of the shop's 4.3.1 broker. Its first 987 bytes are the life of the group `promo`: a consumer joined, committed twice and left. Then the topic `promo-spring` was deleted. These are the first 96 bytes:
 
@@ -78,7 +78,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## Varints
 #
-# A record stores its lengths and differences as **varints**, so a small number takes only one byte. To read a varint:
+# A record stores its lengths and differences as [**varints**](../docs/handbook/glossary.md#varint), so a small number takes only one byte. To read a varint:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven. If the **highest bit** of a byte is 1, another byte follows.
 # 2. The result n is in the code *zigzag*. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
@@ -153,12 +153,12 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # ## What a transaction is
 #
-# A *producer* is a program that writes records. It can write several records in a **transaction**: then all of these records become valid, or none of them. The records can also be offsets. The shop's group `fraud-check` commits its offsets in transactions.
+# A *producer* is a program that writes records. It can write several records in a [**transaction**](../docs/handbook/glossary.md#transaction): then all of these records become valid, or none of them. The records can also be offsets. The shop's group `fraud-check` commits its offsets in transactions.
 
 # %% [markdown]
 # ## What a transaction leaves in the log
 #
-# A broker appends the offsets of a transaction immediately. At the end of the transaction, it appends a **marker**, which says *commit* or *abort*:
+# A broker appends the offsets of a transaction immediately. At the end of the transaction, it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   not valid yet
@@ -166,7 +166,7 @@ course.check("unnoticed_change", unnoticed_change)
 #  batch   marker: commit           producer id 1   now the offsets are valid
 # ```
 #
-# The *producer id* in the header of a batch connects a marker with the records of its transaction. A marker is the only record of a **control batch**: a batch that Kafka writes for itself.
+# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header of a batch connects a marker with the records of its transaction. A marker is the only record of a [**control batch**](../docs/handbook/glossary.md#control-batch): a batch that Kafka writes for itself.
 
 # %% [markdown]
 # ## How to recognise a marker
@@ -210,7 +210,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## The epoch of a marker
 #
-# The producer id says which producer wrote a batch. The *producer epoch* is a counter of this producer. The *leader epoch* is another counter. It belongs to the partition. The batches of both transactions:
+# The producer id says which producer wrote a batch. The [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) is a counter of this producer. The *leader epoch* is another counter. It belongs to the partition. The batches of both transactions:
 
 # %%
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -219,7 +219,7 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. Here, the first transaction has epoch 0, and its marker has epoch 1. A late request of the old transaction has the old epoch, so the broker refuses this request.
+# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. The first transaction has epoch 0, and its marker has epoch 1. A late request of the old transaction has the old epoch, so the broker refuses this request.
 #
 # Up to Kafka 3.9, a late request can do harm (lesson 08).
 
@@ -295,7 +295,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## For your consumer
 #
-# - All offsets of one `commitSync` are in one batch. After a crash, the log contains all of these offsets or none.
+# - All offsets of one `commitSync` are in one batch. After a crash, the log contains all of them or none.
 # - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`. Otherwise you also read the offsets of aborted transactions.
 
 # %% [markdown]
@@ -322,6 +322,8 @@ except kg.InvalidRecord as error:
 #
 # ## What we left out, and why
 #
-# A segment also has an index and a snapshot of its producers. A broker can build both again from the `.log` file, so this course reads only the `.log` file.
+# A segment also has an index and a snapshot of its producers. A broker can rebuild both from the `.log` file, so this course reads only this file.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

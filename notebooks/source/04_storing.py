@@ -17,7 +17,7 @@
 # 3. If two commits are for one partition, the commit **later in the log** is newer.
 # 4. After an error, the commit **may still be stored**.
 #
-# A *replica* is a copy of a partition on another broker. It is *in sync* if it keeps up with the leader. One of these replicas becomes the next leader.
+# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. It is [*in sync*](../docs/handbook/glossary.md#in-sync) if it keeps up with the leader. One of these replicas becomes the next leader.
 
 # %% [markdown]
 # ## A commit without an answer
@@ -40,9 +40,9 @@ course.print_offset_places(broker, "dashboard", orders_0)
 # %% [markdown]
 # The line shows three places:
 #
-# - **pending**: a note in memory. It says that a commit of 5 is on its way: the replicas do not have its record yet.
+# - [**pending**](../docs/handbook/glossary.md#pending): a note in memory. It says that a commit of 5 is on its way: the replicas do not have its record yet.
 # - **log**: the records on the disk of this broker.
-# - **cache**: a map in memory. The coordinator answers fetches from this map.
+# - [**cache**](../docs/handbook/glossary.md#cache): a map in memory. The coordinator answers fetches from this map.
 #
 # The record is in the log, the cache is empty, and the client has no answer yet.
 #
@@ -246,7 +246,7 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-38")
 
 # %% [markdown]
 # - Each of the four requests is one batch here.
-# - `dashboard` has no members, so the log has no group record. Commits without a member are called *simple*.
+# - `dashboard` has no members, so the log has no group record. Commits without a member are called [*simple*](../docs/handbook/glossary.md#simple-commit).
 # - Only a commit with a retention time would have another value version: 1 (lesson 01).
 #
 # A 3.9.2 broker received the same commits. Our coordinator repeats them, and must write batches of the same size:
@@ -276,12 +276,12 @@ course.print_crash_outcomes()
 # %% [markdown]
 # ## Read, but not committed
 #
-# A consumer also has a *position*: the next record that it will read. The position is only in the consumer's memory.
+# A consumer also has a [*position*](../docs/handbook/glossary.md#position-of-a-consumer): the next record that it will read. The position is only in the consumer's memory.
 #
 # Say 6 is committed. A consumer has read the records 6 to 9, and crashes. Its successor starts at 6 and reads 6 to 9 **again**.
 #
-# - If you commit **after** the processing, each record is processed *at least once*.
-# - If you commit **before** the processing, each record is processed *at most once*: after a crash, some are never processed.
+# - If you commit **after** the processing, each record is processed [*at least once*](../docs/handbook/glossary.md#at-least-once).
+# - If you commit **before** the processing, each record is processed [*at most once*](../docs/handbook/glossary.md#at-most-once): after a crash, some are never processed.
 
 # %% [markdown]
 # ## Exercise: commit again?
@@ -364,5 +364,7 @@ course.check("commit_again", commit_again)
 # ## What we left out, and why
 #
 # How replicas copy records: here, they confirm when you call `release()`. Lesson 07 shows which commits are allowed.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [05 · Fetching](05_fetching.ipynb): why the topic is never read when a consumer asks for its offset.

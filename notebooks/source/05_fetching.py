@@ -15,7 +15,7 @@
 # 1. A broker reads the log **once**, when it becomes the leader of the partition. A commit changes the log and the memory. A fetch reads only the memory.
 # 2. **One broker** answers for a group: the leader of the group's partition, after it has loaded the partition.
 # 3. "Nothing committed" is **not an error**.
-# 4. An offset in an open transaction is *unstable*. A client that asks for **stable** offsets receives an error for it.
+# 4. An offset in an open transaction is *unstable*. A client that asks for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) receives an error for it.
 # 5. A committed offset has a **leader epoch**. With it, a consumer notices if other records have replaced the records that it read.
 
 # %% [markdown]
@@ -249,7 +249,7 @@ course.check("get_offsets", get_offsets)
 #
 # A *leader epoch* counts the leaders of a partition. Each new leader has a higher epoch. Each record has the epoch in which it was written. A commit contains the epoch of the last record that was read.
 #
-# Leader A writes `orders-0` up to offset 59, in epoch 3. Its followers have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log. This is an *unclean* leader election.
+# Leader A writes `orders-0` up to offset 59, in epoch 3. Its followers have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log. This is an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -419,5 +419,7 @@ course.check("proof_of_loss", proof_of_loss)
 # ## What we left out, and why
 #
 # How a partition gets a new leader. Newer fetch requests can contain a member epoch: lesson 13.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

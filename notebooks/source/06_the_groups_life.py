@@ -13,7 +13,7 @@
 # Four things to hold on to:
 #
 # 1. The coordinator never calls a consumer. It only **answers** requests. It can delay the answers to JoinGroup and SyncGroup.
-# 2. A rebalance has two phases. **Join** finds the members. **Sync** gives them their partitions.
+# 2. A rebalance has two phases. [**Join**](../docs/handbook/glossary.md#join-phase) finds the members. [**Sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
 # 3. One member is the **leader of the group**. This consumer computes the assignments.
 # 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
 #
@@ -35,7 +35,7 @@ life.join("billing-1")
 life.wait(3)
 
 # %% [markdown]
-# The coordinator refuses the first JoinGroup. Its answer contains a **member id**. Only a JoinGroup with this id makes the client a member.
+# The coordinator refuses the first JoinGroup. Its answer contains a [**member id**](../docs/handbook/glossary.md#member-id). Only a JoinGroup with this id makes the client a member.
 #
 # The second JoinGroup contains the *subscription*: the topics that the consumer wants to read. It **waits**. The coordinator gives the first members of an empty group 3 seconds to gather (`group.initial.rebalance.delay.ms`). So ten consumers that start together cause one rebalance.
 #
@@ -104,7 +104,7 @@ with course.fold("commit_during_join", commit_during_join):
 #
 # </details>
 #
-# The answer to its next **heartbeat** tells `billing-1` that a rebalance is in progress. A consumer sends a heartbeat every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
+# The answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat) tells `billing-1` that a rebalance is in progress. A consumer sends a heartbeat every 3 seconds (`heartbeat.interval.ms`). Then the rebalance runs to its end:
 
 # %%
 life.heartbeat("billing-1")
@@ -124,7 +124,7 @@ life.sync("billing-1")
 # %% [markdown]
 # ## Step by step
 #
-# A member must send a sign of life within its *session timeout* (`session.timeout.ms`, 45 seconds by default). A heartbeat is a sign of life. A commit that the coordinator accepts is one, too. At the end of the join phase, the session of each member starts again.
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). A heartbeat is a sign of life. A commit that the coordinator accepts is one, too. At the end of the join phase, the session of each member starts again.
 #
 # The figure shows the same requests and what follows. A session lasts only **10 seconds** here:
 #
@@ -162,9 +162,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, removed_at):
 # %% [markdown]
 # ## Who chooses the assignor
 #
-# An *assignor* is the rule by which the leader computes assignments, for example `range`. In its JoinGroup, each member sends an ordered list of the assignors that it supports. Kafka's requests and records call an assignor a *protocol*.
+# An *assignor* is the rule by which the leader computes assignments, for example `range`. In its JoinGroup, each member sends an ordered list of the assignors that it supports. Kafka's requests and records call an assignor a [*protocol*](../docs/handbook/glossary.md#protocol).
 #
-# A **candidate** is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins.
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins.
 #
 # <details><summary>How to change the assignor without a stop</summary>
 #
@@ -195,7 +195,7 @@ course.check("select_protocol", select_protocol)
 # | the join phase of the group | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
 # | the sync phase of the group | the largest rebalance timeout, too | Members that have not sent a SyncGroup are removed. A rebalance begins. |
 #
-# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its rebalance timeout. This is how long its code may work before it joins. The join phase lasts as long as the largest rebalance timeout, so no member is removed before its own timeout ends.
+# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). This is how long its code may work before it joins. The join phase lasts as long as the largest rebalance timeout, so no member is removed before its own timeout ends.
 #
 # A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
 
@@ -245,7 +245,7 @@ course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3
 #
 # ## What is in the log
 #
-# These are the group records of `billing` in the log of a 4.3.1 broker:
+# These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` in the log of a 4.3.1 broker:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-9")):
@@ -394,5 +394,7 @@ course.check("after_the_failover", after_the_failover)
 # ## What we left out, and why
 #
 # How a leader computes assignments, and `group.max.size`, which limits the number of members.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

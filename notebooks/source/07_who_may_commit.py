@@ -15,7 +15,7 @@
 # 1. A consumer that has lost its partitions must not commit for them. Otherwise it could overwrite newer offsets.
 # 2. The checks have a fixed **order**. The first check that fails decides the error.
 # 3. A group **without members** accepts commits without a generation. They are called *simple* commits.
-# 4. A **static member** has a name. A new process with this name takes the place of the old process.
+# 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name. A new process with this name takes the place of the old process.
 #
 # The coordinator of this lesson follows the rules of Kafka 3.9. The table at the end shows what differs in Kafka 4.x.
 
@@ -129,7 +129,7 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## A static member
 #
-# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group. When a process starts again with this instance id, it takes the old place, and there is no rebalance.
+# A member with a `group.instance.id` is *static*. When its process stops, it does not leave the group. When a process starts again with this [instance id](../docs/handbook/glossary.md#instance-id), it takes the old place, and there is no rebalance.
 #
 # Harbour Coffee has two vans. Their consumers are static members of `shipping`. `course.start_two_vans` starts both. Then `van-1` is started again:
 
@@ -210,7 +210,7 @@ course.check("copied", copied)
 # %% [markdown]
 # ## The length of the metadata
 #
-# A client may store a text with each offset. The limit is `offset.metadata.max.bytes`, 4,096 by default. A 3.9.2 broker received texts of one repeated character, `m`, `ü` or `𝄞`:
+# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). The limit is `offset.metadata.max.bytes`, 4,096 by default. A 3.9.2 broker received texts of one repeated character, `m`, `ü` or `𝄞`:
 
 # %%
 talk = course.read_exchanges("3.9.2-commits")
@@ -318,5 +318,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # ## What we left out, and why
 #
 # Commits in a transaction have their own rules: lesson 08. We left out how a cluster decides about rights.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

@@ -22,13 +22,13 @@
 #
 # `fraud-check` reads payments and writes alarms to another topic. If the service writes an alarm and crashes before its commit, the next process writes a second alarm. If the service commits first and then crashes, the alarm is lost.
 #
-# A transaction prevents both: the alarms and the offsets count together, or not at all. This is called *exactly once*.
+# A transaction prevents both: the alarms and the offsets count together, or not at all. This is called [*exactly once*](../docs/handbook/glossary.md#exactly-once).
 
 # %% [markdown]
 # Two coordinators take part in a transaction:
 #
 # - The producer of `fraud-check` sends its offsets to the **group coordinator**, with `sendOffsetsToTransaction`. The group coordinator appends the offsets to `__consumer_offsets`.
-# - At the end, the producer asks the **transaction coordinator** for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction.
+# - At the end, the producer asks the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator) for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction.
 #
 # `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. Without a member, the commit is accepted, even during a rebalance.
 
@@ -38,7 +38,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody set `payments-0` back with a *plain* commit. A plain commit is outside of transactions, so it counts without a marker.
+# - During the third transaction, somebody set `payments-0` back with a [*plain* commit](../docs/handbook/glossary.md#plain-commit). A plain commit is outside of transactions, so it counts without a marker.
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -141,7 +141,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # An application gives its producer a name, the `transactional.id`. Kafka gives the producer a number, the producer id, and an *epoch*. Both are in the header of each batch in a transaction.
 #
-# If a second process starts with the same `transactional.id`, it gets the same producer id and a higher epoch. From then on, brokers refuse requests with the old epoch. The first process is *fenced*. So a slow process cannot end a transaction of its successor.
+# If a second process starts with the same `transactional.id`, it gets the same producer id and a higher epoch. From then on, brokers refuse requests with the old epoch. The first process is [*fenced*](../docs/handbook/glossary.md#fence). So a slow process cannot end a transaction of its successor.
 
 # %% [markdown]
 # ## Why the epoch rises at the end of a transaction
@@ -170,7 +170,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 # %% [markdown]
 # ## A transaction that hangs
 #
-# A *hanging* transaction is open in the log of a partition, but not in the transaction coordinator. So the marker never comes. A late request is one cause. A hanging transaction has three effects:
+# A [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction) is open in the log of a partition, but not in the transaction coordinator. So the marker never comes. A late request is one cause. A hanging transaction has three effects:
 #
 # - Clients that ask for stable offsets get `UNSTABLE_OFFSET_COMMIT`, again and again.
 # - The log cleaner does not go beyond the first record of the transaction. So the partition grows without limit.
@@ -309,6 +309,8 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## What we left out, and why
 #
-# The transaction coordinator has its own topic, `__transaction_state`. We do not explain this topic, because it contains no offsets of groups.
+# The transaction coordinator has its own topic, `__transaction_state`. It contains no offsets of groups.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file that only grows?

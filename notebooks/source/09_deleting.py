@@ -13,7 +13,7 @@
 # Four things to hold on to:
 #
 # 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
-# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they **expire**.
+# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire).
 # 3. An offset does not expire while a **member** of its group reads the topic.
 # 4. A deletion during an open **transaction** has its own rule. The two coordinators differ.
 
@@ -59,7 +59,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Groups without a group record
 #
-# A *simple* group has offsets, but it never had members. Its generation is 0, and the log has no group record. When the group is deleted:
+# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members. Its generation is 0, and the log has no group record. When the group is deleted:
 #
 # - Kafka 4.x writes a tombstone for the group.
 # - The classic coordinator writes this tombstone only if the generation is above 0.
@@ -117,7 +117,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes, a coordinator deletes expired offsets (`offsets.retention.check.interval.ms`). An offset expires at the end of its *retention*, 7 days by default (`offsets.retention.minutes`). The idea behind all rules: an offset stays while a member may need it.
+# Every ten minutes, a coordinator deletes expired offsets (`offsets.retention.check.interval.ms`). An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), 7 days by default (`offsets.retention.minutes`). The idea behind all rules: an offset stays while a member may need it.
 #
 # | the group | its offsets | why |
 # |---|---|---|
@@ -315,6 +315,8 @@ course.check("weekend", weekend)
 #
 # ## What we left out, and why
 #
-# A tombstone does not make the file smaller. The log cleaner does this later (lesson 10). A broker that loses the leadership of a partition deletes nothing, because the next coordinator needs the records.
+# Only the log cleaner makes the file smaller (lesson 10). A broker that loses the leadership of a partition deletes nothing, because the next coordinator needs the records.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [10 · Compaction](10_compaction.ipynb): why the topic stays small, and when it does not.

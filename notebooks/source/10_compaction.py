@@ -12,9 +12,9 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The **cleaner** is a thread of the broker. In one *pass* over a partition, the cleaner copies the records that remain into new segments. Each record keeps its offset.
+# 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, the cleaner copies the records that remain into new segments. Each record keeps its offset.
 # 2. The **newest record of each key** remains. Older records of the key no longer change an answer.
-# 3. The cleaner does not change the **active segment**. It also stops at an **open transaction**.
+# 3. The cleaner does not change the [**active segment**](../docs/handbook/glossary.md#active-segment). It also stops at an **open transaction**.
 # 4. Before and after a pass, a Kafka 4.x broker gives the same answers. Without passes, the log only takes longer to load.
 
 # %% [markdown]
@@ -68,13 +68,13 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # ```
 #
 # - An earlier pass cleaned the **clean part**. The *first dirty offset* is the first offset after the clean part. The broker stores this number in the file `cleaner-offset-checkpoint`.
-# - The **dirty range** contains the records that were appended after the earlier pass.
+# - The [**dirty range**](../docs/handbook/glossary.md#dirty-range) contains the records that were appended after the earlier pass.
 # - The pass ends where the active segment begins. An open transaction can end the pass earlier, as a later section shows.
 
 # %% [markdown]
 # A pass has two steps:
 #
-# 1. The cleaner reads the dirty range and fills the **offset map**. For each key in the dirty range, the map has the offset of the newest record.
+# 1. The cleaner reads the dirty range and fills the [**offset map**](../docs/handbook/glossary.md#offset-map). For each key in the dirty range, the map has the offset of the newest record.
 # 2. The cleaner reads the clean part and the dirty range. It copies a record unless the map has a newer offset for the key of the record.
 #
 # ```
@@ -128,7 +128,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 #
 # A replica that is behind may have the value and not yet the tombstone. If the leader removed the tombstone now, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, one day by default.
 #
-# - The first pass that reads the tombstone keeps it. This pass also sets a **delete horizon**: the time of the pass plus `delete.retention.ms`.
+# - The first pass that reads the tombstone keeps it. This pass also sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`.
 # - The first later pass at or after the horizon removes the tombstone. The horizon never changes.
 #
 # Here is the horizon of record 323, before and after the pass:
@@ -193,7 +193,7 @@ course.Compaction()
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# The *last stable offset* is the offset at which the first open transaction begins. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
+# The [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset) is the offset at which the first open transaction begins. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
 #
 # Here is the log of `dashboard` with one more record. It begins a transaction that never ends:
 
@@ -341,5 +341,7 @@ course.print_deletion_in_transaction()
 # ## What we left out, and why
 #
 # An offset map has room for about 5 million keys. If the map is full, the pass ends there. Records younger than `min.compaction.lag.ms` are not cleaned, but its default is 0.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads this log.

@@ -142,7 +142,7 @@ course.print_crafted_log("b24")
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# The records 0 to 3 are good, and the marker has committed offset 1 of `g`. Still, the load fails. A consumer of `g` asks for its offset. The **new** coordinator has no groups of this partition. So it answers `NOT_COORDINATOR`, although it is the leader.
+# The records 0 to 3 are good, and the marker has committed offset 1 of `g`. Still, [the load fails](../docs/handbook/glossary.md#failed-load). A consumer of `g` asks for its offset. The **new** coordinator has no groups of this partition. So it answers `NOT_COORDINATOR`, although it is the leader.
 #
 # *Predict*: what does a **classic** coordinator answer? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
@@ -227,7 +227,7 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## The broker that loses a partition
 #
-# If only the leadership moves, the old leader **unloads** the partition: it removes the groups and offsets from its memory. It answers waiting requests with `NOT_COORDINATOR`, and it writes nothing into the log. The clients find the next coordinator with FindCoordinator.
+# If only the leadership moves, the old leader [**unloads**](../docs/handbook/glossary.md#unload) the partition: it removes the groups and offsets from its memory. It answers waiting requests with `NOT_COORDINATOR`, and it writes nothing into the log. The clients find the next coordinator with FindCoordinator.
 
 # %% [markdown]
 # ## Where the classic coordinator differs
@@ -379,5 +379,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # ## What we left out, and why
 #
 # How a partition gets another leader belongs to replication, which is another course.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): how long a failover takes, and how it can be faster.

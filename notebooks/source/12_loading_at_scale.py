@@ -54,7 +54,7 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 #
 # A load works like the balance of a bank account. You go through the payments in their order. After each payment, there is a new balance.
 #
-# A load begins with an empty memory. A function gets the memory and the next record, and returns the new memory. Programmers call this a **fold**.
+# A load begins with an empty memory. A function gets the memory and the next record, and returns the new memory. Programmers call this a [**fold**](../docs/handbook/glossary.md#fold).
 #
 # Here the function is `apply_line`. Python's `reduce` calls it for each line. The log is that of `mailer`, which committed and was deleted:
 
@@ -186,7 +186,7 @@ course.reveal("from_log_2", from_log_2, course.load_described_log(log_2, "classi
 # %% [markdown]
 # ## Whole partitions need no merge
 #
-# A group lives in one partition. So a program can give whole partitions to each core, which reads them in order. This is correct for both coordinators, and nothing has to be merged.
+# A group lives in one partition. So a program can give whole partitions to each core, which reads them in order. This is correct for both coordinators, and needs no merge.
 #
 # But one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
 #
@@ -310,7 +310,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# If you know yesterday's balance, you only need today's payments. A **snapshot** is the saved result of a load, with the position at which to continue. It works for both coordinators, because the order stays.
+# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is the saved result of a load, with the position at which to continue. It works for both coordinators, because the order stays.
 #
 # Below, `yesterday` is the topic without the newest segment of each partition:
 
@@ -419,5 +419,7 @@ course.check("for_spark", for_spark)
 # ## What we left out, and why
 #
 # Our merge ignores the tombstone of a group, which also removes the group's older offsets. A complete merge needs the newest record of each group, too.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [13 · The new protocols](13_the_new_protocols.ipynb): what consumer, share and streams groups record.

@@ -17,7 +17,7 @@
 # 3. Every change gives the group a new **epoch**. The members follow, one after the other.
 # 4. A tombstone in a wrong order can stop the load of the **whole partition**.
 #
-# These groups are new in Kafka 4.x. A group of lesson 06 is now called a *classic group*.
+# These groups are new in Kafka 4.x. A group of lesson 06 is now called a [*classic group*](../docs/handbook/glossary.md#classic-group).
 
 # %% [markdown]
 # ## The first member: five records
@@ -32,8 +32,8 @@ loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
-# - The **target** is what the coordinator wants the member to have.
-# - The **current assignment** is what the member may read now.
+# - The [**target**](../docs/handbook/glossary.md#target) is what the coordinator wants the member to have.
+# - The [**current assignment**](../docs/handbook/glossary.md#current-assignment) is what the member may read now.
 #
 # <details><summary>Why is the first group epoch 2?</summary>
 #
@@ -64,13 +64,13 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # %% [markdown]
 # ## Three epochs
 #
-# An *epoch* is a number that only rises.
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises.
 #
 # | epoch | what it means |
 # |---|---|
-# | group epoch | It rises when a member joins or leaves, or when subscriptions or topics change. |
-# | assignment epoch | The group epoch for which the targets were last computed. |
-# | member epoch, one for each member | The member follows the targets of this epoch. |
+# | [group epoch](../docs/handbook/glossary.md#group-epoch) | It rises when a member joins or leaves, or when subscriptions or topics change. |
+# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | The group epoch for which the targets were last computed. |
+# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | The member follows the targets of this epoch. |
 
 # %% [markdown]
 # ## A second member joins
@@ -202,7 +202,7 @@ course.check("group_state", group_state)
 # %% [markdown]
 # ## Share groups
 #
-# The members of a share group work like people at one queue: each message goes to one of them. Several members can read the same partition.
+# The members of a [share group](../docs/handbook/glossary.md#share-group) work like people at one queue: each message goes to one of them. Several members can read the same partition.
 #
 # `tasters` is a share group with one member. It reads `stock`, which has one partition:
 
@@ -218,7 +218,7 @@ course.print_protocol_lines(tasters, "tasters")
 #
 # ## Streams groups
 #
-# Kafka Streams is a Java library for programs that read topics and write their results to topics. The instances of a program are a streams group. `bar-stats` has one member:
+# Kafka Streams is a Java library for programs that read topics and write their results to topics. The instances of a program are a [streams group](../docs/handbook/glossary.md#streams-group). `bar-stats` has one member:
 
 # %%
 bar_stats = course.find_data("harbour/4.3.1/__consumer_offsets-37")
@@ -227,8 +227,8 @@ print("   …")
 course.print_protocol_lines(bar_stats, "bar-stats", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# - The **topology** (23) lists the parts of the program, with their topics. Kafka calls a part a *subtopology*.
-# - A member receives **tasks** instead of partitions. The task `1_0` is partition 0 of part 1.
+# - The [**topology**](../docs/handbook/glossary.md#topology) (23) lists the parts of the program, with their topics. Kafka calls a part a *subtopology*.
+# - A member receives [**tasks**](../docs/handbook/glossary.md#task) instead of partitions. The task `1_0` is partition 0 of part 1.
 # - In streams groups, the states have other numbers. Here, state 1 means Stable.
 #
 # ## What a load rebuilds
@@ -314,7 +314,7 @@ course.check("correct_tombstones", correct_tombstones)
 # %% [markdown]
 # ## Missing tombstones
 #
-# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be **missing**. `s2` was a streams group. Its last member had left, so it was Empty. An Empty group is deleted when a consumer of another type uses its name. Two requests came:
+# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. An Empty group is deleted when a consumer of another type uses its name. Two requests came:
 #
 # 1. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker refused it with `UNKNOWN_MEMBER_ID` and wrote nothing.
 # 2. A consumer with `group.protocol=consumer` joined `s2`. The broker wrote five records, 42 to 46:
@@ -454,5 +454,7 @@ for name in ("s2", "g6"):
 # ## What we left out, and why
 #
 # How an assignor divides partitions does not change the form of the records.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # This was the last lesson.

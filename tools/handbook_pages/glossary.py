@@ -20,8 +20,10 @@ LINK = re.compile(r"\]\(\.\./docs/handbook/glossary\.md#([\w-]+)\)")
 
 
 class Term(NamedTuple):
-    """A term: its meaning, and the lesson and the section that teach it. Both are "" if no lesson teaches the term. The section is "" if the
-    start of a lesson teaches it."""
+    """A term: its meaning, and the lesson and the section that teach it.
+
+    Both are "" if no lesson teaches the term. The section is "" if the beginning of a lesson teaches it.
+    """
 
     name: str
     meaning: str

@@ -46,8 +46,9 @@ def test_the_readmes_shell_lines_run(monkeypatch, capsys):
 
 
 def test_files_that_the_docs_name_exist():
-    """Every link of README and docs leads to a file."""
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    """Every link of README, of the docs and of the instructor kit leads to a file."""
+    kit = (ROOT / "docs" / "instructor").rglob("*.md")
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *kit):
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
@@ -71,13 +72,3 @@ def test_the_terms_of_ours_are_in_the_code():
     for name in names:
         for part in name.split("."):
             assert re.search(rf"(class|def) {part}\b|\b{part}(:| =)", text), name
-
-
-def test_the_minutes_for_the_instructor_are_those_of_the_formula():
-    """The table of docs/instructor.md has every lesson with the minutes that `tools/notebooks.py --minutes` prints."""
-    tool = run_path(str(ROOT / "tools" / "notebooks.py"))
-    page = (ROOT / "docs" / "instructor.md").read_text()
-    table = {number: int(minutes) for number, minutes in re.findall(r"^\| (\d\d) [^|]+ \| (\d+) \|", page, re.M)}
-    sources = sorted((ROOT / "notebooks" / "source").glob("[0-9][0-9]_*.py"))
-    estimates = {path.name[:2]: tool["estimate_minutes"](tool["build"](path, "learner")) for path in sources}
-    assert table == estimates

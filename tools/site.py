@@ -30,6 +30,8 @@ SOLUTIONS = ROOT / "notebooks" / "solutions"
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
 MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../", "](solutions/": "]("}
+# The last pattern adds the pages that the patterns before it left out.
+KIT_PAGES = ("plans", "lessons/*", "discussion", "setup", "**")
 
 
 class UnknownFigure(Exception):
@@ -92,17 +94,29 @@ def add_page_list(text: str) -> str:
     return "\n".join([text, "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
+def add_kit_list(text: str) -> str:
+    """Return the first page of the instructor kit with a list for Sphinx: all pages of its folder."""
+    return "\n".join([text, "```{toctree}", ":hidden:", ":glob:", "", *KIT_PAGES, "```", ""])
+
+
+def copy_documents() -> None:
+    """Copy the documents of `docs/` to the source of the site. The answers of the quizzes are not on the site."""
+    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site", "answers"))
+
+
 def collect_source() -> None:
     """Write `build/site-source/`, the folder from which Sphinx makes the pages."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs" / "site", SOURCE)
-    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site"))
+    copy_documents()
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, SOURCE / name)
     index = SOURCE / "index.md"
     index.write_text(place_figures(index.read_text(encoding="utf-8")), encoding="utf-8")
     handbook = SOURCE / "docs" / "handbook" / "index.md"
     handbook.write_text(add_page_list(handbook.read_text(encoding="utf-8")), encoding="utf-8")
+    kit = SOURCE / "docs" / "instructor" / "index.md"
+    kit.write_text(add_kit_list(kit.read_text(encoding="utf-8")), encoding="utf-8")
     shutil.copytree(ROOT / "notebooks" / "pictures", SOURCE / "notebooks" / "pictures")
     figures = list_figures()
     for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb")):

@@ -9,8 +9,6 @@ from kafkagroups.course.broker import (
     ReadCountingLogs,
     commit_again,
     format_offsets,
-    read_partition_lines,
-    restart_after_crash,
     start_broker,
 )
 from kafkagroups.course.checks import check, hint, solution
@@ -23,7 +21,7 @@ from kafkagroups.course.cleaner_passes import (
 )
 from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
-from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges, read_fetches
+from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges
 from kafkagroups.course.crafted_logs import print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.deletions import delete_while_pending
@@ -48,12 +46,11 @@ from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import (
     run_duplicate_static_member,
     run_silent_member,
-    run_weekend_expiry,
     start_two_vans,
 )
 from kafkagroups.course.incident_pages import open_incident, show_worked_solution
 from kafkagroups.course.load_stepper import LoadStepper
-from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
+from kafkagroups.course.log_lines import read_lines
 from kafkagroups.course.log_parts import (
     list_part_results,
     load_described_log,
@@ -66,7 +63,6 @@ from kafkagroups.course.notebook_helpers import (
     fetch_offsets,
     hexdump,
     print_first_remedy,
-    print_server_log,
     read_answers,
     read_group_value,
     read_record,
@@ -78,9 +74,9 @@ from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
 from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
-from kafkagroups.course.script_tables import compare_kafka_versions, print_crash_table
+from kafkagroups.course.script_tables import print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, describe_consumer_crash, play_script
-from kafkagroups.course.small_logs import load_small_log, print_deletion_in_transaction
+from kafkagroups.course.small_logs import print_deletion_in_transaction
 
 __all__ = [
     "TWO_CONSUMERS",
@@ -107,7 +103,6 @@ __all__ = [
     "commit_again",
     "compare_cleaned_files",
     "compare_epochs_with_broker",
-    "compare_kafka_versions",
     "compare_with_broker",
     "copy_failing_partition",
     "delete_while_pending",
@@ -124,7 +119,6 @@ __all__ = [
     "list_offset_map_records",
     "list_part_results",
     "load_described_log",
-    "load_small_log",
     "make_scratch_folder",
     "measure_seconds",
     "merge_in_random_order",
@@ -140,29 +134,23 @@ __all__ = [
     "print_first_remedy",
     "print_offset_places",
     "print_protocol_lines",
-    "print_server_log",
     "progress",
     "read_answered_offsets",
     "read_answers",
-    "read_cleaned_lines",
     "read_commits",
     "read_crafted_lines",
     "read_exchanges",
-    "read_fetches",
     "read_group_value",
     "read_lines",
-    "read_partition_lines",
     "read_record",
     "read_recording",
     "read_string",
     "repeat_cleaner_passes",
     "reset",
-    "restart_after_crash",
     "reveal",
     "run_command",
     "run_duplicate_static_member",
     "run_silent_member",
-    "run_weekend_expiry",
     "show_worked_solution",
     "solution",
     "start_broker",

@@ -1,10 +1,8 @@
-"""Lessons 07 and 09: groups in a certain situation. A member is silent, a static member runs twice, offsets expire."""
+"""Lesson 07: groups in a certain situation. A member is silent, a static member restarts or runs twice."""
 
 from __future__ import annotations
 
-from kafkagroups.course.broker import start_broker
 from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.lesson_clock import HOUR_MS
 
 
 def run_silent_member() -> GroupLife:
@@ -80,62 +78,3 @@ def run_duplicate_static_member() -> GroupLife:
             life.heartbeat(member)
         life.commit("van-1", {"orders-0": 10 + round_number})
     return life
-
-
-def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
-    """Return the offsets that three groups still have on Monday at 8:00, with a retention of one day.
-
-    `mailer` and `dashboard` commit on Friday at 18:00. `mailer` has a member all the time. `dashboard` never has a
-    member. `nightly` has a member for one hour each night, from 2:00 to 3:00, and commits at 2:00.
-
-    Parameters
-    ----------
-    kafka
-        The coordinator's Kafka version.
-
-    Returns
-    -------
-    dict
-        The keys are group ids. The value of a group contains its partitions ("orders-0") with their committed offsets.
-    """
-    broker = start_broker(
-        kafka=kafka,
-        offsets_retention_ms=24 * HOUR_MS,
-        topics=None,
-        # The members send no heartbeats, so their session timeouts must be longer than Kafka's default maximum.
-        group_max_session_timeout_ms=2**31 - 1,
-        group_initial_rebalance_delay_ms=0,
-    )
-    broker.start_expiration()
-    mailer = GroupLife("mailer", verbose=False, broker=broker)
-    dashboard = GroupLife("dashboard", verbose=False, broker=broker)
-    nightly = GroupLife("nightly", verbose=False, broker=broker)
-    _join_alone(mailer, session_s=100 * 3600)
-    mailer.commit("mailer", {"orders-0": 900})
-    # The empty name means a client that is not a member.
-    dashboard.commit("", {"orders-0": 910})
-    for night in range(3):
-        # The clock starts on Friday at 18:00. 2:00 on Saturday is eight hours later.
-        broker.clock.advance_to(mailer.start_ms + (8 + 24 * night) * HOUR_MS)
-        _join_alone(nightly, session_s=10 * 3600)
-        nightly.commit("nightly", {"orders-0": 920 + night})
-        nightly.wait(3600)
-        nightly.leave("nightly")
-    # Monday at 8:00 is 62 hours after Friday at 18:00.
-    broker.clock.advance_to(mailer.start_ms + 62 * HOUR_MS)
-    offsets = {}
-    for life in (mailer, dashboard, nightly):
-        fetched = broker.offset_fetch(life.group_id).offsets
-        offsets[life.group_id] = {str(partition): offset.offset for partition, offset in fetched.items()}
-    return offsets
-
-
-def _join_alone(life: GroupLife, session_s: float) -> None:
-    """Let one member join an empty group and receive an assignment. The name of the member is the group's id.
-
-    `session_s` is the member's session timeout in seconds.
-    """
-    # The response to the first JoinGroup may contain only a member id. Then a second JoinGroup is needed.
-    while life.read_state_name() in ("Dead", "Empty"):
-        life.join(life.group_id, session_s=session_s)
-    life.sync(life.group_id)

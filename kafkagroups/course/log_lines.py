@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from kafkagroups.api import compact
 from kafkagroups.course.protocol_lines import PROTOCOL_TYPES, Names, name_record
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.folders import open_log, open_logs
-from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.folders import open_logs
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import decode
@@ -131,33 +128,3 @@ def _make_record_line(batch: Batch, log_record: LogRecord, names: Names | None) 
     if names is not None and record.type in PROTOCOL_TYPES:
         return Line(log_record.offset, name_record(record, names), group)
     return Line(log_record.offset, f"a record of type {record.type}" + (f" of {group}" if group is not None else ""))
-
-
-def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
-    """Return the lines of the records that remain after one pass of the log cleaner.
-
-    The pass runs on a temporary copy, so the log itself does not change. The copy has two segments (files): the cleaner
-    changes only the first. The second is the active segment.
-
-    Parameters
-    ----------
-    path
-        A partition folder.
-    active_offset
-        The offset at which the active segment of the copy begins.
-    """
-    batches_by_segment_start: dict[int, list[bytes]] = {}
-    with TemporaryDirectory() as folder:
-        log = open_log(path)
-        for batch in log:
-            file_bytes = Path(batch.file or "").read_bytes()
-            batch_bytes = file_bytes[batch.position : batch.position + batch.size]
-            segment_start = active_offset if batch.base_offset >= active_offset else log.start_offset
-            batches_by_segment_start.setdefault(segment_start, []).append(batch_bytes)
-        log_before = Path(folder, "before", Path(path).name)
-        log_before.mkdir(parents=True)
-        for segment_start, batches in batches_by_segment_start.items():
-            (log_before / segment_name(segment_start)).write_bytes(b"".join(batches))
-        log_after = Path(folder, "after", log_before.name)
-        compact(log_before, log_after)
-        return read_lines(log_after)

@@ -1,13 +1,11 @@
-"""Small functions for lessons: compare results, fetch offsets, print bytes, server logs and remedies."""
+"""Small functions for lessons: compare results, fetch offsets, print bytes and remedies."""
 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +17,6 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.serde import decode
-
-
-class _PrintHandler(logging.Handler):
-    """A logging handler that prints each message."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(f"    {record.levelname} {record.getMessage()}")
-
-
-@contextmanager
-def print_server_log() -> Iterator[None]:
-    """Print the messages that coordinators write to the server log while the `with` block runs."""
-    log = logging.getLogger("kafkagroups.coordinator")
-    handler = _PrintHandler()
-    earlier_level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(earlier_level)
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:

@@ -1,4 +1,4 @@
-"""Lesson 06: print the answers of two Kafka versions to a script, and the states after a crash.
+"""Lesson 06: print the states of a group before and after a crash of its coordinator, for each request of a script.
 
 A script is a list of requests (scripts.py).
 """
@@ -14,33 +14,6 @@ from kafkagroups.course.group_events import Event
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.scripts import TWO_CONSUMERS, ScriptRequest, play_script, select_requests, send_script_request
 from kafkagroups.groups.classic_group import ClassicGroup
-
-
-def compare_kafka_versions(
-    old: str = "1.0.1", new: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS
-) -> None:
-    """Print the requests of a script to which two Kafka versions give different answers.
-
-    Parameters
-    ----------
-    old, new
-        The two Kafka versions.
-    script
-        The requests. If a version does not have a request, the table shows "not sent" for this version.
-    """
-    old_responses = _list_responses(script, old)
-    new_responses = _list_responses(script, new)
-    # The first column counts only the requests that are sent to the new version.
-    step_by_index = {index: step_number for step_number, index in enumerate(new_responses, 1)}
-    print(f"{'step':<6}{'':<21}{old:<24}{new}")
-    for index, request in enumerate(script):
-        old_response = old_responses.get(index, "not sent")
-        new_response = new_responses.get(index, "not sent")
-        if old_response != new_response:
-            step_number = step_by_index.get(index, "")
-            client = request.arguments[0] if request.arguments else "operator"
-            client_and_method = f"{client} {request.method}"
-            print(f"{step_number:>4}  {client_and_method:<21}{old_response:<24}{new_response}")
 
 
 def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS) -> None:
@@ -77,16 +50,6 @@ def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TW
         if logs.held_appends:
             logs.release()
             print(f"{'':4}{'… confirmed':<25}{'':<5}{_format_states(life, None)}")
-
-
-def _list_responses(script: Sequence[ScriptRequest], kafka: str) -> dict[int, str]:
-    """Return the responses to the requests that are sent to this Kafka version.
-
-    The keys are the indexes of the requests in the script, from 0.
-    """
-    sent_indexes = [index for index, request in enumerate(script) if select_requests([request], kafka)]
-    responses = (event.response for event in play_script(script, kafka).events)
-    return dict(zip(sent_indexes, responses, strict=True))
 
 
 def _format_request(event: Event) -> str:

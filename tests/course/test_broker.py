@@ -8,6 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import Errors, HeldLogs, OffsetCommit, TopicPartition
+from kafkagroups.course.broker import read_partition_lines, restart_after_crash
 
 ORDERS = TopicPartition("orders", 0)
 SHOP = str(Path(__file__).parents[2] / "data" / "harbour" / "3.9.2")
@@ -19,17 +20,17 @@ def test_a_crash_leaves_what_the_log_has():
     assert broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)}).value == {ORDERS: Errors.NONE}
     member = broker.join_group("billing", protocols=[("range", b"")], client_id="billing").value.member_id
     assert member == "billing-1", "ids are numbered"
-    heir = course.restart_after_crash(broker)
+    heir = restart_after_crash(broker)
     assert heir.offset_fetch("dashboard").offsets[ORDERS].offset == 5
     assert [group.state for group in heir.describe_groups(["billing", "dashboard"])] == ["Dead", "Empty"]
-    assert str(course.read_partition_lines(heir, "dashboard")[0]) == " 0: dashboard orders-0 = 5"
+    assert str(read_partition_lines(heir, "dashboard")[0]) == " 0: dashboard orders-0 = 5"
 
 
 def test_what_was_held_back_dies_with_the_broker():
     """The record is in the log, and the response of the crashed broker never comes."""
     broker = course.start_broker(HeldLogs(course.start_broker().manager.logs))
     answer = broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)})
-    heir = course.restart_after_crash(broker)
+    heir = restart_after_crash(broker)
     assert not answer.done and heir.offset_fetch("dashboard").offsets[ORDERS].offset == 5
 
 
@@ -44,7 +45,7 @@ def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
         }
     before = len(course.read_lines(SHOP))
     broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)})
-    assert course.read_partition_lines(broker, "dashboard")[-1].value == 5 and len(course.read_lines(SHOP)) == before
+    assert read_partition_lines(broker, "dashboard")[-1].value == 5 and len(course.read_lines(SHOP)) == before
 
 
 def test_the_defaults_are_those_of_the_version():
@@ -52,6 +53,6 @@ def test_the_defaults_are_those_of_the_version():
     old = course.start_broker(kafka="1.0.1")
     new = course.start_broker(offset_metadata_max_bytes=10)
     assert old.settings.zookeeper and old.settings.offsets_retention_ms * 7 == new.settings.offsets_retention_ms
-    assert new.settings.offset_metadata_max_bytes == 10 and course.restart_after_crash(old).settings == old.settings
+    assert new.settings.offset_metadata_max_bytes == 10 and restart_after_crash(old).settings == old.settings
     with pytest.raises(kg.UsageError):
         course.start_broker(kafka="4.3.1")

@@ -9,7 +9,7 @@ from kafkagroups import course
 from kafkagroups.course.cleaner_passes import CleanerPass
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.pass_results import find_results
-from kafkagroups.course.small_logs import write_small_log
+from kafkagroups.course.small_logs import load_small_log, write_small_log
 
 REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"
 PARTITION = "__consumer_offsets-38"
@@ -79,7 +79,7 @@ def test_a_producers_last_batch_stays_without_records(tmp_path):
 )
 def test_cleaning_changes_the_answer_of_some_logs(letters, coordinator, answers):
     """The search in tests/groups/test_compaction.py finds these logs."""
-    assert course.load_small_log(letters, coordinator) == answers
+    assert load_small_log(letters, coordinator) == answers
 
 
 def test_an_unknown_letter_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.course.conversations import read_fetches
 from tests.course.test_widgets import DATA
 
 SHOP = str(DATA / "3.9.2")
@@ -56,7 +57,7 @@ def test_the_first_fetches_are_printed_with_the_brokers_answers(capsys):
 
 def test_fetches_of_every_version_are_listed():
     """3.9.2-fetch has versions 1 to 9. In requests 54 and 55, orders-0 and orders-1 are pending."""
-    listed = {fetch.number: fetch for fetch in course.read_fetches(course.read_exchanges("3.9.2-fetch"))}
+    listed = {fetch.number: fetch for fetch in read_fetches(course.read_exchanges("3.9.2-fetch"))}
     assert {fetch.version for fetch in listed.values()} == set(range(1, 10))
     assert all(fetch.broker_offsets == fetch.our_offsets for fetch in listed.values())
     assert (listed[54].requested_partitions, listed[54].broker_offsets["orders-0"]) == ("all", "UNSTABLE_OFFSET_COMMIT")

@@ -4,6 +4,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.course.broker import restart_after_crash
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.group_life import find_join_end
 from kafkagroups.course.scripts import describe_group, list_losses
@@ -89,7 +90,7 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
 def test_a_next_coordinator_has_what_was_written(acts, known, gone):
     """E16 of the semantics: a crash between Join and Sync brings the previous generation back."""
     life = course.play_script(course.TWO_CONSUMERS[:acts])
-    loaded = course.restart_after_crash(life.coordinator).manager.get_group("billing")
+    loaded = restart_after_crash(life.coordinator).manager.get_group("billing")
     assert describe_group(loaded).startswith(known)
     losses = list_losses(life.group, loaded, life)
     assert gone in losses if gone else losses == []
@@ -98,7 +99,7 @@ def test_a_next_coordinator_has_what_was_written(acts, known, gone):
 def test_members_that_come_back_after_a_crash_are_answered_as_in_the_story():
     """acts.json, "ghosts knock": a member of the loaded generation gets NONE, another one an error."""
     life = course.play_script(course.TWO_CONSUMERS[:10])
-    heir = course.restart_after_crash(life.coordinator)
+    heir = restart_after_crash(life.coordinator)
     answers = {
         name: heir.heartbeat("billing", consumer.generation, consumer.member_id).name
         for name, consumer in life.consumers.items()
@@ -153,13 +154,6 @@ def test_the_end_of_the_join_phase_is_what_the_coordinator_does(members):
             over = life.now_s - began, [name for name in ids if ids[name] not in there]
         life.wait(1)
     assert over == find_join_end(members)
-
-
-def test_what_1_0_1_answers_differently(capsys):
-    """1.0.1-rebalance and 3.9.2-rebalance: no MEMBER_ID_REQUIRED, and Heartbeat 27 in AwaitingSync."""
-    course.compare_kafka_versions()
-    out = capsys.readouterr().out.splitlines()
-    assert len(out) == 7 and out[5].split() == ["11", "billing-1", "heartbeat", "REBALANCE_IN_PROGRESS", "NONE"]
 
 
 def test_the_table_of_crashes_marks_what_differs(capsys):

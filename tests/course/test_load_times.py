@@ -12,7 +12,7 @@ import kafkagroups as kg
 from kafkagroups import course, synth
 from kafkagroups.course.figures import load_times
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, list_labels, measure_text
-from kafkagroups.course.small_logs import write_small_log
+from kafkagroups.course.small_logs import load_small_log, write_small_log
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,7 +134,7 @@ def test_merged_parts_are_what_the_new_coordinator_loads(letters, tmp_path):
     """Commits, a transaction, its markers and tombstones, in every order of three."""
     parts = course.list_part_results(write_small_log(tmp_path / "log", letters))
     merged = course.merge_in_random_order(parts, seed=0)
-    assert [merged.get(("g", "t-0"))] == course.load_small_log(letters, "new", passes=0)
+    assert [merged.get(("g", "t-0"))] == load_small_log(letters, "new", passes=0)
 
 
 def test_a_log_without_lines_that_count_has_no_offsets():
@@ -162,7 +162,7 @@ MARKER = "marker that commits the transaction"
 )
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_a_described_log_loads_like_the_log_of_its_letters(lines, letters, coordinator):
-    assert [course.load_described_log(lines, coordinator)] == course.load_small_log(letters, coordinator, passes=0)
+    assert [course.load_described_log(lines, coordinator)] == load_small_log(letters, coordinator, passes=0)
 
 
 def test_a_described_log_has_the_offsets_of_its_lines():

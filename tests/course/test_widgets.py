@@ -89,13 +89,6 @@ def test_every_record_has_a_line():
     assert "record of type 5 of loyalty" in repr(course.read_lines(DATA / "4.3.1" / "__consumer_offsets-24"))
 
 
-def test_the_cleaner_removes_the_boards_record():
-    """The incident of lesson 11: record 30 supersedes 29, and the marker at 31 stays."""
-    whole = {line.record_offset for line in course.read_lines(NINE)}
-    clean = {line.record_offset for line in course.read_cleaned_lines(NINE, active_offset=32)}
-    assert 29 in whole - clean and {28, 30, 31, 32, 33} <= clean
-
-
 @pytest.mark.parametrize("case", MADE)
 @pytest.mark.parametrize(("coordinator", "version"), [("classic", "3.9.2"), ("new", "4.3.1")])
 def test_crafted_logs_load_to_what_both_brokers_answered(case, coordinator, version):

@@ -30,8 +30,7 @@ SOLUTIONS = ROOT / "notebooks" / "solutions"
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
 MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../", "](solutions/": "]("}
-# The last pattern adds the pages that the patterns before it left out.
-KIT_PAGES = ("plans", "lessons/*", "discussion", "setup", "**")
+FIRST_KIT_PAGES = ("plans", "setup", "discussion")
 
 
 class UnknownFigure(Exception):
@@ -94,9 +93,11 @@ def add_page_list(text: str) -> str:
     return "\n".join([text, "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
-def add_kit_list(text: str) -> str:
-    """Return the first page of the instructor kit with a list for Sphinx: all pages of its folder."""
-    return "\n".join([text, "```{toctree}", ":hidden:", ":glob:", "", *KIT_PAGES, "```", ""])
+def add_kit_list(text: str, folder: Path) -> str:
+    """Return the first page of the instructor kit with a list for Sphinx: all other pages of its folder."""
+    found = sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md"))
+    others = [page for page in found if page != "index" and page not in FIRST_KIT_PAGES]
+    return "\n".join([text, "```{toctree}", ":hidden:", "", *FIRST_KIT_PAGES, *others, "```", ""])
 
 
 def copy_documents() -> None:
@@ -116,7 +117,7 @@ def collect_source() -> None:
     handbook = SOURCE / "docs" / "handbook" / "index.md"
     handbook.write_text(add_page_list(handbook.read_text(encoding="utf-8")), encoding="utf-8")
     kit = SOURCE / "docs" / "instructor" / "index.md"
-    kit.write_text(add_kit_list(kit.read_text(encoding="utf-8")), encoding="utf-8")
+    kit.write_text(add_kit_list(kit.read_text(encoding="utf-8"), kit.parent), encoding="utf-8")
     shutil.copytree(ROOT / "notebooks" / "pictures", SOURCE / "notebooks" / "pictures")
     figures = list_figures()
     for path in sorted(SOLUTIONS.glob("[0-9][0-9]_*.ipynb")):

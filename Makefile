@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks workshop handbook site map size locks clean wheelhouse FORCE
+.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks workshop handbook site slides map size locks clean wheelhouse FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -71,6 +71,9 @@ notebooks: .venv/.develop ## rebuild the notebooks from notebooks/source (LESSON
 
 site: .venv/.site ## build the web edition into build/site: the solved lessons, the documents, the reference
 	$(PY) tools/site.py
+
+slides: .venv/.site ## write build/slides: slides of the lessons, for a projector
+	@$(PY) tools/slides.py
 
 workshop: .venv/.learn ## write build/workshop: a clean copy of the lessons, for the participants of a workshop
 	@$(PY) tools/workshop.py

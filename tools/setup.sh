@@ -109,7 +109,7 @@ develop() {
 }
 
 site() {
-    echo "1/1 installing Sphinx and the theme of the web edition, 15 MB"
+    echo "1/1 installing Sphinx, the theme of the web edition and reveal.js for the slides, 17 MB"
     install --require-hashes --no-deps -r locks/site.txt
     touch .venv/.site
 }

@@ -1,0 +1,127 @@
+"""The slides of the lessons, without a browser: nothing is missing, and no task shows its solution."""
+
+import re
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from kafkagroups.course.exercises.catalog import EXERCISES
+
+ROOT = Path(__file__).parents[2]
+LESSONS = sorted((ROOT / "notebooks" / "source").glob("[0-9][0-9]_*.py"))
+SHORT_LINE = 8  # A shorter line, for example `else:`, says nothing about a solution.
+
+
+@pytest.fixture(scope="module")
+def tools():
+    """The modules of tools/."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "tools"))
+        import deck.pieces
+        import slides
+
+        yield slides, deck.pieces
+
+
+@pytest.fixture(scope="module")
+def decks(tools):
+    return {deck.number: deck for deck in tools[0].make_decks()}
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.stem[:2])
+def lesson(request, decks):
+    """A deck, and the cells of the solved lesson."""
+    path = request.param
+    cells = nbformat.read(ROOT / "notebooks" / "solutions" / f"{path.stem}.ipynb", 4).cells
+    return decks[path.stem[:2]], cells
+
+
+def list_exercises(cells):
+    """Return the names of the exercises of a lesson."""
+    return [cell.source.splitlines()[0].split(": ")[1] for cell in cells if cell.source.startswith("# exercise: ")]
+
+
+def test_a_deck_begins_with_the_head_of_its_lesson(lesson):
+    """The first slide has the title, the question and the picture."""
+    deck, cells = lesson
+    first = deck.slides[0]
+    assert cells[0].source.startswith(f"# {first.title}\n")
+    assert f"**{deck.question}**" in cells[0].source
+    picture = re.search(r'src="(pictures/\d\d\.svg)" alt="[^"]{20,}"', first.body)
+    assert (ROOT / "notebooks" / picture[1]).is_file()
+
+
+def test_a_deck_has_every_section_of_its_lesson(lesson):
+    """Each heading of the lesson is the title of a slide, in the same order."""
+    deck, cells = lesson
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    headings = [line[3:] for text in texts for line in text.splitlines() if line.startswith("## ")]
+    titles = list(dict.fromkeys(slide.title for slide in deck.slides))
+    assert [title for title in titles if title in headings] == headings
+
+
+def test_a_deck_has_every_figure_of_its_lesson(lesson):
+    """A figure has a slide alone, with all its scenes."""
+    deck, cells = lesson
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    figures = [output for output in outputs if "kafkagroups_figure" in output.get("metadata", {})]
+    slides = [slide for slide in deck.slides if slide.kind == "figure"]
+    assert len(slides) == len(figures)
+    assert all(slide.body.count("kg-figure-page") == 1 for slide in slides)
+
+
+def test_a_deck_has_every_exercise_without_its_solution(lesson):
+    """A task slide has the learner's starter. No slide of a task has a line that only the solution has."""
+    deck, cells = lesson
+    tasks = "\n".join(slide.body for slide in deck.slides if slide.kind == "task")
+    notes = "\n".join(slide.notes for slide in deck.slides)
+    names = list_exercises(cells)
+    assert len(names) >= 3
+    learners = nbformat.read(next((ROOT / "notebooks").glob(f"{deck.number}_*.ipynb")), 4).cells
+    codes = [cell.source.split("\n", 1) for cell in learners if cell.source.startswith("# exercise: ")]
+    starters = {mark.removeprefix("# exercise: "): starter for mark, starter in codes}
+    for name in names:
+        starter = starters[name]
+        assert escape(starter, quote=False) in tasks, name
+        lines = [line.strip() for line in EXERCISES[name].solution.splitlines()]
+        secret = [line for line in lines if len(line) >= SHORT_LINE and line not in starter]
+        assert secret, name
+        assert [line for line in secret if escape(line, quote=False) in tasks + notes] == [], name
+
+
+def test_each_prediction_is_a_question_and_then_an_answer(lesson):
+    """The slides after a question have the answer. The slides before it do not have it."""
+    deck, cells = lesson
+    predictions = sum(cell.source.startswith("# prediction") for cell in cells)
+    kinds = [slide.kind for slide in deck.slides]
+    assert sum(slide.body.count('<p class="ask">') for slide in deck.slides if slide.kind == "question") == predictions
+    following = [after for kind, after in pairwise(kinds) if kind == "question"]
+    assert following.count("answer") == predictions
+    assert set(following) <= {"question", "answer"}
+
+
+def test_a_long_paragraph_is_cut_and_its_rest_is_in_the_notes(tools):
+    """The first sentences and the introduction of a list remain. A short paragraph stays whole."""
+    pieces = tools[1]
+    long = f"This is the first sentence. {'This one is long. ' * 10}These are the rules:"
+    assert pieces.cut(long, 1) == "This is the first sentence. These are the rules:"
+    assert pieces.cut("One. Two.", 1) == "One. Two."
+    piece = pieces.read_pieces(long, 1)[0]
+    assert piece.notes == long
+    assert piece.has_sequel
+
+
+def test_pieces_that_need_more_room_than_a_slide_get_several_slides(tools):
+    """A listing of 60 lines is divided. An introduction stays with the piece after it."""
+    pieces = tools[1]
+    listing = pieces.make_listing("\n".join(f"line {number}" for number in range(60)))
+    assert len(listing) > 1
+    assert all(piece.height <= pieces.ROOM for piece in listing)
+    assert "line 59" in listing[-1].html
+    introduction = pieces.read_pieces("This follows:")
+    tall = pieces.Piece("<p>tall</p>", pieces.ROOM - 60)
+    pages = pieces.pack([pieces.Piece("<p>first</p>", 100), *introduction, tall])
+    assert [len(page) for page in pages] == [1, 2]

@@ -8,7 +8,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.anatomy.batches import list_batch_fields
-from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
+from kafkagroups.course.figures.batch_ribbon import BatchRibbon
+from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.errors import InvalidRecord, UsageError
 
 DATA = Path(__file__).parents[2] / "data" / "harbour" / "4.3.1"

@@ -11,7 +11,8 @@ import pytest
 
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, list_labels, measure_text
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, Tone, list_labels, measure_text
+from kafkagroups.course.figures.picture import COLOURS, PAGE_COLOUR
 from kafkagroups.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,18 @@ def test_the_page_form_contains_all_scenes(figure):
     assert [scene["caption"] for scene in data["scenes"]] == [
         figure.content.scenes[options].caption for options in sorted(figure.content.scenes)
     ]
+
+
+def test_the_image_has_the_colours_of_the_light_theme():
+    """picture.py draws each tone with the fill, line and ink of figure.css. A muted box has no fill."""
+    style = (ROOT / "kafkagroups" / "course" / "figures" / "figure.css").read_text(encoding="utf-8")
+    light = style.partition(".kg-figure {")[2].partition("}")[0]
+    colours = dict(re.findall(r"--kg-([a-z-]+): (#[0-9a-f]{6});", light))
+    assert colours["page"] == PAGE_COLOUR
+    for tone in Tone:
+        expected = [colours.get(f"{tone.value}-{part}", "none") for part in ("fill", "line", "ink")]
+        assert list(COLOURS[tone]) == expected, tone
+    assert f".kg-tone-{Tone.MUTED.value} rect {{ fill: none;" in style
 
 
 def test_the_page_script_asks_no_other_host():

@@ -23,8 +23,8 @@ class _Colours(NamedTuple):
     text: str
 
 
-_PAGE = "#ffffff"
-_COLOURS = {
+PAGE_COLOUR = "#ffffff"
+COLOURS = {
     Tone.PLAIN: _Colours("#eef1f5", "#5b6675", "#1c2430"),
     Tone.LIVE: _Colours("#d6f0dd", "#1b7a3d", "#0b4a22"),
     Tone.NEW: _Colours("#d8e8ff", "#1a5fc4", "#0a3a80"),
@@ -33,6 +33,7 @@ _COLOURS = {
     Tone.ERROR: _Colours("#ffe0dc", "#b3261e", "#7d130d"),
     Tone.MUTED: _Colours("none", "#9aa3ae", "#566170"),
 }
+"""The colours of each tone. They are those of the light theme in figure.css."""
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
@@ -41,7 +42,7 @@ def draw_svg(scene: Scene, height: float, title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
         f'width="{WIDTH}" height="{_number(height)}" role="img" font-family="{escape(FONT)}">',
         f"<title>{escape(title)}</title>",
-        f'<rect width="{WIDTH}" height="{_number(height)}" fill="{_PAGE}"/>',
+        f'<rect width="{WIDTH}" height="{_number(height)}" fill="{PAGE_COLOUR}"/>',
     ]
     for mark in scene.marks:
         parts += _draw_mark(mark)
@@ -55,7 +56,7 @@ def encode_data_address(svg: str) -> str:
 
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
-    colours = _COLOURS[mark.tone]
+    colours = COLOURS[mark.tone]
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):

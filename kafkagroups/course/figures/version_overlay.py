@@ -13,7 +13,7 @@ from textwrap import wrap
 
 from kafkagroups.anatomy.spans import Span, split_into_spans
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
-from kafkagroups.course.figures.byte_ribbon import find_name
+from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.course.folders import find_data

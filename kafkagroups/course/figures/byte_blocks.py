@@ -1,0 +1,133 @@
+"""Lessons 01 and 03: the blocks of some bytes. Each field is a block, with its name, its bytes and its characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkagroups.anatomy.spans import Span
+from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Tone, measure_text
+
+MARGIN = 6
+"""The distance of the blocks from the sides of the picture."""
+_GAP = 4
+_SIZE = 11
+_BLOCK_HEIGHT = 44
+_ROW_HEIGHT = _BLOCK_HEIGHT + 4
+_HEADING_HEIGHT = 18
+_SHOWN_BYTES = 11
+"""A block shows at most this number of bytes."""
+_NAME_OF_REST = "rest"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the block of a span is drawn."""
+
+    span: Span
+    x: float
+    y: float
+    width: float
+
+
+def find_name(span: Span) -> str:
+    """Return a name of a span that is unique in its part."""
+    field = span.field or _NAME_OF_REST
+    prefix, separator, short = field.rpartition(": ")
+    if span.type.endswith("length"):
+        return f"{prefix}{separator}length of {short}"
+    if span.type == "uvarint, uvarint":
+        return f"tag of {field}"
+    return field
+
+
+def _find_label(span: Span) -> str:
+    """Return the words in the block of a span."""
+    if span.type.endswith("length"):
+        return "length"
+    if span.type == "uvarint, uvarint":
+        return "tag"
+    return (span.field or _NAME_OF_REST).rpartition(": ")[2].rpartition(".")[2]
+
+
+def _find_section(span: Span) -> str:
+    """Return the heading above a span."""
+    record, separator, _ = span.field.rpartition(": ")
+    if separator:
+        return record
+    return "header" if span.part == "batch" else span.part
+
+
+def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], float]:
+    """Return the places of the blocks, the headings, and the y below the blocks."""
+    places = []
+    headings: list[Mark] = []
+    section = ""
+    x = float(MARGIN)
+    y = -float(_ROW_HEIGHT)
+    for span in spans:
+        width = max(measure_text(_format_hex(span), _SIZE), measure_text(_find_label(span), _SIZE)) + 7
+        if _find_section(span) != section:
+            section = _find_section(span)
+            x = MARGIN
+            y += _ROW_HEIGHT + _HEADING_HEIGHT
+            words = "header: the checksum crc covers every byte after itself" if section == "header" else section
+            headings.append(Label(f"heading {section}", MARGIN, y - 5, words, is_bold=True))
+        elif x + width > WIDTH - MARGIN:
+            x = MARGIN
+            y += _ROW_HEIGHT
+        places.append(Place(span, x, y, width))
+        x += width + _GAP
+    return places, headings, y + _ROW_HEIGHT
+
+
+def _format_hex(span: Span) -> str:
+    """Return as many characters as the hex bytes of a span have in its block."""
+    count = span.end - span.start
+    return "00 " * (min(count, _SHOWN_BYTES) - 1) + "00" + (" …" if count > _SHOWN_BYTES else "")
+
+
+def draw_block(
+    number: int, place: Place, bytes_by_part: Mapping[str, bytes], *, is_selected: bool, is_changed: bool
+) -> Box:
+    """Return the block of a place. A reader of the lesson can select it."""
+    span = place.span
+    data = bytes_by_part[span.part][span.start : span.end]
+    rest = " …" if len(data) > _SHOWN_BYTES else ""
+    characters = [chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[:_SHOWN_BYTES]]
+    lines = (
+        _find_label(span),
+        data[:_SHOWN_BYTES].hex(" ") + rest,
+        "  ".join(characters) + (f" {rest}" if rest else ""),
+    )
+    tone = Tone.PLAIN
+    if is_selected:
+        tone = Tone.NEW
+    if is_changed:
+        tone = Tone.ERROR
+    return Box(
+        f"block {number}",
+        place.x,
+        place.y,
+        place.width,
+        _BLOCK_HEIGHT,
+        lines,
+        tone,
+        _SIZE,
+        is_bold=is_selected,
+        is_dashed=is_changed,
+        choice=("field", number),
+    )
+
+
+def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
+    """Return a frame around the changed byte, if its block shows it."""
+    index = position - place.span.start
+    count = place.span.end - place.span.start
+    if index >= _SHOWN_BYTES:
+        return []
+    step = 3 * _SIZE * CHARACTER_WIDTH
+    characters = min(count, _SHOWN_BYTES) * 3 - 1 + (2 if count > _SHOWN_BYTES else 0)
+    start = place.x + place.width / 2 - characters * _SIZE * CHARACTER_WIDTH / 2
+    x = start + index * step - 2
+    return [Box("changed byte", x, place.y + 15, 18, 15, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)]

@@ -1,0 +1,226 @@
+"""Lesson 06: what the coordinator has about the two members of a group at one moment, and what a failover loses.
+
+After each event, a follower loads the log, as the next coordinator would after a failover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.coordinator.clock import Timer
+from kafkagroups.course.broker import start_follower
+from kafkagroups.course.group_events import Event
+from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.scripts import describe_group, list_losses
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import decode
+
+MEMBERS = ("billing-1", "billing-2")
+SESSION_S = 10
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What the coordinator has about one member.
+
+    Attributes
+    ----------
+    status
+        One or two words about the member.
+    is_leader
+        Whether the member leads the group.
+    session_end_s
+        The second at which the member's session ends, or None if no session runs.
+    is_member
+        Whether the coordinator has the member or its member id.
+    """
+
+    status: str
+    is_leader: bool
+    session_end_s: float | None
+    is_member: bool
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The group after an event.
+
+    Attributes
+    ----------
+    action
+        The request and its response, or what happened without a request.
+    late
+        The late responses that arrived.
+    explanation
+        A sentence about the event.
+    events
+        All events until now.
+    written
+        The records in the log, one entry for each append.
+    loaded, lost
+        What the next coordinator would load, and what a failover would lose.
+    """
+
+    time_s: float
+    action: str
+    late: tuple[str, ...]
+    explanation: str
+    state: str
+    generation: int
+    lanes: tuple[Lane, ...]
+    events: tuple[Event, ...]
+    written: tuple[tuple[str, ...], ...]
+    loaded: str
+    lost: str
+
+
+def take_moment(
+    life: GroupLife, state_before: tuple[str, int, tuple[str, ...]], dead: str | None, *, is_death: bool = False
+) -> Moment:
+    """Return the moment after the last event of the group. `is_death` replaces this event by the death of a member."""
+    event = life.events[-1]
+    follower = start_follower(life.coordinator, life.group_id)
+    loaded = follower.manager.get_group(life.group_id)
+    state, generation, members = life.read_state()
+    removed = sorted(set(state_before[2]) - set(members))
+    if is_death:
+        action = f"{dead} dies: it sends nothing more"
+        explanation = "The coordinator cannot notice it. It keeps the member until the session ends."
+        member = life.group.members.get(life.consumers[dead].member_id) if life.group and dead else None
+        if member is not None and member.awaiting_join:
+            explanation = (
+                "The coordinator cannot notice it. While a JoinGroup waits, no session runs. The session starts at the "
+                "end of the join phase."
+            )
+    else:
+        action = _name_action(event, removed)
+        explanation = _explain(event, state_before, life, removed)
+    losses = list_losses(life.group, loaded, life)
+    nothing = "nothing, but every session starts again" if loaded and loaded.members else "nothing"
+    return Moment(
+        life.now_s,
+        action,
+        () if is_death else event.late_responses,
+        explanation,
+        state,
+        generation,
+        tuple(_read_lane(life, name, dead) for name in MEMBERS),
+        tuple(life.events),
+        tuple(_list_appends(life.coordinator, life.group_id)),
+        describe_group(loaded),
+        ", ".join(losses) or nothing,
+    )
+
+
+def _name_action(event: Event, removed: Sequence[str]) -> str:
+    if event.client:
+        return f"{event.client}: {event.request} → {event.response}"
+    if removed:
+        return f"the session of {_name_member(removed[0])} ends"
+    return event.request.removeprefix("… ")
+
+
+def _name_member(member_id: str) -> str:
+    """Return the name of a member. Its id is the name and a number."""
+    return next(name for name in MEMBERS if member_id.startswith(name))
+
+
+def _read_lane(life: GroupLife, name: str, dead: str | None) -> Lane:
+    group = life.group
+    consumer = life.consumers.get(name)
+    member_id = consumer.member_id if consumer else ""
+    has_been_there = any(event.client == name for event in life.events)
+    if group is not None and member_id in group.pending_members:
+        return Lane("has only an id", False, None, True)
+    if group is None or member_id not in group.members:
+        gone = "removed" if name == dead else "left"
+        return Lane(gone if has_been_there else "", False, None, False)
+    member = group.members[member_id]
+    is_leader = member_id == group.leader
+    if member.awaiting_join:
+        return Lane("JoinGroup waits", is_leader, None, True)
+    if member.awaiting_sync:
+        return Lane("SyncGroup waits", is_leader, None, True)
+    timer = member.session_timer
+    assert isinstance(timer, Timer)
+    end_s = (timer.due_ms - life.start_ms) / 1000
+    return Lane(f"session to {end_s:g} s", is_leader, end_s, True)
+
+
+def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of a box for each append to the log."""
+    manager = coordinator.manager
+    for batch in manager.logs.read(manager.partition_for(group)):
+        records = [decode(record.key, record.value) for record in batch.records]
+        first = records[0]
+        if isinstance(first.value, GroupMetadataValue):
+            count = len(first.value.members)
+            yield f"gen {first.value.generation}", f"{count} {'member' if count == 1 else 'members'}"
+        elif isinstance(first.value, OffsetCommitValue):
+            commits = [
+                f"{record.key.partition}={record.value.offset}"
+                for record in records
+                if isinstance(record.key, OffsetCommitKey) and isinstance(record.value, OffsetCommitValue)
+            ]
+            yield "commit", " ".join(commits)
+        else:
+            keys = [record.key for record in records]
+            assert all(isinstance(key, OffsetCommitKey | GroupMetadataKey) for key in keys)
+            yield "deleted", f"{len(keys)} keys"
+
+
+def _explain(
+    event: Event, state_before: tuple[str, int, tuple[str, ...]], life: GroupLife, removed: Sequence[str]
+) -> str:
+    """Return a sentence about what an event did, from its request and its response."""
+    request = event.request.split()[0].removesuffix(",")
+    state, generation, members = life.read_state()
+    if not event.client:
+        if removed:
+            name = _name_member(removed[0])
+            is_answered = bool(event.late_responses)
+            begin = "A rebalance begins. The other member learns of it with its next request."
+            next_step = {
+                "PreparingRebalance": "A rebalance begins, and the waiting SyncGroup is answered."
+                if is_answered
+                else begin,
+                "CompletingRebalance": f"The join phase no longer waits for it, so generation {generation} begins.",
+            }.get(state, "The group has no member now.")
+            return f"{name} gave no sign of life for {SESSION_S} seconds, so the coordinator removes it. {next_step}"
+        return f"The join phase is over, and generation {generation} begins. It is only in memory."
+    if request == "JoinGroup":
+        if event.response.startswith("MEMBER_ID_REQUIRED"):
+            return "The coordinator gives the client a member id. Only a JoinGroup with this id makes it a member."
+        if event.response == "waits" and state_before[0] in ("Empty", "Dead"):
+            return "The first JoinGroup of an empty group waits 3 seconds for more members."
+        if event.response == "waits":
+            return "A rebalance begins. The JoinGroup waits for the other member, which the coordinator cannot call."
+        return f"All members have joined, so generation {generation} begins. The log contains nothing of it yet."
+    if request == "SyncGroup":
+        return _explain_sync(event, state)
+    if request == "OffsetCommit":
+        if event.response != "NONE":
+            return "The commit is refused, because the new assignments do not exist yet. It is no sign of life."
+        if state == "PreparingRebalance":
+            return "The old generation is still valid, so the commit is accepted. It is a record and a sign of life."
+        return "The commit is a record in the log, and a sign of life: the session starts again."
+    if request == "Heartbeat":
+        if event.response == "REBALANCE_IN_PROGRESS":
+            return "Only the answer to the heartbeat tells the member that it must join again."
+        return "The session starts again. A heartbeat leaves no trace in the log."
+    if request == "LeaveGroup":
+        if members:
+            return "The member is removed immediately, and a rebalance begins. The log contains no record of it."
+        return "The last member leaves. A record without members is written, and the group keeps its offsets."
+    return "The operator deletes the group. One append contains a tombstone for each key."
+
+
+def _explain_sync(event: Event, state: str) -> str:
+    if event.response == "waits":
+        return "The SyncGroup waits for the assignments, which the leader computes."
+    if state == "Stable" and event.written_lines:
+        return "The leader's assignments are one record. With this record, the rebalance is finished."
+    return "The group is in another state by now, so the member must join again."

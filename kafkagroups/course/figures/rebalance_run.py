@@ -1,0 +1,94 @@
+"""Lesson 06: the run of a group of two members, moment by moment, with the death of a member.
+
+The requests of a script (scripts.py) go to a coordinator with the rules of Kafka 3.9. Sessions last ten seconds
+instead of the default of 45, so that they fit on the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkagroups.course.figures.rebalance_moments import SESSION_S, Moment, take_moment
+from kafkagroups.course.group_events import Event
+from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.scripts import TWO_CONSUMERS, ScriptRequest, continue_after_crash
+from kafkagroups.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Death:
+    """A member sends nothing more. Exactly one of `step` and `second` is given.
+
+    Attributes
+    ----------
+    member
+        The member's name.
+    step
+        The number of the last step of the script before the death, from 1.
+    second
+        The second of the death. The requests of this second are still sent.
+    """
+
+    member: str
+    step: int | None = None
+    second: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The words of the control."""
+        time = f"at second {self.second}" if self.step is None else f"after event {self.step}"
+        return f"{self.member} dies {time}"
+
+
+def run_group(death: Death | None) -> Iterator[Moment]:
+    """Yield a moment for each request of the script, and after the death for each change of the group."""
+    life = GroupLife("billing", verbose=False)
+    for number, request in enumerate(TWO_CONSUMERS, 1):
+        if death and death.second is not None and life.now_s + request.delay_s > death.second:
+            break
+        state_before = life.read_state()
+        _send(life, request)
+        yield take_moment(life, state_before, None)
+        if death and number == death.step:
+            break
+    if death is None:
+        return
+    if death.second is not None:
+        life.coordinator.clock.advance_to(life.start_ms + death.second * 1000)
+    _check_member(life, death)
+    dead = death.member
+    yield take_moment(life, life.read_state(), dead, is_death=True)
+    state_before = life.read_state()
+    event_count = len(life.events)
+    for _ in continue_after_crash(life, dead):
+        new_events = life.events[event_count:]
+        is_news = life.read_state() != state_before or any(_is_news(event) for event in new_events)
+        if is_news:
+            yield take_moment(life, state_before, dead)
+        state_before = life.read_state()
+        event_count = len(life.events)
+
+
+def _send(life: GroupLife, request: ScriptRequest) -> None:
+    """Advance the clock by the request's delay, and send the request. Members join with short sessions."""
+    life.coordinator.clock.advance(round(request.delay_s * 1000))
+    if request.method == "join":
+        life.join(*request.arguments, session_s=SESSION_S)
+    else:
+        getattr(life, request.method)(*request.arguments)
+
+
+def _check_member(life: GroupLife, death: Death) -> None:
+    """Raise UsageError if the member cannot die, because it has not joined yet or has left."""
+    if death.member in life.consumers:
+        return
+    names = [event.client for event in life.events]
+    reason = "has already left" if death.member in names else "has not joined yet"
+    raise UsageError(f"{death.member} {reason} at second {death.second}; choose another second")
+
+
+def _is_news(event: Event) -> bool:
+    """Return whether an event without a change of the group is shown after a death."""
+    is_plain = event.response in ("", "NONE")
+    return bool(event.written_lines or event.late_responses) or not is_plain

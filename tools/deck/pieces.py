@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from math import ceil
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-ROOM = 600
+ROOM = 590
 """The height below the title of a slide, in pixels of a screen of 1280 × 720."""
 
 DENSE = 0.85
@@ -67,12 +67,15 @@ class Piece:
         What the slide leaves out, in Markdown.
     has_sequel
         Whether the next piece must be on the same slide.
+    begins_slide
+        Whether the piece is a later part of a list, a table or a listing.
     """
 
     html: str
     height: float
     notes: str = ""
     has_sequel: bool = False
+    begins_slide: bool = False
 
 
 def render(text: str) -> str:
@@ -164,7 +167,7 @@ def pack(pieces: Sequence[Piece], room: float = ROOM) -> list[list[Piece]]:
     used = 0.0
     for number, piece in enumerate(pieces):
         sequel = pieces[number + 1].height if piece.has_sequel and number + 1 < len(pieces) else 0
-        needs_slide = not slides or used + piece.height > room
+        needs_slide = not slides or piece.begins_slide or used + piece.height > room
         leaves_sequel = used + piece.height + sequel > room and piece.height + sequel <= room
         if needs_slide or (leaves_sequel and slides[-1]):
             slides.append([])
@@ -185,7 +188,7 @@ def _divide(count: int, build) -> list[Piece]:
         length = ceil(count / parts)
         pieces = [build(range(start, min(start + length, count))) for start in range(0, count, length)]
         if length == 1 or all(piece.height <= ROOM - 60 for piece in pieces):
-            return pieces
+            return [replace(piece, begins_slide=number > 0) for number, piece in enumerate(pieces)]
         parts += 1
 
 

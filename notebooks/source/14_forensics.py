@@ -99,6 +99,71 @@ course.check("slow_differences", slow_differences)
 # course.show_worked_solution("slow_failover")
 
 # %% [markdown]
+# ## Incident 3: on Monday all bread is printed again
+
+# %%
+folder = course.open_incident("empty_monday")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: monday_deleted_at
+monday_deleted_at = ...
+
+# %%
+# exercise: monday_hours
+monday_hours = ...
+
+# %%
+# exercise: monday_partial
+monday_partial = ...
+
+# %%
+# exercise: monday_kept
+monday_kept = ...
+
+# %%
+course.check("monday_deleted_at", monday_deleted_at)
+course.check("monday_hours", monday_hours)
+course.check("monday_partial", monday_partial)
+course.check("monday_kept", monday_kept)
+# course.hint("monday_deleted_at", 1)
+
+# %%
+# course.show_worked_solution("empty_monday")
+
+# %% [markdown]
+# ## Incident 4: a lag alarm for a group that does not exist
+
+# %%
+folder = course.open_incident("lag_of_the_dead")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: dead_group
+dead_group = ...
+
+# %%
+# exercise: dead_group_tombstones
+dead_group_tombstones = ...
+
+# %%
+# exercise: dead_generation
+dead_generation = ...
+
+# %%
+course.check("dead_group", dead_group)
+course.check("dead_group_tombstones", dead_group_tombstones)
+course.check("dead_generation", dead_generation)
+# course.hint("dead_group", 1)
+
+# %%
+# course.show_worked_solution("lag_of_the_dead")
+
+# %% [markdown]
 # ## In five lines
 #
 # - Ask *where* first: `stats` counts records and bytes, and `check` says which partition does not load.

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -87,6 +87,12 @@ def _fetched(ask, named, stable):
             for p in topic.partitions
         }
     return found
+
+
+def delete_groups(ask, groups):
+    """Send DeleteGroups, and return the error code of each group."""
+    answer = ask(DeleteGroupsRequest(groups_names=list(groups), max_version=2))
+    return {result.group_id: result.error_code for result in answer.results}
 
 
 def describe(ask, groups):

@@ -5,11 +5,14 @@ the nearest version whose jars are here.
 """
 
 import shutil
+import time
 
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.course.exercises.incidents import empty_monday, lag_of_the_dead
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.tables.group_json import offsets_json, pending_json
 from tests.broker.broker import CLASSIC, VERSIONS, Broker, jars
 
@@ -30,10 +33,11 @@ BY_VERSION = {
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    """A function that starts a broker of a version on the logs in a folder."""
+    """A function that starts a broker of a version on the logs in a folder, with some settings changed."""
     brokers = {}
+    properties = {}
 
-    def on_logs(version, logs):
+    def on_logs(version, logs, settings=None):
         if not (jars(version) / ".complete").exists():
             pytest.skip(f"no jars of Kafka {version}: make brokers")
         if version not in brokers:
@@ -42,8 +46,11 @@ def start(tmp_path_factory):
             with client.asking(broker.address) as ask:
                 client.find_coordinator(ask, "any")
             broker.wait_until_loaded()
+            properties[version] = (broker.folder / "server.properties").read_text()
         broker = brokers[version]
         broker.stop()
+        changed = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+        (broker.folder / "server.properties").write_text(properties[version] + changed)
         for partition in range(PARTITIONS):
             for segment in broker.partition(partition).glob("*.log"):
                 segment.unlink()
@@ -82,6 +89,61 @@ def test_a_broker_answers_what_we_load(start, version, incident, replica, tmp_pa
         if kg.partition_for(name, PARTITIONS) in ours.failed:
             continue
         assert theirs[name] == say_offsets(ours, name) or (name not in ours and theirs[name] in NO_OFFSETS), name
+
+
+def read_tombstones(log, first_offset=0):
+    """Return the time, the offset, the group and the key of each tombstone from an offset on."""
+    return [
+        (record.timestamp, record.offset, kg.decode(record.key, None).key.group, record.key)
+        for batch in kg.open_log(log)
+        for record in batch.records
+        if batch.base_offset >= first_offset and record.value is None
+    ]
+
+
+def test_empty_monday_a_broker_deletes_the_same_offsets(start, tmp_path):
+    """Without the tombstones of the weekend, a broker with the same retention writes them again."""
+    empty_monday.write(tmp_path / "whole", SEED)
+    whole = tmp_path / "whole" / "__consumer_offsets-30"
+    deleted = read_tombstones(whole)
+    first_offset = deleted[0][1]
+    kg.cut(whole, tmp_path / "cut" / whole.name, first_offset)
+    # This broker runs later than Monday. Its retention begins at the same moment as the retention on Monday.
+    monday_ms = max(batch.max_timestamp for batch in kg.open_log(whole))
+    later_ms = time.time() * 1000 - monday_ms
+    minutes = int(later_ms / 60_000) + empty_monday.RETENTION_HOURS * 60
+    settings = {"offsets.retention.minutes": minutes, "offsets.retention.check.interval.ms": 1000}
+    broker = start(CLASSIC, tmp_path / "cut", settings)
+    broker.wait_for(r"Removed \d+ expired offsets")
+    broker.stop()
+    written = read_tombstones(broker.partition(30), first_offset)
+    assert sorted(key for *_, key in written) == sorted(key for *_, key in deleted)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_lag_of_the_dead_only_the_new_coordinator_writes_a_tombstone(start, version, tmp_path):
+    """3.9.2 deletes the groups with the tombstones of the log. 4.3.1 writes one more, for the simple group."""
+    lag_of_the_dead.write(tmp_path / "whole", SEED)
+    whole = tmp_path / "whole" / "__consumer_offsets-14"
+    dead = lag_of_the_dead.DEAD_GROUP
+    groups = [dead, *lag_of_the_dead.DELETED_GROUPS]
+    clean_up_ms = lag_of_the_dead.START_MS + lag_of_the_dead.DELETION * lag_of_the_dead.MINUTE_MS
+    deleted = [each for each in read_tombstones(whole) if each[0] == clean_up_ms]
+    first_offset = deleted[0][1]
+    kg.cut(whole, tmp_path / "cut" / whole.name, first_offset)
+    broker = start(version, tmp_path / "cut")
+    with client.asking(broker.address) as ask:
+        assert client.delete_groups(ask, groups) == dict.fromkeys(groups, client.NONE)
+    broker.stop()
+    expected = [key for *_, group, key in deleted if group in groups]
+    if version != CLASSIC:
+        expected += [key for _, _, group, key in read_tombstones(whole) if group == dead and is_group_key(key)]
+    written = read_tombstones(broker.partition(14), first_offset)
+    assert sorted(key for *_, key in written) == sorted(expected)
+
+
+def is_group_key(key):
+    return isinstance(kg.decode(key, None).key, GroupMetadataKey)
 
 
 def say_offsets(ours, name):

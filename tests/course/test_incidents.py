@@ -17,10 +17,13 @@ from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.exercises.incidents.incident import HINTS
 from kafkagroups.course.incident_pages import write_incident
 from kafkagroups.errors import UsageError
+from kafkagroups.records.group_metadata import GroupMetadataKey
 
 NAMES = [incident.name for incident in INCIDENTS]
-DELETE_RETENTION_MS = 24 * 3_600_000
-"""Kafka's default of delete.retention.ms."""
+HOUR_MS = 3_600_000
+CHECK_INTERVAL_MS = 10 * 60_000
+DELETE_RETENTION_MS = 24 * HOUR_MS
+"""Kafka's defaults of offsets.retention.check.interval.ms and delete.retention.ms."""
 
 
 @pytest.fixture(params=INCIDENTS, ids=NAMES)
@@ -141,6 +144,10 @@ def read_records(folder):
     ]
 
 
+def format_minute(time_ms):
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
 @pytest.mark.parametrize("seed", [SEED, 1, 2])
 def test_growing_partition(seed, tmp_path):
     """The busy group has nine of ten bytes. A cleaner keeps one record for each key. No offset is missing."""
@@ -176,3 +183,80 @@ def test_slow_failover(seed, tmp_path):
     differences = [key for key in values[0] | values[1] if values[0].get(key) != values[1].get(key)]
     assert len(differences) == answer("slow_differences")
     assert records["broker-1"][-1] == records["broker-2"][-1]
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_empty_monday(seed, tmp_path):
+    """The retention begins when the group becomes Empty, and for a group without a record at each commit."""
+    find_incident("empty_monday").write(tmp_path, seed)
+    commits = {}
+    tombstones = {}
+    empty_since = {}
+    groups_with_record = set()
+    for _, key, value, time_ms in read_records(tmp_path / "__consumer_offsets-30"):
+        record = kg.decode(key, value)
+        group = record.key.group
+        if isinstance(record.key, GroupMetadataKey):
+            groups_with_record.add(group)
+            if value is not None and not record.value.members:
+                empty_since[group] = record.value.current_state_timestamp
+            continue
+        partition = (group, record.key.topic, record.key.partition)
+        (commits if value is not None else tombstones).setdefault(partition, []).append(time_ms)
+    (deleted_ms,) = {times[0] for (group, *_), times in tombstones.items() if group == "bread-print"}
+    assert format_minute(deleted_ms) == answer("monday_deleted_at")
+    hours = answer("monday_hours")
+    assert 0 <= deleted_ms - hours * HOUR_MS - empty_since["bread-print"] < CHECK_INTERVAL_MS
+    partial = answer("monday_partial")
+    assert partial not in groups_with_record
+    for partition, [time_ms] in tombstones.items():
+        if partition[0] == partial:
+            assert 0 <= time_ms - hours * HOUR_MS - commits[partition][-1] < CHECK_INTERVAL_MS
+    groups_with_deletion = {group for group, *_ in tombstones}
+    assert groups_with_deletion == {"bread-print", partial}
+    groups_with_rest = {group for group, *rest in commits if (group, *rest) not in tombstones}
+    assert groups_with_deletion & groups_with_rest == {partial}
+    last_commits = {}
+    for (group, *_), times in commits.items():
+        last_commits[group] = max(last_commits.get(group, 0), times[-1])
+    friday_evening_ms = deleted_ms - hours * HOUR_MS
+    old = {group for group, time_ms in last_commits.items() if time_ms < friday_evening_ms}
+    assert old == {answer("monday_kept")}
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_lag_of_the_dead(seed, tmp_path):
+    """A monitor that removes a group only at its group tombstone has one group too many."""
+    find_incident("lag_of_the_dead").write(tmp_path, seed)
+    shown = set()
+    offsets = set()
+    generations = {}
+    group_tombstones = []
+    deleted_on = {}
+    for _, key, value, time_ms in read_records(tmp_path / "__consumer_offsets-14"):
+        record = kg.decode(key, value)
+        group = record.key.group
+        if isinstance(record.key, GroupMetadataKey):
+            if value is None:
+                shown.discard(group)
+                generations.pop(group)
+                group_tombstones.append((group, format_minute(time_ms)))
+            else:
+                generations[group] = record.value.generation
+            continue
+        offset = (group, record.key.topic, record.key.partition)
+        if value is None:
+            offsets.remove(offset)
+            deleted_on[group] = format_minute(time_ms)
+        else:
+            offsets.add(offset)
+            shown.add(group)
+    groups_with_offsets = {group for group, *_ in offsets}
+    dead = answer("dead_group")
+    assert (len(shown), len(groups_with_offsets)) == (9, 8)
+    assert shown - groups_with_offsets == {dead}
+    deleted = {group for group, time in deleted_on.items() if time == "2026-03-10 17:40"} - groups_with_offsets
+    assert len(deleted) == 3
+    assert sum(time == "2026-03-10 17:40" for _, time in group_tombstones) == answer("dead_group_tombstones")
+    assert [time for group, time in group_tombstones if group == dead] == ["2026-03-03 17:00"]
+    assert generations.get(dead, 0) == answer("dead_generation")

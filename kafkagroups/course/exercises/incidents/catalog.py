@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from kafkagroups.course.exercises.incidents import growing_partition, slow_failover
+from kafkagroups.course.exercises.incidents import (
+    empty_monday,
+    growing_partition,
+    lag_of_the_dead,
+    slow_failover,
+)
 from kafkagroups.course.exercises.incidents.incident import Incident
 
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
 
-INCIDENTS: tuple[Incident, ...] = (growing_partition.INCIDENT, slow_failover.INCIDENT)
+INCIDENTS: tuple[Incident, ...] = (
+    growing_partition.INCIDENT,
+    slow_failover.INCIDENT,
+    empty_monday.INCIDENT,
+    lag_of_the_dead.INCIDENT,
+)
 """The incidents by ascending number."""

@@ -29,7 +29,7 @@ SITE = ROOT / "build" / "site"
 SOLUTIONS = ROOT / "notebooks" / "solutions"
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
-MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../", "](solutions/": "]("}
+MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../"}
 FIRST_KIT_PAGES = ("plans", "setup", "discussion")
 
 

@@ -118,6 +118,8 @@ def read_pieces(text: str, sentences: int = ALL) -> list[Piece]:
     for node in tree.children:
         if node.type == "paragraph":
             pieces.append(_read_paragraph(node, sentences))
+        elif node.type == "heading":
+            pieces.append(Piece(_render_node(node), TEXT * LINE + GAP, has_sequel=True))
         elif node.type in ("bullet_list", "ordered_list"):
             pieces += _read_list(node, sentences)
         elif node.type == "table":

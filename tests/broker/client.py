@@ -1,14 +1,23 @@
 """Requests to a broker in Kafka's own protocol, sent by the client that `pull` uses."""
 
+import time
 from contextlib import contextmanager
 
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
+from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 
 NONE = 0
+ANSWER_SECONDS = 30
+"""How long a transaction coordinator may answer with an error until it is ready."""
 
 
 @contextmanager
@@ -37,6 +46,15 @@ def find_coordinator(ask, group):
     return ask(FindCoordinatorRequest(key_type=0, key=group, coordinator_keys=[group], max_version=3))
 
 
+def create_topic(ask, topic, partitions):
+    """Send CreateTopics, and return the error code."""
+    one = CreateTopicsRequest.CreatableTopic(
+        name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+    )
+    answer = ask(CreateTopicsRequest(topics=[one], timeout_ms=10_000, validate_only=False, max_version=4))
+    return answer.topics[0].error_code
+
+
 def commit(ask, group, topic, partition, offset):
     """Send OffsetCommit without a member, and return the error code."""
     make = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -48,6 +66,72 @@ def commit(ask, group, topic, partition, offset):
         )
     )
     return answer.topics[0].partitions[0].error_code
+
+
+def delete_offset(ask, group, topic, partition):
+    """Send OffsetDelete, and return the error codes of the request and of the partition."""
+    make = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    one = make.OffsetDeleteRequestPartition(partition_index=partition)
+    answer = ask(OffsetDeleteRequest(group_id=group, topics=[make(name=topic, partitions=[one])], max_version=0))
+    return answer.error_code, answer.topics[0].partitions[0].error_code
+
+
+class Transaction:
+    """A transaction of a producer with a transactional.id, for offsets of one group (3.9: the protocol before KIP-890).
+
+    It has begun when the object is made.
+    """
+
+    def __init__(self, ask, transactional_id, group):
+        self.ask = ask
+        self.group = group
+        ask(FindCoordinatorRequest(key_type=1, key=transactional_id, coordinator_keys=[], max_version=3))
+        producer = self._send(
+            InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+                max_version=4,
+            )
+        )
+        self.producer = {
+            "transactional_id": transactional_id,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+        }
+        self._send(AddOffsetsToTxnRequest(**self.producer, group_id=group, max_version=3))
+
+    def commit(self, topic, partition, offset):
+        """Send TxnOffsetCommit without a member, and return the error code."""
+        make = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        one = make.TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+        )
+        answer = self.ask(
+            TxnOffsetCommitRequest(
+                **self.producer,
+                group_id=self.group,
+                generation_id=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[make(name=topic, partitions=[one])],
+                max_version=3,
+            )
+        )
+        return answer.topics[0].partitions[0].error_code
+
+    def end(self, *, commits):
+        """Send EndTxn. The marker follows a little later."""
+        self._send(EndTxnRequest(**self.producer, committed=commits, max_version=3))
+
+    def _send(self, request):
+        """Send a request until its answer has no error. The transaction coordinator needs a while at first."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while (answer := self.ask(request)).error_code != NONE:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.1)
+        return answer
 
 
 def offsets(ask, groups, *, stable):

@@ -1,0 +1,130 @@
+"""docs/instructor/lessons: right answers of diagnostic questions are what the package computes.
+
+The package itself is compared with real brokers in the tests of each rule.
+"""
+
+import itertools
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import course
+from kafkagroups.coordinator import OffsetCommit, TopicPartition
+from kafkagroups.course.exercises.catalog import run_solutions
+from tests.cases import case
+
+GUIDES = Path(__file__).parents[1] / "docs" / "instructor" / "lessons"
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+def read_right_answer(lesson: str, number: int) -> str:
+    """Return the right answer of a question, which is in a row with a bold letter."""
+    text = (GUIDES / f"{lesson}.md").read_text(encoding="utf-8")
+    [question] = re.findall(rf"^## Question {number}:.*?(?=^## )", text, re.MULTILINE | re.DOTALL)
+    [answer] = re.findall(r"^\| \*\*[A-D]\*\* \| (.*?) \| right \|", question, re.MULTILINE)
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch):
+    monkeypatch.chdir(GUIDES.parents[2])
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_lesson_01_the_newest_value(coordinator):
+    log = ["commit: 40", "commit: 50", "commit: 45"]
+    assert str(course.load_described_log(log, coordinator)) == read_right_answer("01", 1)
+
+
+def test_lesson_02_fifty_groups_in_fifty_partitions():
+    """The guide says that about 32 partitions are used."""
+    numbers = random.Random(2)
+    used = [len({kg.partition_for(f"team-{numbers.random()}") for _ in range(50)}) for _ in range(200)]
+    assert round(sum(used) / len(used)) == 32
+    assert "fewer than 50" in read_right_answer("02", 1)
+
+
+def test_lesson_03_the_next_batch():
+    """The next batch begins 12 bytes after the number that the length in bytes 8 to 11 of a batch says."""
+    folder = Path(course.find_data("harbour/4.3.1/__consumer_offsets-37"))
+    [segment] = folder.glob("*.log")
+    data = segment.read_bytes()
+    batches = list(kg.open_log(folder))
+    for batch, following in itertools.pairwise(batches):
+        length = int.from_bytes(data[batch.position + 8 : batch.position + 12], "big")
+        assert following.position == batch.position + length + 12
+    assert read_right_answer("03", 1) == str(200 + 100 + 12)
+
+
+def test_lesson_04_the_newer_commit():
+    broker = course.start_broker(now_ms=0)
+    for offset in (6, 7, 6):
+        assert broker.offset_commit("group", {ORDERS_0: OffsetCommit(offset)}).value[ORDERS_0].name == "NONE"
+    assert str(broker.offset_fetch("group").offsets[ORDERS_0].offset) == read_right_answer("04", 2)
+
+
+def test_lesson_05_an_unknown_group():
+    broker = course.start_broker(course.find_data("harbour/3.9.2"))
+    found = broker.offset_fetch("biling", [ORDERS_0]).offsets[ORDERS_0]
+    assert (found.offset, found.error.name) == (-1, "NONE")
+    assert read_right_answer("05", 1) == "−1, without an error"
+
+
+def test_lesson_07_the_late_commit_and_the_reset():
+    life = course.run_silent_member()
+    life.verbose = False
+    life.commit("billing-2", {"orders-2": 20})
+    assert f"`{life.events[-1].response}`" == read_right_answer("07", 1)
+    broker = course.start_broker(course.find_data("harbour/3.9.2"))
+    simple = broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)}).value[ORDERS_0]
+    assert simple.name != "NONE"
+    assert read_right_answer("07", 2) == "It is refused until the group has no members"
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_lesson_08_a_plain_commit_during_a_transaction(coordinator):
+    log = ["commit in a transaction: 7", "commit: 6", "marker that commits the transaction"]
+    assert str(course.load_described_log(log, coordinator)) == read_right_answer("08", 1)
+
+
+def test_lesson_09_the_day_and_the_tombstones():
+    day = course.find_deletion_day("3.9.2", commit_day=0, leaves_on=10, retention=7)
+    assert read_right_answer("09", 1) == f"Day {day}"
+    lines = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
+    tombstones = [line for line in lines if line.value is None]
+    assert len(tombstones) == 4
+    assert "four tombstones" in read_right_answer("09", 2)
+
+
+def test_lesson_10_two_records_and_one_in_the_active_segment():
+    survivors = run_solutions()["survivors"]
+    assert str(len(survivors([(0, "key", 1), (1, "key", 2), (2, "key", 3)], 2))) == read_right_answer("10", 1)
+
+
+def test_lesson_11_the_members_of_the_last_finished_rebalance():
+    before = course.read_answers("harbour/4.3.1", "before.json")["groups"]["billing"]["members"]
+    loaded = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")["billing"].members
+    assert (len(before), len(loaded)) == (3, 2)
+    assert read_right_answer("11", 1) == "The first two"
+
+
+def test_lesson_12_half_of_all_records():
+    assert read_right_answer("12", 2) == f"{1 / 0.5:.0f} times"
+
+
+def test_lesson_13_the_first_assignment_and_the_state():
+    key, value = course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-24"), 13)
+    assert read_right_answer("13", 1) == str(len(kg.decode(key, value).value.assigned_partitions))
+    assert read_right_answer("13", 2) == run_solutions()["group_state"](5, 5, [(5, 0), (5, 2)])
+
+
+def test_lesson_14_who_writes_more():
+    records = {"A": 500 * 24, "B": 2 * 10 * 86_400}
+    with case(records):
+        assert read_right_answer("14", 2) == max(records, key=records.get)
+    text = (GUIDES / "14.md").read_text(encoding="utf-8")
+    for number in records.values():
+        assert f"{number:,}" in text

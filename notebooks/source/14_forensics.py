@@ -164,6 +164,76 @@ course.check("dead_generation", dead_generation)
 # course.show_worked_solution("lag_of_the_dead")
 
 # %% [markdown]
+# ## Incident 8: process B waits for stable offsets
+
+# %%
+folder = course.open_incident("endless_unstable")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: unstable_producer
+unstable_producer = ...
+
+# %%
+# exercise: unstable_aborts
+unstable_aborts = ...
+
+# %%
+# exercise: unstable_segments
+unstable_segments = ...
+
+# %%
+# exercise: unstable_offset_after
+unstable_offset_after = ...
+
+# %%
+course.check("unstable_producer", unstable_producer)
+course.check("unstable_aborts", unstable_aborts)
+course.check("unstable_segments", unstable_segments)
+course.check("unstable_offset_after", unstable_offset_after)
+# course.hint("unstable_producer", 1)
+
+# %%
+# course.show_worked_solution("endless_unstable")
+
+# %% [markdown]
+# ## Incident 9: two offsets go back after a failover
+
+# %%
+folder = course.open_incident("offset_goes_back")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: back_race
+back_race = ...
+
+# %%
+# exercise: back_before
+back_before = ...
+
+# %%
+# exercise: back_record
+back_record = ...
+
+# %%
+# exercise: back_cleaned
+back_cleaned = ...
+
+# %%
+course.check("back_race", back_race)
+course.check("back_before", back_before)
+course.check("back_record", back_record)
+course.check("back_cleaned", back_cleaned)
+# course.hint("back_race", 1)
+
+# %%
+# course.show_worked_solution("offset_goes_back")
+
+# %% [markdown]
 # ## In five lines
 #
 # - Ask *where* first: `stats` counts records and bytes, and `check` says which partition does not load.

@@ -10,8 +10,10 @@ import time
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.course.exercises.incidents import empty_monday, lag_of_the_dead
+from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.exercises.incidents import empty_monday, endless_unstable, lag_of_the_dead, offset_goes_back
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.editing.steps import Clean, Cut, Marker
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.tables.group_json import offsets_json, pending_json
 from tests.broker.broker import CLASSIC, VERSIONS, Broker, jars
@@ -155,3 +157,82 @@ def say_offsets(ours, name):
         partition: UNSTABLE if partition in pending else (said["offset"], said["leader_epoch"], said["metadata"])
         for partition, said in offsets_json(ours[name].offsets).items()
     }
+
+
+def test_kafkas_tool_ends_the_hanging_transactions(start, tmp_path):
+    """Incident 8: the offsets that wait become those of the solution. The open import still waits."""
+    group = endless_unstable.GROUP
+    names = {group: [f"receipts-{number}" for number in range(6)], endless_unstable.IMPORT: ["prices-0"]}
+    endless_unstable.write(tmp_path, SEED)
+    log = tmp_path / f"__consumer_offsets-{endless_unstable.PARTITION}"
+    hanging = {
+        transaction.producer_id: transaction.first_offset
+        for transaction in kg.stats(log).partitions[endless_unstable.PARTITION].open_transactions
+        if transaction.groups == [group]
+    }
+    broker = start(CLASSIC, tmp_path)
+    with client.asking(broker.address) as ask:
+        before = client.named_offsets(ask, names)
+    assert [name for name, said in before[group].items() if said == UNSTABLE] == ["receipts-2", "receipts-3"]
+
+    for count, first_offset in enumerate(hanging.values(), 1):
+        broker._run(
+            "org.apache.kafka.tools.TransactionsCommand",
+            *("--bootstrap-server", broker.address, "abort", "--topic", "__consumer_offsets"),
+            *("--partition", str(endless_unstable.PARTITION), "--start-offset", str(first_offset)),
+        )
+        with client.asking(broker.address) as ask:
+            after = client.named_offsets(ask, names)
+        assert (after[group]["receipts-3"] == UNSTABLE) == (count < EXERCISES["unstable_aborts"].correct)
+    assert after[group]["receipts-3"][0] == EXERCISES["unstable_offset_after"].correct
+    assert {name: said for name, said in after[group].items() if before[group][name] != UNSTABLE} == {
+        name: said for name, said in before[group].items() if said != UNSTABLE
+    }
+    assert after[endless_unstable.IMPORT] == {"prices-0": UNSTABLE}
+
+    ended = tmp_path / "ended"
+    kg.edit(log, ended / log.name, [Marker(producer_id, commits=False) for producer_id in hanging])
+    ours = kg.load(ended, coordinator="classic", kafka=CLASSIC, partitions=PARTITIONS)
+    assert say_offsets(ours, group) == after[group]
+
+
+def test_a_deleted_offset_comes_back_at_a_failover(start, tmp_path):
+    """Incident 9: a broker repeats the evening. Before its restart, it has no offset of receipts-2. After it, 4,870."""
+    group = offset_goes_back.GROUP
+    offset_goes_back.write(tmp_path / "whole", SEED)
+    name = f"__consumer_offsets-{offset_goes_back.PARTITION}"
+    kg.edit(tmp_path / "whole" / name, tmp_path / "cut" / name, [Cut(EXERCISES["back_record"].correct)])
+    broker = start(CLASSIC, tmp_path / "cut")
+    with client.asking(broker.address) as ask:
+        assert client.create_topic(ask, "receipts", offset_goes_back.PROCESSES) == client.NONE
+        transaction = client.Transaction(ask, "loyalty-ledger-2", group)
+        assert transaction.commit("receipts", 2, offset_goes_back.STUCK_AT) == client.NONE
+        assert client.delete_offset(ask, group, "receipts", 2) == (client.NONE, client.NONE)
+        transaction.end(commits=True)
+        _wait_for_marker(broker.partition(offset_goes_back.PARTITION), transaction.producer["producer_id"])
+        before = client.offsets(ask, [group], stable=True)[group]
+    broker.stop()
+    broker.start()
+    broker.wait_until_loaded()
+    with client.asking(broker.address) as ask:
+        after = client.offsets(ask, [group], stable=True)[group]
+    assert before["receipts-1"][0] == EXERCISES["back_race"].correct
+    assert "receipts-2" not in before
+    assert after == before | {"receipts-2": (offset_goes_back.STUCK_AT, -1, "")}
+
+    cleaned = tmp_path / "cleaned"
+    kg.edit(tmp_path / "whole" / name, cleaned / name, ["roll", Clean(offset_goes_back.CLEANED_MS)])
+    broker = start(CLASSIC, cleaned)
+    with client.asking(broker.address) as ask:
+        assert client.offsets(ask, [group], stable=True)[group] == before
+
+
+def _wait_for_marker(log, producer_id):
+    """Wait until the last batch of a log is a marker of a producer."""
+    deadline = time.monotonic() + client.ANSWER_SECONDS
+    while True:
+        *_, last = kg.open_log(log)
+        if last.is_control and last.producer_id == producer_id:
+            return
+        assert time.monotonic() < deadline, last
+        time.sleep(0.1)

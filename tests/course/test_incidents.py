@@ -7,16 +7,21 @@ import hashlib
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.coordinator import DiskLogs
+from kafkagroups.course.broker import restart_after_crash
 from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.exercises.incidents import offset_goes_back
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.exercises.incidents.incident import HINTS
 from kafkagroups.course.incident_pages import write_incident
 from kafkagroups.errors import UsageError
+from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.group_metadata import GroupMetadataKey
 
 NAMES = [incident.name for incident in INCIDENTS]
@@ -260,3 +265,117 @@ def test_lag_of_the_dead(seed, tmp_path):
     assert sum(time == "2026-03-10 17:40" for _, time in group_tombstones) == answer("dead_group_tombstones")
     assert [time for group, time in group_tombstones if group == dead] == ["2026-03-03 17:00"]
     assert generations.get(dead, 0) == answer("dead_generation")
+
+
+def follow_transactions(batches, group, *, deletes_pending=False, newest=None):
+    """Return the committed offsets of a group and the pending ones of each producer, by topic-partition.
+
+    Each offset is a pair: the offset of its record, and the committed offset. The later record wins (3.9:
+    CommitRecordMetadataAndOffset.olderThan). `deletes_pending`: a tombstone also deletes pending offsets. A classic
+    coordinator that runs does this (GroupMetadata.removeOffsets), and one that loads does not (doLoadGroupsAndOffsets).
+    `newest`: the offset of the newest record of each key. A pass of the cleaner has removed all older records.
+    """
+    committed = {}
+    pending = {}
+    for batch in batches:
+        if batch.is_control:
+            ended = pending.pop(batch.producer_id, {})
+            if batch.records and decode_control_key(batch.records[0].key) is ControlType.COMMIT:
+                for name, commit in ended.items():
+                    committed[name] = max(commit, committed.get(name, commit))
+            continue
+        for record in batch.records:
+            key = kg.decode(record.key, record.value).key
+            name = f"{key.topic}-{key.partition}"
+            if key.group != group or (newest is not None and newest[record.key] != record.offset):
+                continue
+            if record.value is None:
+                committed.pop(name, None)
+                for offsets in pending.values() if deletes_pending else ():
+                    offsets.pop(name, None)
+                continue
+            commit = (record.offset, kg.decode(record.key, record.value).value.offset)
+            if batch.is_transactional:
+                pending.setdefault(batch.producer_id, {})[name] = commit
+            else:
+                committed[name] = commit
+    return committed, pending
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_endless_unstable(seed, tmp_path):
+    """Two transactions hang on the same topic-partitions. The first one stops the cleaner. Aborts lose no commit."""
+    incident = find_incident("endless_unstable")
+    incident.write(tmp_path, seed)
+    log = kg.open_log(tmp_path / "__consumer_offsets-44")
+    batches = list(log)
+    committed, pending = follow_transactions(batches, "receipt-totals")
+    first_records = {producer_id: min(offsets.values())[0] for producer_id, offsets in pending.items()}
+    hanging = [producer_id for producer_id, offsets in pending.items() if "receipts-3" in offsets]
+    assert len(hanging) == answer("unstable_aborts")
+    assert {tuple(pending[producer_id]) for producer_id in hanging} == {("receipts-2", "receipts-3")}
+    first_producer = min(first_records, key=first_records.get)
+    assert first_producer == answer("unstable_producer")
+    _, import_pending = follow_transactions(batches, "price-export")
+    assert [len(offsets) for offsets in import_pending.values()] == [1]
+    assert min(import_pending.popitem()[1].values())[0] > max(first_records.values())
+
+    bases = [int(Path(segment).stem) for segment in log.segments]
+    assert sum(end > first_records[first_producer] for end in bases[1:]) == answer("unstable_segments")
+    assert committed["receipts-3"][1] == answer("unstable_offset_after")
+    for producer_id in hanging:  # Even a commit would not change the offset: later records won.
+        assert pending[producer_id]["receipts-3"] < committed["receipts-3"]
+
+
+def test_endless_unstable_lists_the_states_of_the_transactions(tmp_path):
+    """The symptoms show the state that follows from each producer's last marker. The chart ends with the log's size."""
+    incident = find_incident("endless_unstable")
+    incident.write(tmp_path, SEED)
+    batches = list(kg.open_log(tmp_path / "__consumer_offsets-44"))
+    states = {}
+    for batch in batches:
+        if batch.is_control and batch.records:
+            is_commit = decode_control_key(batch.records[0].key) is ControlType.COMMIT
+            states[batch.producer_id] = "CompleteCommit" if is_commit else "CompleteAbort"
+    assert batches[-1].max_timestamp - batches[-2].max_timestamp < 60_000
+    [import_producer] = {batch.producer_id for batch in batches if batch.is_transactional and batch.producer_epoch > 1}
+    states[import_producer] = "Ongoing"
+    rows = [line.split() for line in incident.server_log if re.search(r"(Ongoing|Complete\w+)$", line)]
+    assert {int(producer_id): state for _, _, producer_id, state in rows} == states
+    assert incident.chart.values[-1] == round(sum(batch.size for batch in batches) / 1000)
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_offset_goes_back(seed, tmp_path):
+    """The offset that was deleted in a transaction comes back in a load. A pass removes its record for ever."""
+    find_incident("offset_goes_back").write(tmp_path, seed)
+    batches = list(kg.open_log(tmp_path / "__consumer_offsets-30"))
+    running, _ = follow_transactions(batches, "loyalty-ledger", deletes_pending=True)
+    assert running["receipts-1"][1] == answer("back_race")
+    assert "receipts-2" not in running
+    loaded, _ = follow_transactions(batches, "loyalty-ledger")
+    assert loaded["receipts-2"] == (answer("back_record"), 4870)
+    assert {**running, "receipts-2": loaded["receipts-2"]} == loaded
+
+    newest = {key: offset for offset, key, *_ in read_records(tmp_path / "__consumer_offsets-30")}
+    cleaned, _ = follow_transactions(batches, "loyalty-ledger", newest=newest)
+    assert cleaned == running
+    assert answer("back_before") == answer("back_cleaned") == -1  # What a broker answers if there is no offset.
+
+
+def test_offset_goes_back_at_the_failover(tmp_path):
+    """The coordinator that wrote the log has no offset of receipts-2. The next one has it. No commit was ever 5,210."""
+    broker = offset_goes_back.run_broker(DiskLogs(tmp_path), SEED)
+    group = offset_goes_back.GROUP
+    before, after = (
+        {str(name): fetched.offset for name, fetched in coordinator.offset_fetch(group).offsets.items()}
+        for coordinator in (broker, restart_after_crash(broker))
+    )
+    assert before == {"receipts-0": 4665, "receipts-1": answer("back_race"), "receipts-3": 5190}
+    assert after == before | {"receipts-2": 4870}
+    offsets = {
+        kg.decode(key, value).value.offset
+        for _, key, value, _ in read_records(tmp_path / "__consumer_offsets-30")
+        if kg.decode(key, value).key.group == group and value is not None
+    }
+    assert offset_goes_back.CHOSEN_BY_CONSUMER not in offsets

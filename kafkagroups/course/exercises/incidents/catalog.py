@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kafkagroups.course.exercises.incidents import (
     empty_monday,
+    endless_unstable,
     growing_partition,
     lag_of_the_dead,
+    offset_goes_back,
     slow_failover,
 )
 from kafkagroups.course.exercises.incidents.incident import Incident
@@ -18,5 +20,7 @@ INCIDENTS: tuple[Incident, ...] = (
     slow_failover.INCIDENT,
     empty_monday.INCIDENT,
     lag_of_the_dead.INCIDENT,
+    endless_unstable.INCIDENT,
+    offset_goes_back.INCIDENT,
 )
 """The incidents by ascending number."""

@@ -11,7 +11,7 @@ from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 
 _HEIGHT = 220
 _LEFT = 84
-_RIGHT = 540
+_RIGHT = 508
 _TOP = 40
 _BOTTOM = 176
 

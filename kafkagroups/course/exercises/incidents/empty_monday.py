@@ -91,10 +91,10 @@ class _Shop:
         if minute_of_day == 3 * 60:
             self.label.leave()
         for consumer in self.bread:
-            self._poll(consumer, minute in BAKING or minute >= OPENING)
-        self._poll(self.oven, minute in BAKING)
-        self._poll(self.invoice, minute % 60 == 20)
-        self._poll(self.label, minute_of_day == 2 * 60 + 40)
+            self._poll(consumer, 5 if minute in BAKING else 30 if minute >= OPENING else 0)
+        self._poll(self.oven, 5 if minute in BAKING else 0)
+        self._poll(self.invoice, 5 if minute % 60 == 20 else 0)
+        self._poll(self.label, 5 if minute_of_day == 2 * 60 + 40 else 0)
         if minute % 60 == 30:
             self._commit(SIMPLE_GROUP, range(3), minute)
             self._commit(PARTLY_IDLE_GROUP, range(4 if minute < FRIDGES_OFF else 2), minute)
@@ -117,9 +117,10 @@ class _Shop:
                 consumer.poll(0)
             self.broker.clock.advance(1000)
 
-    def _poll(self, consumer: Consumer, has_records: bool) -> None:
-        consumer.poll(self.random.randint(30, 70) if has_records else 0)
-        if has_records:
+    def _poll(self, consumer: Consumer, least_records: int) -> None:
+        """Send a heartbeat. If there are records in each partition, read and commit them."""
+        consumer.poll(self.random.randint(least_records, 2 * least_records))
+        if least_records > 0:
             consumer.commit()
 
     def _commit(self, group: str, partitions: range, minute: int) -> None:
@@ -145,8 +146,8 @@ INCIDENT = Incident(
     kafka=KAFKA,
     complaint="""\
 The group `bread-print` prints an order slip for each record of the topic `bread`. Its two members run while the bakery
-is open. On Friday they were closed without an error. On Monday at 07:00 they started again, and printed all slips of
-the last two weeks once more.
+is open. On Friday they were closed without an error. On Monday at 07:00 they started again, and printed every slip of
+the topic once more.
 
 `auto.offset.reset` is `earliest`, as it always was. The topic still has all its records, and no broker was restarted.
 The old cluster never did this. We moved to the new cluster on Wednesday, so this was its first weekend. Other groups
@@ -163,7 +164,7 @@ had no trouble, or have not noticed it.
     chart=Chart(
         "Printed order slips, for each hour",
         ("Thu 21:00", "Fri 01:00", "Fri 05:00", "Sat 05:00", "Sun 05:00", "Mon 07:00"),
-        (290, 310, 300, 0, 0, 1210),
+        (176, 184, 181, 0, 0, 1090),
     ),
     questions=(
         Question(

@@ -31,7 +31,8 @@ FOLDERS = {"learner": ROOT / "notebooks", "solved": ROOT / "notebooks" / "soluti
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
 FIGURE = "# figure"
-WORKED_SOLUTION = "course.show_worked_solution("  # Commented out in the learner's notebook.
+# Commented out in the learner's notebook.
+WORKED_SOLUTIONS = ("# course.show_worked_solution(", "# course.show_worked_rescue(")
 # The solved notebooks are one folder deeper.
 SOLVED_LINKS = {"](pictures/": "](../pictures/", "](../docs/": "](../../docs/", "](solutions/": "]("}
 MINUTES = "{{minutes}}"
@@ -52,7 +53,7 @@ def build(source: Path, kind: str) -> NotebookNode:
             name = cell.source.splitlines()[0].removeprefix(MARK).strip()
             if kind == "solved":
                 cell.source = f"{MARK}{name}\n{EXERCISES[name].solution}"
-        elif kind == "solved" and cell.source.startswith(f"# {WORKED_SOLUTION}"):
+        elif kind == "solved" and cell.source.startswith(WORKED_SOLUTIONS):
             cell.source = cell.source.removeprefix("# ")
         elif kind == "solved" and cell.cell_type == "markdown":
             cell.source = move_links(cell.source)
@@ -101,6 +102,7 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
     """Run all cells in `folder` and remove what differs between two runs."""
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ["KAFKAGROUPS_PROGRESS"] = ""  # The learner's progress is kept in memory only.
+    os.environ["KAFKAGROUPS_BROKER"] = "recorded"  # No broker is started, so that the outputs are the same everywhere.
     client = NotebookClient(
         notebook,
         timeout=300,

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from benchmarks.topics import Topic
 from benchmarks.ways import Missing, Timed
+from kafkagroups.course.real_broker import QUICK, find_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.spark.java import NoJava, find_java
-from tests.broker.broker import QUICK, Broker, jars
+from tests.broker.broker import Broker
 
 MEMORY = "-Xmx4g"
 LOADED = r"Finished loading (?:of metadata|offsets and group metadata) from __consumer_offsets-0 .*?\bin (\d+) ?ms?"
@@ -24,7 +25,7 @@ GROUPS_AT_ONCE = 200
 
 
 def find_class_path(version: str) -> str:
-    folder = jars(version)
+    folder = find_jars(version)
     if not (folder / ".complete").exists():
         raise Missing(f"no jars of Kafka {version}: run `make brokers`")
     return f"{folder}/*"

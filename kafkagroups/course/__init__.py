@@ -75,6 +75,7 @@ from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.progress import progress, reset
 from kafkagroups.course.protocol_lines import print_protocol_lines
 from kafkagroups.course.recordings import read_recording
+from kafkagroups.course.rescue_broker import rescue_into_new_broker, show_worked_rescue
 from kafkagroups.course.script_tables import print_crash_table
 from kafkagroups.course.scripts import TWO_CONSUMERS, describe_consumer_crash, play_script
 from kafkagroups.course.small_logs import print_deletion_in_transaction
@@ -147,11 +148,13 @@ __all__ = [
     "read_recording",
     "read_string",
     "repeat_cleaner_passes",
+    "rescue_into_new_broker",
     "reset",
     "reveal",
     "run_command",
     "run_duplicate_static_member",
     "run_silent_member",
+    "show_worked_rescue",
     "show_worked_solution",
     "solution",
     "start_broker",

@@ -234,6 +234,62 @@ course.check("back_cleaned", back_cleaned)
 # course.show_worked_solution("offset_goes_back")
 
 # %% [markdown]
+# ## Incident 10: the cluster does not come up
+#
+# This is the last and the hardest incident: several causes came together. Plan an hour for it.
+
+# %%
+folder = course.open_incident("dead_cluster")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: cluster_second_record
+cluster_second_record = ...
+
+# %%
+# exercise: cluster_right_offset
+cluster_right_offset = ...
+
+# %%
+# exercise: cluster_pending
+cluster_pending = ...
+
+# %%
+# exercise: cluster_cut_group
+cluster_cut_group = ...
+
+# %%
+course.check("cluster_second_record", cluster_second_record)
+course.check("cluster_right_offset", cluster_right_offset)
+course.check("cluster_pending", cluster_pending)
+course.check("cluster_cut_group", cluster_cut_group)
+# course.hint("cluster_second_record", 1)
+
+# %%
+# course.show_worked_solution("dead_cluster")
+
+# %% [markdown]
+# ### The rescue
+#
+# Now bring the groups into the new cluster. Run the first command in the incident's folder. It writes a plan:
+#
+# ```
+# kafkagroups rescue plan . --out plan.json
+# ```
+#
+# Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file: correct it with an editor or with Python.
+#
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, and the jars that `make brokers` fetches. Without them, your plan is compared with the recorded answers of a real broker.
+
+# %%
+course.rescue_into_new_broker(folder / "plan.json")
+
+# %%
+# course.show_worked_rescue()
+
+# %% [markdown]
 # ## In five lines
 #
 # - Ask *where* first: `stats` counts records and bytes, and `check` says which partition does not load.

@@ -4,8 +4,9 @@ import shutil
 
 import pytest
 
+from kafkagroups.course.real_broker import has_jars
 from kafkagroups.errors import UsageError
-from tests.broker.broker import VERSIONS, Broker, jars
+from tests.broker.broker import VERSIONS, Broker
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
@@ -15,7 +16,7 @@ def broker(request, tmp_path_factory):
     from tests.broker import client, material  # the client is an extra
 
     version = request.param
-    if not (jars(version) / ".complete").exists():
+    if not has_jars(version):
         pytest.skip(f"no jars of Kafka {version}: make brokers")
     folder = tmp_path_factory.mktemp(f"kafka-{version}-")
     broker = Broker(version, folder, material.PARTITIONS)

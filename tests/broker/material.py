@@ -16,13 +16,13 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import compact
+from kafkagroups.course.real_broker import HOUR_MS
 from kafkagroups.errors import InvalidLog, InvalidRecord
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
-from tests.broker.broker import HOUR_MS
 from tests.captured import captured
 
 PARTITIONS = 400

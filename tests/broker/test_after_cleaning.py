@@ -10,7 +10,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from tests.broker.broker import Broker, jars
+from kafkagroups.course.real_broker import has_jars
+from tests.broker.broker import Broker
 from tests.history.test_check import STREAMS_OVER_CONSUMER, record_event, write_log
 from tests.releases.cases import loads
 
@@ -32,7 +33,7 @@ DELETED_STREAMS = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], record_ev
 @pytest.fixture
 def broker(tmp_path):
     """A broker with three partitions. Its cleaner cleans every closed segment, and tombstones expire immediately."""
-    if not (jars(KAFKA) / ".complete").exists():
+    if not has_jars(KAFKA):
         pytest.skip(f"no jars of Kafka {KAFKA}: make brokers")
     broker = Broker(KAFKA, tmp_path, 3)
     with open(tmp_path / "server.properties", "a") as properties:

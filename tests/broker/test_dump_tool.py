@@ -6,9 +6,10 @@ import pytest
 
 from kafkagroups import synth
 from kafkagroups.cli import main
+from kafkagroups.course.real_broker import QUICK, find_jars, has_jars
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.spark.java import find_java
-from tests.broker.broker import QUICK, VERSIONS, jars
+from tests.broker.broker import VERSIONS
 from tests.broker.material import SYNTHETIC
 
 pytestmark = pytest.mark.broker
@@ -21,12 +22,12 @@ OPTIONS = ("--offsets-decoder", "--print-data-log", "--files")
 @pytest.mark.parametrize("codec", [codec.name.lower() for codec in CompressionType])
 def test_the_dump_tool_reads_a_synthetic_segment(version, codec, tmp_path, monkeypatch, capsys):
     """Every batch is valid and every record is decoded: transactions, generations, groups of the new protocol."""
-    if not (jars(version) / ".complete").exists():
+    if not has_jars(version):
         pytest.skip(f"no jars of Kafka {version}: make brokers")
     written = synth.write(tmp_path, codec=codec, **{**SYNTHETIC, "partitions": 1, "segment_bytes": 2**31 - 1})
     monkeypatch.chdir(tmp_path / "__consumer_offsets-0")
     segment = "00000000000000000000.log"
-    command = [find_java().command, *QUICK, "-cp", f"{jars(version)}/*", TOOL[version], *OPTIONS, segment]
+    command = [find_java().command, *QUICK, "-cp", f"{find_jars(version)}/*", TOOL[version], *OPTIONS, segment]
     theirs = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert theirs.returncode == 0 and "Non-consecutive" not in theirs.stderr + theirs.stdout
     assert theirs.stdout.count(" isvalid: true") == written["partitions"]["0"]["batches"]

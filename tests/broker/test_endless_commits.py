@@ -3,10 +3,11 @@
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.course.real_broker import has_jars
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from tests.broker.broker import Broker, jars
+from tests.broker.broker import Broker
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -22,7 +23,7 @@ GROUPS = ("aborted", "deleted")
 
 def test_the_remedies_end_what_is_pending(tmp_path):
     """A restart does not help. An abort marker does, and so does a tombstone before a new commit."""
-    if not (jars(KAFKA) / ".complete").exists():
+    if not has_jars(KAFKA):
         pytest.skip(f"no jars of Kafka {KAFKA}: make brokers")
     log = tmp_path / "logs" / "__consumer_offsets-0"
     log.mkdir(parents=True)

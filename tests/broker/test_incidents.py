@@ -4,19 +4,31 @@ Each log is placed into a broker that was stopped. The broker of an incident has
 the nearest version whose jars are here.
 """
 
+import json
+import re
 import shutil
 import time
 
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.course import rescue_broker
+from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.exercises.incidents import empty_monday, endless_unstable, lag_of_the_dead, offset_goes_back
+from kafkagroups.course.exercises.incidents import (
+    dead_cluster,
+    empty_monday,
+    endless_unstable,
+    lag_of_the_dead,
+    offset_goes_back,
+)
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
+from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.editing.steps import Clean, Marker
+from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.tables.group_json import offsets_json, pending_json
-from tests.broker.broker import CLASSIC, VERSIONS, Broker, jars
+from tests.broker.broker import CLASSIC, VERSIONS, Broker
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -40,7 +52,7 @@ def start(tmp_path_factory):
     properties = {}
 
     def on_logs(version, logs, settings=None):
-        if not (jars(version) / ".complete").exists():
+        if not has_jars(version):
             pytest.skip(f"no jars of Kafka {version}: make brokers")
         if version not in brokers:
             broker = brokers[version] = Broker(version, tmp_path_factory.mktemp(f"incidents-{version}-"), PARTITIONS)
@@ -235,3 +247,89 @@ def _wait_for_marker(log, producer_id):
             return
         assert time.monotonic() < deadline, last
         time.sleep(0.1)
+
+
+# Incident 10.
+
+
+@pytest.fixture(scope="module")
+def dead_logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dead")
+    dead_cluster.write(folder, SEED)
+    return folder
+
+
+def list_stopping_records(broker):
+    """Return the offsets of the records that the broker names in its errors about partition 20."""
+    lines = [line for line in broker.log.splitlines() if "Failed to load metadata from __consumer_offsets-20" in line]
+    return [int(offset) for line in lines for offset in re.findall(r"DefaultRecord\(offset=(\d+)", line)]
+
+
+def test_dead_cluster_a_broker_names_one_record(start, dead_logs, tmp_path):
+    """The broker names the first of two records. If only this one is repaired, it names the second one."""
+    assert list_stopping_records(start("4.3.1", dead_logs)) == [295]
+
+    shutil.copytree(dead_logs, tmp_path / "logs")
+    segment = tmp_path / "logs" / "__consumer_offsets-20" / f"{0:020}.log"
+    repaired = []
+    for batch in kg.open_log(dead_logs / "__consumer_offsets-20"):
+        records = list(batch.records)
+        for index, record in enumerate(records):
+            if record.offset == 295:
+                records[index] = record._replace(value=records[0].value)
+        repaired.append(encode_batch(records))
+    segment.write_bytes(b"".join(repaired))
+    assert list_stopping_records(start("4.3.1", tmp_path / "logs")) == [EXERCISES["cluster_second_record"].correct]
+
+
+def test_dead_cluster_loads_in_the_classic_coordinator(start, dead_logs):
+    """A 3.9.2 broker skips both records, because it does not know their types. It answers for the three groups."""
+    broker = start(CLASSIC, dead_logs)
+    assert broker.failed() == set()
+    groups = ["night-audit", "receipt-mail", "water-filter"]
+    with client.asking(broker.address) as ask:
+        answers = client.offsets(ask, groups, stable=True)
+    theirs = {(group, name): offset for group in groups for name, (offset, *_) in answers[group].items()}
+    recorded = rescue_broker.read_recorded_answers().offsets
+    assert theirs == {(group, str(key)): offset for (group, key), offset in recorded.items() if group in groups}
+
+
+def test_dead_cluster_the_rescue(dead_logs, tmp_path, monkeypatch, capsys):
+    """The corrected plan gives exactly the recorded answers, and the broker is stopped."""
+    if not has_jars(rescue_broker.KAFKA):
+        pytest.skip(f"no jars of Kafka {rescue_broker.KAFKA}: make brokers")
+    monkeypatch.delenv("KAFKAGROUPS_BROKER", raising=False)
+    processes = []
+
+    class Watched(RealBroker):
+        def start(self):
+            super().start()
+            processes.append(self.process)
+
+    monkeypatch.setattr(rescue_broker, "RealBroker", Watched)
+    plan_file = tmp_path / "plan.json"
+    read_output(rescue_broker.PLAN_COMMAND.replace("plan.json", str(plan_file)), dead_logs)
+    plan = json.loads(plan_file.read_text())
+    rescue_broker.correct_plan(plan)
+    plan["groups"]["tax-export"]["offsets"]["tax-0"]["offset"] = 5000
+    plan_file.write_text(json.dumps(plan))
+    rescue_broker.rescue_into_new_broker(plan_file)
+    shown = capsys.readouterr().out.splitlines()
+    assert "new broker" in next(line for line in shown if "topic-partition" in line)
+    assert "Refused: tax-export, tax-0: offset 5000 is beyond the log end offset 1300 of tax-0" in shown
+    assert [line.split()[1:4] for line in shown if line.startswith("✗")] == [["tax-export", "tax-0", "none"]]
+    assert shown[-1] == "50 of 51 offsets are right."
+    [process] = processes
+    assert process.poll() is not None
+
+
+def test_a_broker_is_stopped_after_an_interrupt(tmp_path):
+    """Ctrl-C in a lesson stops the broker, and its folder can be removed."""
+    if not has_jars("4.3.1"):
+        pytest.skip("no jars of Kafka 4.3.1: make brokers")
+    with pytest.raises(KeyboardInterrupt), RealBroker("4.3.1", tmp_path, 1) as broker:
+        broker.start()
+        process = broker.process
+        raise KeyboardInterrupt
+    assert process.poll() is not None
+    assert broker.process is None

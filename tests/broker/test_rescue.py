@@ -15,10 +15,12 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
+from kafkagroups.course.real_broker import has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.live.pull import pull
+from kafkagroups.live.topics import create_topics
 from kafkagroups.rescue.plan_file import read_plan
-from tests.broker.broker import CLASSIC, PASSWORD, VERSIONS, Broker, jars
+from tests.broker.broker import CLASSIC, PASSWORD, VERSIONS, Broker
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -47,7 +49,7 @@ def brokers(tmp_path_factory):
     started = []
 
     def start(version, topics):
-        if not (jars(version) / ".complete").exists():
+        if not has_jars(version):
             pytest.skip(f"no jars of Kafka {version}: make brokers")
         folder = tmp_path_factory.mktemp(f"rescue-{version}-")
         broker = Broker(version, folder, PARTITIONS)
@@ -64,16 +66,7 @@ def brokers(tmp_path_factory):
 
 def fill_topics(broker, topics):
     """Create topics with RECORDS records in each partition, without transactions: offsets 0 to RECORDS - 1."""
-    from kafka import KafkaAdminClient, KafkaProducer
-
-    with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
-        admin.create_topics({name: {"num_partitions": count} for name, count in topics.items()}, wait_for_metadata=True)
-    with contextlib.closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
-        for name, count in topics.items():
-            for partition in range(count):
-                for number in range(RECORDS):
-                    producer.send(name, b"%d" % number, partition=partition)
-        producer.flush()
+    create_topics(broker.address, topics, RECORDS)
 
 
 def run_consumer(broker, group, *topics):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from kafkagroups.cli import main
-from tests.broker.broker import free_ports
+from kafkagroups.course.real_broker import find_free_ports
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_client_is_not_installed(pull, monkeypatch):
 def test_no_broker_listens(pull):
     """The message names each broker and the system's error."""
     pytest.importorskip("kafka", reason="no kafka-python")
-    port, other = free_ports(2)
+    port, other = find_free_ports(2)
     code, line = pull(bootstrap=f"127.0.0.1:{port},127.0.0.1:{other}")
     assert code == 2 and line.startswith("no broker responds: ")
     assert f"127.0.0.1:{port}" in line and f"127.0.0.1:{other}" in line and line.count("ECONNREFUSED") == 2

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kafkagroups.course.real_broker import find_jars
 from kafkagroups.spark.java import find_java
-from tests.broker.broker import VERSIONS, jars
+from tests.broker.broker import VERSIONS
 from tests.releases.sequences import Event
 
 SOURCE = Path(__file__).with_name("Replay.java")
@@ -23,8 +24,8 @@ QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:aut
 def coordinator_jars(release: str) -> Path:
     """Return the folder of a release's class path."""
     if release in VERSIONS:
-        return jars(release)
-    return jars(release).with_name(f"coordinator-{release}")
+        return find_jars(release)
+    return find_jars(release).with_name(f"coordinator-{release}")
 
 
 class Coordinator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkagroups.course.exercises.incidents import (
+    dead_cluster,
     empty_monday,
     endless_unstable,
     growing_partition,
@@ -22,5 +23,6 @@ INCIDENTS: tuple[Incident, ...] = (
     lag_of_the_dead.INCIDENT,
     endless_unstable.INCIDENT,
     offset_goes_back.INCIDENT,
+    dead_cluster.INCIDENT,
 )
 """The incidents by ascending number."""

@@ -1,0 +1,212 @@
+"""A real broker in a folder: one node, KRaft, on the loopback only, started and stopped by its process id.
+
+The jars come from Maven Central once (`make brokers`). Nothing expires, nothing is cleaned, and no member times out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafkagroups.errors import UsageError
+from kafkagroups.spark.java import find_java
+
+HOUR_MS = 3_600_000
+START_SECONDS = 120
+STOP_SECONDS = 30
+MAX_SHOWN_CHARACTERS = 3000
+"""How much of the broker's log an error shows."""
+SEGMENT_BYTES = 100 * 1024 * 1024
+"""Kafka's default of offsets.topic.segment.bytes."""
+QUICK = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""JVM options for a short run: little memory, and little time spent on compiling."""
+_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+_SESSION_SETTINGS = {
+    f"group.{kind}.{limit}session.timeout.ms": str(HOUR_MS)
+    for kind in ("consumer", "share", "streams")
+    for limit in ("max.", "")
+}
+EXTRA_SETTINGS = {
+    "3.9.2": {"group.coordinator.new.enable": "false", "group.coordinator.rebalance.protocols": "classic"},
+    "4.3.1": {
+        **_SESSION_SETTINGS,
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    },
+}
+"""The settings that only one version has, by version. 3.9.2 is started with the classic coordinator."""
+LOGGING = {
+    "3.9.2": (
+        "-Dlog4j.configuration=file:",
+        "log4j.rootLogger=INFO, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.out.layout.ConversionPattern=%p %m%n\n",
+    ),
+    "4.3.1": (
+        "-Dlog4j2.configurationFile=",
+        "rootLogger.level=info\nrootLogger.appenderRef.out.ref=out\nappender.out.type=Console\nappender.out.name=out\n"
+        "appender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%p %m%n\n",
+    ),
+}
+"""By version: the JVM option that names the logging file, and the content of the file."""
+
+
+def find_jars(version: str) -> Path:
+    """Return the folder where `make brokers` puts a version's jars. The folder need not exist."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kafkagroups", f"kafka-{version}")
+
+
+def has_jars(version: str) -> bool:
+    """Return whether `make brokers` has fetched a version's jars."""
+    return (find_jars(version) / ".complete").exists()
+
+
+class RealBroker:
+    """One broker in `folder`. It can start and stop many times, and its data stays.
+
+    Use it in a `with` statement. At the end of the block, the broker is stopped, also after an error or Ctrl-C.
+
+    Parameters
+    ----------
+    version
+        The Kafka version, a key of `EXTRA_SETTINGS`.
+    folder
+        An existing folder for the broker's data, its settings and its log.
+    partitions
+        The partition count of `__consumer_offsets`.
+    segment_bytes
+        The largest size of a segment of `__consumer_offsets`.
+
+    Raises
+    ------
+    NoJava
+        If there is no Java 17 or newer.
+    UsageError
+        If the folder cannot be prepared.
+    """
+
+    extra_ports = 0
+    """How many ports a subclass needs, in addition to those of the broker and of its controller."""
+
+    def __init__(self, version: str, folder: Path, partitions: int, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.version = version
+        self.folder = folder
+        self.partitions = partitions
+        self.segment_bytes = segment_bytes
+        self.port, self.controller_port, *self.ports = find_free_ports(2 + self.extra_ports)
+        self.process: subprocess.Popen[bytes] | None = None
+        self._java = find_java().command
+        settings = "".join(f"{name}={value}\n" for name, value in self.build_settings().items())
+        (folder / "server.properties").write_text(settings)
+        (folder / "logging.properties").write_text(LOGGING[version][1])
+        self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", "server.properties")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the broker."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """What the broker printed since its last start."""
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    def build_settings(self) -> dict[str, str]:
+        """Return the broker's settings. All listeners are on the loopback."""
+        controller = f"127.0.0.1:{self.controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": f"{self.folder}/data",
+            "log.cleaner.enable": "false",
+            "log.index.size.max.bytes": "65536",
+            "offsets.topic.num.partitions": str(self.partitions),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.segment.bytes": str(self.segment_bytes),
+            "offsets.retention.minutes": "2147483647",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.max.session.timeout.ms": "2147483647",
+            **EXTRA_SETTINGS[self.version],
+        }
+
+    def start(self) -> None:
+        """Start the broker and wait until it serves requests. Raises UsageError if it ends or needs too long."""
+        with open(self.folder / "server.log", "wb") as log:
+            self.process = subprocess.Popen(
+                self._command("kafka.Kafka", "server.properties"), cwd=self.folder, stdout=log, stderr=log
+            )
+        self.wait_for(r"Kafka Server started")
+
+    def wait_for(self, pattern: str, times: int = 1) -> None:
+        """Wait until the broker has printed that many different matches of a pattern.
+
+        Raises UsageError if the broker ends or needs too long.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while len(set(re.findall(pattern, self.log))) < times:
+            if self.process is None or self.process.poll() is not None:
+                raise UsageError(f"the broker ended:\n{self.log[-MAX_SHOWN_CHARACTERS:]}")
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    f"the broker did not print {pattern} in {START_SECONDS} s:\n{self.log[-MAX_SHOWN_CHARACTERS:]}"
+                )
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """Stop the process. SIGTERM comes first: after SIGKILL the next start waits for the old session to end."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except BaseException as error:  # Also after Ctrl-C, the broker must not stay.
+            self.process.kill()
+            self.process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+        finally:
+            self.process = None
+
+    def _command(self, *words: str) -> list[str]:
+        logging = f"{LOGGING[self.version][0]}{self.folder}/logging.properties"
+        return [self._java, *QUICK, logging, "-cp", f"{find_jars(self.version)}/*", *words]
+
+    def _run(self, *words: str) -> None:
+        """Run a tool of the jars in the folder. Raises UsageError with its output if it fails."""
+        done = subprocess.run(self._command(*words), cwd=self.folder, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            raise UsageError(f"{words[0]} failed:\n{done.stdout}{done.stderr}")
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Return that many free ports of the loopback."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

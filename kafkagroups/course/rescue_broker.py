@@ -1,0 +1,233 @@
+"""Incident 10 of lesson 14: a rescue plan is applied to a new broker, which is started for it.
+
+The broker is a real one (Kafka 4.3.1). It needs Java, the broker's jars (`make brokers`) and the Python package
+kafka-python. If something is missing, the plan is compared with the answers that a real broker gave after the right
+plan: `data/incidents/dead-cluster.json`.
+
+If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started. Tests use this, because their
+results must not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from IPython.display import display
+
+from kafkagroups.course.commands import read_output
+from kafkagroups.course.exercises.incidents.dead_cluster import INCIDENT
+from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.incident_pages import Page, write_incident
+from kafkagroups.course.real_broker import RealBroker, has_jars
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.live.client import connect
+from kafkagroups.live.coordinators import Coordinators, GroupRefused
+from kafkagroups.live.security import Security
+from kafkagroups.live.topics import create_topics
+from kafkagroups.rescue.make_plan import check_targets
+from kafkagroups.rescue.plan import RescuePlan
+from kafkagroups.rescue.plan_file import parse_topic_partition, read_plan
+from kafkagroups.spark.java import NoJava, find_java
+
+VARIABLE = "KAFKAGROUPS_BROKER"
+RECORDED = "recorded"
+KAFKA = "4.3.1"
+PARTITIONS = 50
+ANSWERS_FILE = "incidents/dead-cluster.json"
+PLAN_COMMAND = "kafkagroups rescue plan . --kafka 3.9.2 --past-damage --out plan.json"
+Offsets = dict[tuple[str, TopicPartition], int]
+"""Committed offsets by group id and topic-partition."""
+
+
+@dataclass(frozen=True)
+class RecordedAnswers:
+    """What a new Kafka 4.3.1 broker answered after the right plan was applied to it.
+
+    Attributes
+    ----------
+    topics
+        The partition count of each topic of the new cluster.
+    records
+        The number of records in each partition of these topics.
+    offsets
+        The committed offsets of all groups.
+    """
+
+    topics: dict[str, int]
+    records: int
+    offsets: Offsets
+
+
+def rescue_into_new_broker(plan: str | Path) -> None:
+    """Apply a rescue plan of incident 10 to a new broker, and print what this broker then answers for each offset.
+
+    A real broker is started for this and stopped again; it takes about 20 seconds. Without Java, without the broker's
+    jars or without kafka-python, the plan is compared with the recorded answers of a real broker.
+
+    Parameters
+    ----------
+    plan
+        The path of the plan: the file that `kafkagroups rescue plan --out` has written, as it is or edited.
+    """
+    path = Path(plan)
+    if not path.exists():
+        print(f"There is no plan {path} yet. `kafkagroups rescue plan --help` says how to write one.")
+        return
+    try:
+        content = read_plan(path)
+        check_targets(content)
+    except UsageError as error:
+        print(f"The plan cannot be used: {error}")
+        return
+    recorded = read_recorded_answers()
+    missing = find_missing()
+    if not missing:
+        try:
+            answered = ask_new_broker(path, content, recorded)
+        except (UsageError, OSError, subprocess.SubprocessError) as error:
+            missing = [f"the new broker failed ({str(error).splitlines()[0]})"]
+    if missing:
+        print(f"The answers below are recorded: a real Kafka {KAFKA} broker gave them to the right plan.")
+        print(f"On this machine, no broker has answered: {'; '.join(missing)}.")
+        print_comparison(read_planned_offsets(content), recorded.offsets, ("your plan", "recorded"))
+    else:
+        print_comparison(answered, recorded.offsets, ("new broker", "right"))
+
+
+def show_worked_rescue() -> None:
+    """Show the commands and the code that rescue the groups of incident 10, and what a new broker then answers."""
+    folder = make_scratch_folder() / INCIDENT.folder_name
+    write_incident(INCIDENT, folder)
+    read_output(PLAN_COMMAND, folder)
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    correct_plan(plan)
+    corrected = folder / "corrected.json"
+    corrected.write_text(json.dumps(plan), encoding="utf-8")
+    parts = (
+        "**The plan.** The classic coordinator skips the two records that stop the others, because it does not know "
+        "their types. `--past-damage` reads what is behind the damaged batch.",
+        f"```text\n$ {PLAN_COMMAND}\n```",
+        "**The correction.** If two partitions have an offset of a group, the plan has one of them in `offsets` and "
+        "the other one in `left_out`. The higher one is right.",
+        f"```python\n{inspect.getsource(correct_plan)}```",
+        "**The new broker.**",
+    )
+    display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
+    rescue_into_new_broker(corrected)
+
+
+def correct_plan(plan: dict[str, Any]) -> None:
+    """Choose the higher offset of each topic-partition that has an offset in two partitions."""
+    for group in plan["groups"].values():
+        for name, other in group["left_out"].items():
+            planned = group["offsets"].get(name)
+            if other["why"] == "other partition" and (planned is None or other["offset"] > planned["offset"]):
+                group["offsets"][name] = {"offset": other["offset"]}
+
+
+def find_missing() -> list[str]:
+    """Return what keeps this machine from starting a real broker, in one sentence each. Empty: nothing."""
+    if os.environ.get(VARIABLE) == RECORDED:
+        return [f"the environment variable {VARIABLE} is {RECORDED}"]
+    missing = []
+    try:
+        find_java()
+    except NoJava as error:
+        missing.append(f"it needs Java 17 or newer, but there is {error.found}")
+    if not has_jars(KAFKA):
+        missing.append(f"the jars of Kafka {KAFKA} are missing (`make brokers` fetches them with Maven)")
+    if importlib.util.find_spec("kafka") is None:
+        missing.append("the Python package kafka-python is missing (pip install 'kafkagroups[live]')")
+    return missing
+
+
+def read_recorded_answers() -> RecordedAnswers:
+    """Return the answers of the real broker in `data/`."""
+    content = json.loads(Path(find_data(ANSWERS_FILE)).read_text(encoding="utf-8"))
+    offsets = {
+        (group, parse_topic_partition(name)): offset
+        for group, answers in content["answers"].items()
+        for name, offset in answers.items()
+    }
+    return RecordedAnswers(content["topics"], content["records"], offsets)
+
+
+def read_planned_offsets(plan: RescuePlan) -> Offsets:
+    """Return the offsets of a plan. The group ids are those of the new cluster."""
+    return {(group.to, key): planned.offset for group in plan.groups.values() for key, planned in group.offsets.items()}
+
+
+def ask_new_broker(path: Path, plan: RescuePlan, recorded: RecordedAnswers) -> Offsets:
+    """Start a broker, apply a plan to it, and return the committed offsets of all groups. The broker is stopped.
+
+    Each step is printed, because the whole takes about 20 seconds. Raises UsageError if a step fails.
+    """
+    with (
+        TemporaryDirectory(prefix="kafkagroups-broker-") as folder,
+        RealBroker(KAFKA, Path(folder), PARTITIONS) as broker,
+    ):
+        print(f"Step 1 of 4: start a Kafka {KAFKA} broker on {broker.address}.", flush=True)
+        broker.start()
+        print(f"Step 2 of 4: create the {len(recorded.topics)} topics of the shop.", flush=True)
+        create_topics(broker.address, recorded.topics, recorded.records)
+        command = f"kafkagroups rescue apply {shlex.quote(str(path))} --bootstrap {broker.address} --yes"
+        print(f"Step 3 of 4: {command}", flush=True)
+        rows = [json.loads(line) for line in read_output(f"{command} --json", ".").splitlines()]
+        print("Step 4 of 4: ask the broker for the offsets of all groups.", flush=True)
+        answered = fetch_offsets(broker.address, {*recorded.offsets, *read_planned_offsets(plan)})
+    for row in rows:
+        if row["result"] == "refused":
+            print(f"Refused: {row['group']}, {row['topic_partition']}: {row['why']}")
+    return answered
+
+
+def fetch_offsets(bootstrap: str, keys: Iterable[tuple[str, TopicPartition]]) -> Offsets:
+    """Return the committed offsets that the coordinators of a cluster answer. Keys without an offset are left out.
+
+    Raises UsageError if a coordinator does not answer.
+    """
+    keys_of_group: dict[str, list[TopicPartition]] = {}
+    for group, key in sorted(keys):
+        keys_of_group.setdefault(group, []).append(key)
+    found: Offsets = {}
+    with connect(bootstrap, Security()) as cluster:
+        coordinators = Coordinators(cluster)
+        for group, of_group in keys_of_group.items():
+            try:
+                fetched = coordinators.fetch_offsets(group, of_group)
+            except GroupRefused as error:
+                raise UsageError(f"{group}: {error}") from None
+            found.update({(group, key): offset.offset for key, offset in fetched.items() if offset.offset is not None})
+    return found
+
+
+def print_comparison(answers: Offsets, right: Offsets, columns: tuple[str, str]) -> None:
+    """Print a line for each offset: the answer, the right offset, and whether they are equal.
+
+    `columns` has the headings of the answers and of the right offsets.
+    """
+    keys = sorted({*answers, *right})
+    count = 0
+    print(f"\n  {'group':<16} {'topic-partition':<16} {columns[0]:>10} {columns[1]:>10}")
+    for group, key in keys:
+        answer = answers.get((group, key))
+        wanted = right.get((group, key))
+        count += answer == wanted
+        mark = "✓" if answer == wanted else "✗"
+        print(f"{mark} {group:<16} {key!s:<16} {_show(answer):>10} {_show(wanted):>10}")
+    print(f"\n{count} of {len(keys)} offsets are right.")
+
+
+def _show(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)

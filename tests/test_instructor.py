@@ -1,5 +1,7 @@
 """docs/instructor/: the kit is complete, its plans add up, and what it names exists in the lessons."""
 
+import ast
+import builtins
 import functools
 import re
 from pathlib import Path
@@ -301,6 +303,59 @@ def test_what_is_dropped_when_late_is_not_the_checkpoint():
             homes = [find_sections_of_exercises(lesson) for lesson in {lesson for lesson, _ in block.list_sections()}]
             kept = [each for each in exercises if not any(home.get(each) in dropped for home in homes)]
             assert kept or not exercises, (name, block.title)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_sections_of_a_plan_run_without_the_others(plan):
+    """No cell of the named sections needs a cell of a section that the plan leaves out, or drops when it is late."""
+    blocks = [block for block in PLANS[plan] if block.title not in BREAKS]
+    sections = [section for block in blocks for section in block.list_sections()]
+    assert_runs(sections)
+    for block in blocks:
+        dropped = QUOTED.findall(block.find("If late, drop"))
+        assert_runs([(lesson, heading) for lesson, heading in sections if heading not in dropped])
+
+
+def assert_runs(sections: list[tuple[str, str]]) -> None:
+    """Check that each name is defined before it is used, if only the cells of these sections run."""
+    for lesson in {lesson for lesson, _ in sections}:
+        defined = set(dir(builtins))
+        for heading, code in list_code_cells(lesson):
+            if (lesson, heading) in sections:
+                stored, loaded = find_names(code)
+                assert loaded <= defined | stored, (lesson, heading)
+                defined |= stored
+
+
+@functools.cache
+def list_code_cells(lesson: str) -> list[tuple[str, str]]:
+    """Return the code cells of a lesson, each with the heading above it."""
+    cells = []
+    heading = ""
+    for part in re.split(r"^# %%", read_source(lesson), flags=re.MULTILINE)[1:]:
+        kind, _, text = part.partition("\n")
+        if "[markdown]" in kind:
+            for found in re.findall(r"^# ## (.*)$", text, re.MULTILINE):
+                heading = found
+        else:
+            cells.append((heading, text))
+    return cells
+
+
+@functools.cache
+def find_names(code: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell defines, and the names that it uses."""
+    stored = set()
+    loaded = set()
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                loaded.add(name)
+            case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.ExceptHandler(name=name):
+                stored.add(name)
+            case ast.alias(name=name, asname=short):
+                stored.add(short or name.partition(".")[0])
+    return stored, loaded
 
 
 # The first page.

@@ -90,9 +90,10 @@ class _Shop:
             self._join(self.label)
         if minute_of_day == 3 * 60:
             self.label.leave()
+        baked_records = 5 if minute in BAKING else 0
         for consumer in self.bread:
-            self._poll(consumer, 5 if minute in BAKING else 30 if minute >= OPENING else 0)
-        self._poll(self.oven, 5 if minute in BAKING else 0)
+            self._poll(consumer, 30 if minute >= OPENING else baked_records)
+        self._poll(self.oven, baked_records)
         self._poll(self.invoice, 5 if minute % 60 == 20 else 0)
         self._poll(self.label, 5 if minute_of_day == 2 * 60 + 40 else 0)
         if minute % 60 == 30:

@@ -164,6 +164,111 @@ course.check("dead_generation", dead_generation)
 # course.show_worked_solution("lag_of_the_dead")
 
 # %% [markdown]
+# ## Incident 5: offsets are gone after the upgrade
+
+# %%
+folder = course.open_incident("after_the_upgrade")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: upgrade_lost_groups
+upgrade_lost_groups = ...
+
+# %%
+# exercise: upgrade_version
+upgrade_version = ...
+
+# %%
+# exercise: upgrade_expiry
+upgrade_expiry = ...
+
+# %%
+# exercise: upgrade_kept_group
+upgrade_kept_group = ...
+
+# %%
+course.check("upgrade_lost_groups", upgrade_lost_groups)
+course.check("upgrade_version", upgrade_version)
+course.check("upgrade_expiry", upgrade_expiry)
+course.check("upgrade_kept_group", upgrade_kept_group)
+# course.hint("upgrade_lost_groups", 1)
+
+# %%
+# course.show_worked_solution("after_the_upgrade")
+
+# %% [markdown]
+# ## Incident 6: the monitor goes dark
+
+# %%
+folder = course.open_incident("dark_monitor")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: dark_first_offset
+dark_first_offset = ...
+
+# %%
+# exercise: dark_second_start
+dark_second_start = ...
+
+# %%
+# exercise: dark_readable_group
+dark_readable_group = ...
+
+# %%
+# exercise: dark_length
+dark_length = ...
+
+# %%
+course.check("dark_first_offset", dark_first_offset)
+course.check("dark_second_start", dark_second_start)
+course.check("dark_readable_group", dark_readable_group)
+course.check("dark_length", dark_length)
+# course.hint("dark_first_offset", 1)
+
+# %%
+# course.show_worked_solution("dark_monitor")
+
+# %% [markdown]
+# ## Incident 7: 20 GB of parse errors a night
+
+# %%
+folder = course.open_incident("parse_errors")
+
+# %%
+# course.run_command("kafkagroups …", folder)
+
+# %%
+# exercise: parse_first_offset
+parse_first_offset = ...
+
+# %%
+# exercise: parse_group
+parse_group = ...
+
+# %%
+# exercise: parse_unreadable
+parse_unreadable = ...
+
+# %%
+# exercise: parse_second_message
+parse_second_message = ...
+
+# %%
+course.check("parse_first_offset", parse_first_offset)
+course.check("parse_group", parse_group)
+course.check("parse_unreadable", parse_unreadable)
+course.check("parse_second_message", parse_second_message)
+# course.hint("parse_first_offset", 1)
+
+# %%
+# course.show_worked_solution("parse_errors")
+
+# %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 
 # %%

@@ -7,6 +7,7 @@ the nearest version whose jars are here.
 import json
 import re
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -16,17 +17,21 @@ from kafkagroups.course import rescue_broker
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import (
+    after_the_upgrade,
+    dark_monitor,
     dead_cluster,
     empty_monday,
     endless_unstable,
     lag_of_the_dead,
     offset_goes_back,
+    parse_errors,
 )
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
-from kafkagroups.course.real_broker import RealBroker, has_jars
+from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars, has_jars
 from kafkagroups.editing.steps import Clean, Marker
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.spark.java import find_java
 from kafkagroups.tables.group_json import offsets_json, pending_json
 from tests.broker.broker import CLASSIC, VERSIONS, Broker
 
@@ -158,6 +163,58 @@ def test_lag_of_the_dead_only_the_new_coordinator_writes_a_tombstone(start, vers
 
 def is_group_key(key):
     return isinstance(kg.decode(key, None).key, GroupMetadataKey)
+
+
+def test_after_the_upgrade_a_broker_deletes_the_same_offsets(start, tmp_path):
+    """Incident 5: a broker with an endless retention deletes the same commits, because their expire time is over."""
+    after_the_upgrade.write(tmp_path / "whole", SEED)
+    whole = tmp_path / "whole" / "__consumer_offsets-44"
+    tombstones = read_tombstones(whole)
+    first_ms, first_offset, *_ = tombstones[0]
+    deleted = [key for time_ms, _, _, key in tombstones if time_ms == first_ms]
+    kg.cut(whole, tmp_path / "cut" / whole.name, first_offset)
+    broker = start(CLASSIC, tmp_path / "cut", {"offsets.retention.check.interval.ms": 1000})
+    broker.wait_for(rf"Removed {sum(not is_group_key(key) for key in deleted)} expired offsets")
+    broker.stop()
+    written = read_tombstones(broker.partition(44), first_offset)
+    assert sorted(key for *_, key in written) == sorted(deleted)
+
+
+def test_dark_monitor_the_formatter_of_3_9_2_reads_version_4(start, tmp_path):
+    """Incident 6: the console consumer prints what `dump --format formatter` prints: version 4, without a topic id."""
+    dark_monitor.write(tmp_path, SEED)
+    log = tmp_path / "__consumer_offsets-9"
+    count = sum(len(batch.records) for batch in kg.open_log(log) if not batch.is_control)
+    broker = start(CLASSIC, tmp_path)
+    command = broker._command(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", broker.address, "--topic", "__consumer_offsets", "--partition", "9"),
+        *("--offset", "earliest", "--max-messages", str(count)),
+        *("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    printed = re.findall(r'\{"key":.*?\}\}\}', done.stdout)  # This tool ends no line after a record.
+    assert len(printed) == count, done.stdout[-1000:] + done.stderr[-1000:]
+    ours = read_output(f"kafkagroups dump --format formatter --kafka 3.9.2 {log.name}", tmp_path)
+    assert printed == ours.splitlines()
+    versions = {json.loads(line)["value"]["version"] for line in printed}
+    assert versions == {1, 3, 4}
+    assert not any("topicId" in line for line in printed)
+
+
+def test_parse_errors_the_dump_tool_prints_markers(tmp_path):
+    """Incident 7: Kafka's own tool reads the records that the program cannot read, and calls them markers."""
+    if not has_jars(CLASSIC):
+        pytest.skip(f"no jars of Kafka {CLASSIC}: make brokers")
+    parse_errors.write(tmp_path, SEED)
+    [segment] = (tmp_path / "__consumer_offsets-30").glob("*.log")
+    options = ("--offsets-decoder", "--files", str(segment))
+    command = [find_java().command, *QUICK, "-cp", f"{find_jars(CLASSIC)}/*", "kafka.tools.DumpLogSegments", *options]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    markers = re.findall(r"^\| offset: (\d+) .* endTxnMarker: (COMMIT|ABORT) ", printed, re.MULTILINE)
+    assert len(markers) == EXERCISES["parse_unreadable"].correct
+    assert int(markers[0][0]) == EXERCISES["parse_first_offset"].correct
+    assert sum(kind == "ABORT" for _, kind in markers) == EXERCISES["parse_second_message"].correct
 
 
 def say_offsets(ours, name):

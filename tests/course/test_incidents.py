@@ -267,6 +267,113 @@ def test_lag_of_the_dead(seed, tmp_path):
     assert generations.get(dead, 0) == answer("dead_generation")
 
 
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_after_the_upgrade(seed, tmp_path):
+    """Commits with an old expire timestamp are deleted at the first check, except those of a subscribed topic."""
+    find_incident("after_the_upgrade").write(tmp_path, seed)
+    commits = {}
+    lost = {}
+    for _, key, value, time_ms in read_records(tmp_path / "__consumer_offsets-44"):
+        record = kg.decode(key, value)
+        if isinstance(record.key, GroupMetadataKey):
+            continue
+        name = (record.key.group, record.key.topic, record.key.partition)
+        if value is None:
+            lost[name] = (commits.pop(name), time_ms)
+        else:
+            commits[name] = record
+    expired = {name: commit for name, (commit, time_ms) in lost.items() if 0 < commit.value.expire_timestamp <= time_ms}
+    check_ms = min(time_ms for _, time_ms in lost.values())
+    assert {name for name, (_, time_ms) in lost.items() if time_ms == check_ms} == set(expired)
+    assert format_minute(check_ms) == "2026-03-09 06:10"
+    assert len({group for group, *_ in expired}) == answer("upgrade_lost_groups")
+    assert {commit.value_version for commit in expired.values()} == {answer("upgrade_version")}
+    mail = expired["loyalty-mail", "members", 0].value
+    assert format_minute(mail.expire_timestamp) == answer("upgrade_expiry")
+    assert mail.expire_timestamp - mail.commit_timestamp == 24 * HOUR_MS
+    [kept] = [name for name, commit in commits.items() if 0 < commit.value.expire_timestamp <= check_ms]
+    assert kept == (answer("upgrade_kept_group"), "refunds", 0)
+    [deleted] = set(lost) - set(expired)
+    assert lost[deleted][0].value_version == 3
+
+
+METADATA_AT = {1: 10, 3: 14}
+"""The position of the metadata's length in a value, by the value version: after the offset, and the leader epoch."""
+TIMES_SIZE = {1: 16, 3: 8}
+
+
+def read_as_old_program(value):
+    """Return the length of the metadata, and whether the rest fits. A program that knows no newer version than 3."""
+    version = min(int.from_bytes(value[:2], "big"), 3)
+    position = METADATA_AT[version]
+    length = int.from_bytes(value[position : position + 2], "big")
+    return length, position + 2 + length + TIMES_SIZE[version] == len(value)
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_dark_monitor(seed, tmp_path):
+    """An old reader fails at the first value of version 4 of each partition, and later only for some groups."""
+    find_incident("dark_monitor").write(tmp_path, seed)
+    first = {}
+    unreadable_groups = set()
+    last_commits = {}
+    for partition in (9, 42):
+        for offset, key, value, time_ms in read_records(tmp_path / f"__consumer_offsets-{partition}"):
+            group = kg.decode(key, value).key.group
+            _, is_readable = read_as_old_program(value)
+            if not is_readable:
+                first.setdefault(partition, (offset, time_ms))
+                unreadable_groups.add(group)
+            last_commits[group] = (partition, time_ms, value)
+    assert first[9][0] == answer("dark_first_offset")
+    assert format_minute(first[42][1]) == answer("dark_second_start")
+    readable = [
+        group
+        for group, (partition, time_ms, _) in last_commits.items()
+        if partition == 9 and group not in unreadable_groups and format_minute(time_ms) >= "2026-03-17 11:29"
+    ]
+    assert readable == [answer("dark_readable_group")]
+    _, _, value = last_commits["queue-view"]
+    assert read_as_old_program(value) == (answer("dark_length"), False)
+
+
+def read_as_commit_key(key):
+    """Return the error of a program that reads every key as the key of a commit, or None."""
+    rest = key[2:]
+    for name in ("group", "topic"):
+        if len(rest) < 2:
+            return f"{name}: expected 2 bytes, found {len(rest)}"
+        length = int.from_bytes(rest[:2], "big")
+        rest = rest[2:]
+        if len(rest) < length:
+            return f"{name}: expected {length} byte, found {len(rest)}"
+        rest = rest[length:]
+    return None
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_parse_errors(seed, tmp_path):
+    """A program that does not skip control batches fails at each marker, with one message for commits and aborts."""
+    incident = find_incident("parse_errors")
+    incident.write(tmp_path, seed)
+    errors = []
+    group_of_producer = {}
+    for batch in kg.open_log(tmp_path / "__consumer_offsets-30"):
+        for record in batch.records:
+            error = read_as_commit_key(record.key)
+            if error is not None:
+                errors.append((record.offset, group_of_producer[batch.producer_id], error))
+            elif batch.is_transactional:
+                group_of_producer[batch.producer_id] = kg.decode(record.key, record.value).key.group
+    offset, group, _ = errors[0]
+    assert offset == answer("parse_first_offset")
+    assert group == answer("parse_group")
+    assert len(errors) == answer("parse_unreadable")
+    messages = Counter(error for *_, error in errors)
+    assert messages["topic: expected 2 bytes, found 0"] == answer("parse_second_message")
+    assert {line.split("key version 0: ")[1] for line in incident.server_log} == set(messages)
+
+
 def follow_transactions(batches, group, *, deletes_pending=False, newest=None):
     """Return the committed offsets of a group and the pending ones of each producer, by topic-partition.
 

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from kafkagroups.course.exercises.catalog import EXERCISES_BY_LESSON
+from kafkagroups.course.exercises.incidents.catalog import INCIDENTS
 from tests.cases import case
 
 ROOT = Path(__file__).parents[1]
@@ -163,6 +164,15 @@ def test_names_of_exercises_in_the_stumbles_are_those_of_the_lesson(lesson):
     for first, _ in read_table(read_guide(lesson)["Where learners stumble"]):
         if found := re.match(r"`([a-z]+(?:_[a-z]+)+)`", first):
             assert found[1] in names, first
+
+
+def test_the_guide_of_lesson_14_has_every_incident():
+    """The table names the incidents with their titles and levels, so that teams can choose."""
+    rows = read_table(read_guide("14")["What to skip"])
+    incidents = [(f"{incident.number} · {incident.title}", str(incident.level)) for incident in INCIDENTS]
+    assert [(name, level) for name, level, _ in rows] == incidents
+    for _, _, lessons in rows:
+        assert set(lessons.split(", ")) <= set(LESSONS)
 
 
 # The plans.
@@ -378,8 +388,8 @@ def test_the_minutes_are_those_of_the_lessons():
 
 def test_the_first_page_leads_to_every_page_and_every_plan():
     page = (KIT / "index.md").read_text(encoding="utf-8")
-    for name in ("plans", "discussion", "setup"):
-        assert f"({name}.md)" in page
+    for name in {path.name for path in KIT.glob("*.md")} - {"index.md"}:
+        assert f"({name})" in page
     for heading in re.findall(r"^## (.*)$", (KIT / "plans.md").read_text(encoding="utf-8"), re.MULTILINE):
         assert f"(plans.md#{heading.lower().replace(' ', '-')})" in page
 

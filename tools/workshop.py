@@ -56,7 +56,8 @@ make lab     # set everything up, check it, and open the lessons in JupyterLab
 ```
 
 You need make, Python 3.11 to 3.13 and 3 GB of disk, on Debian or macOS. The set-up downloads about 750 MB, so do it
-before the workshop. You can repeat the command at any time.
+before the workshop. You can repeat the command at any time. If you have a folder `wheelhouse` from your instructor, you
+need no network: `WHEELHOUSE=../wheelhouse make lab`, with the path of your folder.
 
 1. Begin with `notebooks/00_start_here.ipynb`.
 2. Each lesson has exercises. Run the cell of an exercise again after each change: its last line says if you solved it.

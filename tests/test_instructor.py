@@ -372,7 +372,7 @@ def find_names(code: str) -> tuple[set[str], set[str]]:
 
 
 def test_the_minutes_are_those_of_the_lessons():
-    """The table has each lesson with its guide, and the minutes that learners see in the head of the notebook.
+    """The table has each lesson, its guide, its quiz, and the minutes that learners see in the head of the notebook.
 
     `tools/notebooks.py` writes them there, by its formula.
     """
@@ -384,6 +384,7 @@ def test_the_minutes_are_those_of_the_lessons():
             [head] = [cell.source for cell in nbformat.read(ROOT / name, 4).cells if f"# {number} ·" in cell.source]
             assert f" | {minutes} | " in head
             assert f"(lessons/{number}.md)" in rest
+            assert f"(quiz/{number}.md)" in rest
 
 
 def test_the_first_page_leads_to_every_page_and_every_plan():

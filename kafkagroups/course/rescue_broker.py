@@ -78,7 +78,7 @@ def rescue_into_new_broker(plan: str | Path) -> None:
     Parameters
     ----------
     plan
-        The path of the plan: the file that `kafkagroups rescue plan --out` has written, as it is or edited.
+        The path of the plan: the file that `kafkagroups rescue plan --out` has written, also after you have edited it.
     """
     path = Path(plan)
     if not path.exists():

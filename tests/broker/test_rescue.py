@@ -255,6 +255,12 @@ def test_groups_come_back(dead, plan_file, fresh, apply):
         assert code == 1 and {key for key, row in rows.items() if row["result"] != "same"} == set(refused)
 
 
+def test_a_topic_that_exists(fresh):
+    """`create_topics` never appends to a topic that somebody else has made."""
+    with pytest.raises(UsageError, match="^orders: TOPIC_ALREADY_EXISTS$"):
+        create_topics(fresh.address, {"orders": 1}, 1)
+
+
 def test_a_group_with_members(fresh, apply, plan_file, tmp_path):
     """A classic consumer runs in the cluster: each of the group's offsets is refused, and nothing changes."""
     group = "with members"

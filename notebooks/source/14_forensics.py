@@ -30,7 +30,7 @@
 # 4. Each incident has three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
 # 5. `course.show_worked_solution(…)` shows one way to the cause, and what prevents the next incident.
 #
-# The incidents have three levels. You can stop after each incident.
+# The incidents have three levels: 1 to 3 need one or two commands, 4 to 7 a comparison, 8 to 10 patience. You can stop after each incident.
 
 # %%
 from kafkagroups import course
@@ -378,7 +378,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# Now bring the groups into the new cluster. Run the first command in the incident's folder. It writes a plan:
+# Now bring the groups into the new cluster. Run this command in the incident's folder. It writes a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
@@ -386,7 +386,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file: correct it with an editor or with Python.
 #
-# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, and the jars that `make brokers` fetches. Without them, your plan is compared with the recorded answers of a real broker.
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, the jars that `make brokers` fetches, and the Python package kafka-python. Without them, your plan is compared with the recorded answers of a real broker.
 
 # %%
 course.rescue_into_new_broker(folder / "plan.json")
@@ -433,3 +433,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # - Networks, disks and quotas cause more incidents than `__consumer_offsets`. They leave no trace in this log.
 # - The logs here are small, so that each command answers at once. The commands are the same for a log of 100 GB.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
+#
+# This was the last lesson.

@@ -44,11 +44,10 @@ def read_answers(number):
 
 
 def read_bytes(number, question):
-    """Return the lines of hex digits in a question, as bytes."""
-    lines = re.findall(
-        r"(?:^|`)(?:key|value)? *((?:[0-9a-f]{2} )+[0-9a-f]{2})(?:$|`)", read_quiz(number)[question], re.M
-    )
-    return [bytes.fromhex(line) for line in lines]
+    """Return the hex digits in a question, as bytes. An indented line continues the line before it."""
+    text = re.sub(r"\n {7}(?=[0-9a-f]{2} )", " ", read_quiz(number)[question])
+    pattern = r"(?:^|`)(?:key|value)? *((?:[0-9a-f]{2} )+[0-9a-f]{2})(?:$|`)"
+    return [bytes.fromhex(line) for line in re.findall(pattern, text, re.M)]
 
 
 def read_table(number, question):

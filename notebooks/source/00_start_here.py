@@ -262,6 +262,8 @@ course.progress()
 # | an operator | 01 to 06, 08 to 11, and 13 | 07, if commits are refused; the beginning of 12, for the length of a failover |
 # | a contributor to Kafka, or curious | all, in order | |
 #
+# Lesson 14 is for everyone: ten incidents, with logs in which you find the causes. It needs lessons 01 to 11.
+#
 # Lesson 12 begins with the length of a failover. The rest is about programs that read very large logs, for example with Spark. No other lesson needs it.
 #
 # | lesson | the question it answers |
@@ -279,6 +281,7 @@ course.progress()
 # | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |
 # | [12 · Loading at scale](12_loading_at_scale.ipynb) | How long does a failover take, and can it be faster? |
 # | [13 · The new protocols](13_the_new_protocols.ipynb) | What do consumer, share and streams groups record? |
+# | [14 · Forensics](14_forensics.ipynb) | Ten incidents: what does the log say? |
 #
 # Each lesson has a solved notebook, for example [solutions/01](solutions/01_records.ipynb).
 

@@ -56,7 +56,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 #
 # <details><summary>Two rare types of consumer groups</summary>
 #
-# - Regular expression (16): the topics that match the regular expression of a member.
+# - Regular expression (16): the topics that match it.
 # - Topics and partitions (4): brokers of 4.3 and 4.4 write only its tombstone, when a group is deleted.
 #
 # </details>
@@ -457,4 +457,4 @@ for name in ("s2", "g6"):
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
-# This was the last lesson.
+# **Next:** [14 · Forensics](14_forensics.ipynb): ten incidents.

@@ -27,6 +27,7 @@ SOURCE = ROOT / "build" / "site-source"
 DOCTREES = ROOT / "build" / "site-doctrees"
 SITE = ROOT / "build" / "site"
 SOLUTIONS = ROOT / "notebooks" / "solutions"
+WORKED_SOLUTION = "course.show_worked_"  # Lesson 14: the reader opens the output.
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
 MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../"}
@@ -52,6 +53,8 @@ def convert_lesson(notebook: NotebookNode, name: str, figures: dict[str, Figure]
             continue
         if "exercise" in cell.metadata.get("tags", ()):
             cell.metadata.tags.append("hide-input")
+        if cell.source.startswith(WORKED_SOLUTION):
+            cell.metadata["tags"] = ["hide-output"]
         for output in cell.get("outputs", ()):
             fingerprint = read_fingerprint(output.get("metadata", {}))
             if fingerprint is None:

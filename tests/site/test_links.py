@@ -1,5 +1,8 @@
 """The built web edition without a browser: its pages are complete, and its links lead somewhere."""
 
+import html
+import re
+
 import nbformat
 import pytest
 
@@ -54,11 +57,21 @@ def test_the_reference_has_every_public_name():
 
 
 def test_every_saved_output_is_on_its_page():
-    """A lesson's page has as many outputs and figures as the solved notebook."""
+    """A lesson's page has as many outputs and figures as the solved notebook. Outputs in Markdown are parts of the text."""
     for path in sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]_*.ipynb")):
         notebook = nbformat.read(path, 4)
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+        texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.get("data", {})]
         figures = [output for output in outputs if "kafkagroups_figure" in output.get("metadata", {})]
         page = (SITE / "notebooks" / path.with_suffix(".html").name).read_text(encoding="utf-8")
-        assert page.count('class="output ') == len(outputs), path.name
+        assert page.count('class="output ') == len(outputs) - len(texts), path.name
         assert page.count('class="kg-figure-page"') == len(figures), path.name
+        words = read_words(re.sub("<[^>]+>", " ", page))
+        for text in texts:
+            last_paragraph = read_words(text.split("\n\n")[-1])
+            assert last_paragraph in words, (path.name, last_paragraph)
+
+
+def read_words(text):
+    """Return the letters and digits of a text, without markup, spaces and punctuation."""
+    return re.sub(r"[\W_]+", "", html.unescape(text))

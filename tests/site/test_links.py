@@ -69,8 +69,8 @@ def test_every_saved_output_is_on_its_page():
         words = read_words(re.sub("<[^>]+>", " ", page))
         for text in texts:
             without_fences = re.sub("^```.*$", "", text, flags=re.MULTILINE).strip()
-            last_paragraph = read_words(without_fences.split("\n\n")[-1])
-            assert last_paragraph in words, (path.name, last_paragraph)
+            last_line = re.sub(r"^(\d+\.|-) ", "", without_fences.splitlines()[-1])
+            assert read_words(last_line) in words, (path.name, last_line)
 
 
 def read_words(text):

@@ -20,10 +20,11 @@ def tools():
     """The modules of tools/."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "tools"))
+        import deck.piece
         import deck.pieces
         import slides
 
-        yield slides, deck.pieces
+        yield slides, deck.piece, deck.pieces
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_each_prediction_is_a_question_and_then_an_answer(lesson):
 
 def test_a_long_paragraph_is_cut_and_its_rest_is_in_the_notes(tools):
     """The first sentences and the introduction of a list remain. A short paragraph stays whole."""
-    pieces = tools[1]
+    pieces = tools[2]
     long = f"This is the first sentence. {'This one is long. ' * 10}These are the rules:"
     assert pieces.cut(long, 1) == "This is the first sentence. These are the rules:"
     assert pieces.cut("One. Two.", 1) == "One. Two."
@@ -116,12 +117,12 @@ def test_a_long_paragraph_is_cut_and_its_rest_is_in_the_notes(tools):
 
 def test_pieces_that_need_more_room_than_a_slide_get_several_slides(tools):
     """A listing of 60 lines is divided. An introduction stays with the piece after it."""
-    pieces = tools[1]
+    _, piece_tools, pieces = tools
     listing = pieces.make_listing("\n".join(f"line {number}" for number in range(60)))
     assert len(listing) > 1
-    assert all(piece.height <= pieces.ROOM for piece in listing)
+    assert all(piece.height <= piece_tools.ROOM for piece in listing)
     assert "line 59" in listing[-1].html
     introduction = pieces.read_pieces("This follows:")
-    tall = pieces.Piece("<p>tall</p>", pieces.ROOM - 60)
-    pages = pieces.pack([pieces.Piece("<p>first</p>", 100), *introduction, tall])
+    tall = piece_tools.Piece("<p>tall</p>", piece_tools.ROOM - 60)
+    pages = pieces.pack([piece_tools.Piece("<p>first</p>", 100), *introduction, tall])
     assert [len(page) for page in pages] == [1, 2]

@@ -20,7 +20,8 @@ from html import escape, unescape
 from nbformat import NotebookNode
 
 from deck.parts import Part, asks_for_prediction, has_exercise, leads_to_figure, list_parts
-from deck.pieces import DENSE, ROOM, Piece, fit_pieces, is_wide, make_listing, pack, read_pieces, render, render_line
+from deck.piece import ROOM, Piece, render, render_line
+from deck.pieces import DENSE, fit_pieces, is_wide, make_listing, pack, read_pieces
 from kafkagroups.course.figures.figure import Figure, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH
 
@@ -82,6 +83,10 @@ class Deck:
     title: str
     question: str
     sections: list[list[Slide]] = field(default_factory=list)
+
+    @property
+    def question_html(self) -> str:
+        return render_line(self.question)
 
     @property
     def slides(self) -> list[Slide]:
@@ -219,7 +224,7 @@ class _Writer:
             self.kind = "answer"
         code = "\n".join(line for line in part.cell.source.split("\n") if not line.startswith("#"))
         is_short = len(code.split("\n")) <= MOST_CODE_LINES and not is_wide(code)
-        is_shown = is_short and "course." not in code and self.kind == "plain"
+        is_shown = is_short and "course." not in code and self.kind == "plain" and part.cell.outputs
         if is_shown:
             self.flow += [replace(piece, has_sequel=True) for piece in make_listing(code, "code")]
         for output in part.cell.outputs:

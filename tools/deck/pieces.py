@@ -1,40 +1,26 @@
-"""Markdown as pieces of slides: a sentence, a list, a table, a listing. Each piece knows the height that it needs.
-
-The heights are estimates for wide fonts. A test in the browser checks that no slide is fuller than its screen. The
-numbers belong to slides.css.
-"""
+"""Markdown as pieces of slides, and pieces as slides."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from html import escape
 from math import ceil
 
-from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-ROOM = 590
-"""The height below the title of a slide, in pixels of a screen of 1280 × 720."""
+from deck.piece import GAP, LINE, MARKDOWN, ROOM, WIDTH, Piece, divide, move_links, render_node, text_height
+from deck.tables import read_table
 
 DENSE = 0.85
 """The factor of all heights on a slide with smaller text."""
 
-WIDTH = 1180
 TEXT = 30
 """The font size of texts and lists."""
-TABLE = 28
-WIDE_TABLE = 23
-"""The font size of a table with much text."""
 CODE = 24
 WIDE_CODE = 20
 """The font size of a long listing, or of one with a long line."""
 MOST_LINES = 11
-LINE = 1.35
-GAP = 16
-"""The space after each piece."""
-CHARACTER = 0.55
 CODE_CHARACTER = 0.605
 LONG_TEXT = 140
 """Of a longer paragraph, the slide has the first sentences. The notes contain all of it."""
@@ -42,62 +28,8 @@ LONG_TEXT = 140
 ALL = 1000
 """So many sentences of each paragraph: all of them."""
 
-MARKDOWN = MarkdownIt("commonmark").enable("table")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\[(\"])")
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)]*)\)")
-LESSON = re.compile(r"(?:\.\./|solutions/)*(\d\d)_\w+\.ipynb")
-LONG_CODE = re.compile(r"(?<=<code>)[^<]{30,}")
-PUNCTUATION = re.compile(r"([.,:=/])(?=\w)")
-WORD_END = re.compile(r"\s+|(?<=[.,:=/])(?=\w)")
-CELL_PADDING = 24
-MARKUP = re.compile(r"[`*]|<[^>]+>")
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a slide that stays whole.
-
-    Attributes
-    ----------
-    html
-        What the slide shows.
-    height
-        The estimated height in pixels.
-    notes
-        What the slide leaves out, in Markdown.
-    has_sequel
-        Whether the next piece must be on the same slide.
-    begins_slide
-        Whether the piece is a later part of a list, a table or a listing.
-    """
-
-    html: str
-    height: float
-    notes: str = ""
-    has_sequel: bool = False
-    begins_slide: bool = False
-
-
-def render(text: str) -> str:
-    """Return the HTML of a Markdown text."""
-    return MARKDOWN.render(move_links(text))
-
-
-def render_line(text: str) -> str:
-    """Return the HTML of a heading or a question, without a paragraph around it."""
-    return MARKDOWN.renderInline(move_links(text))
-
-
-def move_links(text: str) -> str:
-    """Return the text with links to other decks. Other links inside the repository become plain text."""
-
-    def move(match: re.Match[str]) -> str:
-        words, address = match.groups()
-        if lesson := LESSON.fullmatch(address):
-            return f"[{words}]({lesson[1]}.html)"
-        return match[0] if address.startswith("https:") else words
-
-    return LINK.sub(move, text)
+TITLE = re.compile(r"\*\*[^*]+\*\*")  # A paragraph of bold text is the title of what follows.
 
 
 def cut(text: str, sentences: int) -> str:
@@ -119,11 +51,11 @@ def read_pieces(text: str, sentences: int = ALL) -> list[Piece]:
         if node.type == "paragraph":
             pieces.append(_read_paragraph(node, sentences))
         elif node.type == "heading":
-            pieces.append(Piece(_render_node(node), TEXT * LINE + GAP, has_sequel=True))
+            pieces.append(Piece(render_node(node), TEXT * LINE + GAP, has_sequel=True))
         elif node.type in ("bullet_list", "ordered_list"):
             pieces += _read_list(node, sentences)
         elif node.type == "table":
-            pieces += _read_table(node)
+            pieces += read_table(node)
         elif node.type == "fence":
             pieces += make_listing(node.content)
         else:
@@ -155,7 +87,7 @@ def make_listing(text: str, kind: str = "listing") -> list[Piece]:
         height = sum(heights[number] for number in part) + 20 + GAP
         return Piece(f'<pre class="{style}">{escape(shown, quote=False)}</pre>', height)
 
-    return _divide(len(lines), build)
+    return divide(len(lines), build)
 
 
 def is_wide(text: str) -> bool:
@@ -183,25 +115,14 @@ def _characters_in_listing(size: float) -> int:
     return int((WIDTH - 36) / (size * CODE_CHARACTER))
 
 
-def _divide(count: int, build) -> list[Piece]:
-    """Return one piece if it fits on a slide. Otherwise return the fewest parts of equal length that fit."""
-    parts = 1
-    while True:
-        length = ceil(count / parts)
-        pieces = [build(range(start, min(start + length, count))) for start in range(0, count, length)]
-        if length == 1 or all(piece.height <= ROOM - 60 for piece in pieces):
-            return [replace(piece, begins_slide=number > 0) for number, piece in enumerate(pieces)]
-        parts += 1
-
-
 def _read_paragraph(node: SyntaxTreeNode, sentences: int) -> Piece:
     text = node.children[0].content
     shown = cut(text, sentences)
     return Piece(
         f"<p>{MARKDOWN.renderInline(shown)}</p>",
-        _text_height(shown, WIDTH, TEXT) + GAP,
+        text_height(shown, WIDTH, TEXT) + GAP,
         notes="" if shown == text else text,
-        has_sequel=text.endswith(":"),
+        has_sequel=text.endswith(":") or bool(TITLE.fullmatch(text)),
     )
 
 
@@ -217,7 +138,7 @@ def _read_list(node: SyntaxTreeNode, sentences: int) -> list[Piece]:
         height = sum(items[number].height for number in part) + GAP
         return Piece(f"<{tag}{start}>{shown}</{tag}>", height, notes)
 
-    return _divide(len(items), build)
+    return divide(len(items), build)
 
 
 def _read_item(item: SyntaxTreeNode, sentences: int) -> Piece:
@@ -225,80 +146,8 @@ def _read_item(item: SyntaxTreeNode, sentences: int) -> Piece:
     if len(item.children) == 1:
         text = item.children[0].children[0].content
         shown = cut(text, sentences)
-        height = _text_height(shown, WIDTH - 50, TEXT) + 8
+        height = text_height(shown, WIDTH - 50, TEXT) + 8
         return Piece(f"<li>{MARKDOWN.renderInline(shown)}</li>", height, "" if shown == text else text)
     texts = [child.content for child in item.walk() if child.type in ("inline", "fence")]
-    height = sum(_text_height(text, WIDTH - 90, TEXT) + 8 for text in texts)
-    return Piece(_render_node(item), height)
-
-
-def _read_table(node: SyntaxTreeNode) -> list[Piece]:
-    head, *body = node.children
-    rows = [row for part in body for row in part.children]
-    table = [head.children[0], *rows]
-    texts = [[_plain(cell.children[0].content) if cell.children else "" for cell in row.children] for row in table]
-    for size in (TABLE, WIDE_TABLE):
-        pieces = _build_table(head, rows, texts, size)
-        if len(pieces) == 1 and pieces[0].height <= ROOM * 0.65 and _narrowest(texts, size) <= WIDTH:
-            break
-    return pieces
-
-
-def _build_table(head: SyntaxTreeNode, rows: list[SyntaxTreeNode], texts: list[list[str]], size: float) -> list[Piece]:
-    widths = _column_widths(texts, size)
-    heights = [
-        max(_text_height(text, width, size) for text, width in zip(row, widths, strict=True)) + 14 for row in texts
-    ]
-    style = ' class="wide"' if size == WIDE_TABLE else ""
-
-    def build(part: Sequence[int]) -> Piece:
-        shown = "".join(_allow_breaks(_render_node(rows[number])) for number in part)
-        height = heights[0] + sum(heights[number + 1] for number in part) + GAP
-        return Piece(f"<table{style}>{_mark_empty_corner(_render_node(head))}<tbody>{shown}</tbody></table>", height)
-
-    return _divide(len(rows), build)
-
-
-def _narrowest(rows: list[list[str]], size: float) -> float:
-    """Return the width of a table if its columns are as narrow as their longest words."""
-    return sum(_smallest_widths(rows, size)) + CELL_PADDING * len(rows[0])
-
-
-def _smallest_widths(rows: list[list[str]], size: float) -> list[float]:
-    columns = zip(*rows, strict=True)
-    words = ([word for text in column for word in WORD_END.split(text)] for column in columns)
-    return [max(len(word) for word in column) * size * CHARACTER for column in words]
-
-
-def _column_widths(rows: list[list[str]], size: float) -> list[float]:
-    """Return the widths that a browser gives the columns: the longest word, and a part of the rest by content."""
-    smallest = _smallest_widths(rows, size)
-    largest = [max(len(text) for text in column) * size * CHARACTER for column in zip(*rows, strict=True)]
-    room = WIDTH - CELL_PADDING * len(largest)
-    if sum(largest) <= room:
-        return largest
-    growth = max(0.0, room - sum(smallest)) / max(1.0, sum(largest) - sum(smallest))
-    return [small + (large - small) * growth for small, large in zip(smallest, largest, strict=True)]
-
-
-def _allow_breaks(html: str) -> str:
-    """Return a row of a table whose long names may be broken after a punctuation mark."""
-    return LONG_CODE.sub(lambda match: PUNCTUATION.sub(r"\1<wbr>", match[0]), html)
-
-
-def _text_height(text: str, width: float, size: float) -> float:
-    characters = max(1, int(width / (size * CHARACTER)))
-    return max(1, ceil(len(_plain(text)) / characters)) * size * LINE
-
-
-def _plain(text: str) -> str:
-    return MARKUP.sub("", LINK.sub(r"\1", text))
-
-
-def _render_node(node: SyntaxTreeNode) -> str:
-    return MARKDOWN.renderer.render(node.to_tokens(), MARKDOWN.options, {})
-
-
-def _mark_empty_corner(head: str) -> str:
-    """Return the head of a table without an empty heading, which a screen reader cannot use."""
-    return head.replace("<th></th>", "<td></td>")
+    height = sum(text_height(text, WIDTH - 90, TEXT) + 8 for text in texts)
+    return Piece(render_node(item), height)

@@ -12,6 +12,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.coordinator import Errors, OffsetCommit
 from kafkagroups.coordinator.leader_epochs import offset_for_leader_epoch
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.small_logs import encode_commit, encode_records
@@ -229,6 +230,88 @@ def test_06_the_vote():
 
 def test_06_the_last_sign_of_life():
     assert find_answer("06", 1) == str(10 + 45)
+
+
+def test_06_the_end_of_the_join_phase():
+    """A coordinator with the rules of Kafka 3.9 gets the three JoinGroups of the question."""
+    life = course.GroupLife("g", verbose=False)
+    timeouts = {"a": 60, "b": 120, "c": 40}
+
+    def join(name):
+        life.join(name, session_s=200, rebalance_s=timeouts[name])
+
+    for name in timeouts:
+        join(name)
+        join(name)
+    life.wait(9)
+    life.sync("a")
+    life.sync("b")
+    life.sync("c")
+    assert life.read_state_name() == "Stable"
+    join("a")
+    life.wait(10)
+    join("c")
+    life.wait(89)
+    assert life.read_state_name() == "PreparingRebalance"
+    life.wait(1)
+    join("b")
+    assert life.read_state_name() == "CompletingRebalance"
+    assert len(life.group.members) == 3
+    assert find_answer("06", 2) == "At 100 s. No member is removed"
+
+
+@pytest.fixture
+def billing():
+    """A group with one member that reads `orders`. It has committed offsets of two topics."""
+    life = course.GroupLife("billing", verbose=False)
+    life.join("billing-1")
+    life.join("billing-1")
+    life.wait(3)
+    life.sync("billing-1")
+    life.commit("billing-1", {"orders-0": 5, "orders-1": 5, "payments-0": 8})
+    return life
+
+
+def test_07_three_refused_commits(billing):
+    [member] = billing.consumers.values()
+    generation = billing.group.generation
+    orders_0 = kg.TopicPartition("orders", 0)
+    errors = []
+    for member_id, number in (("m-9", generation), (member.member_id, generation - 1), ("", -1)):
+        answer = billing.coordinator.offset_commit(
+            "billing", {orders_0: OffsetCommit(9)}, generation=number, member_id=member_id
+        )
+        errors.append(f"`{answer.value[orders_0].name}`")
+    assert find_answer("07", 1) == ", ".join(errors)
+
+
+def test_07_a_wrong_partition_and_a_wrong_generation(billing):
+    [member] = billing.consumers.values()
+    offsets = {
+        kg.TopicPartition(topic, number): OffsetCommit(9)
+        for topic, number in (("orders", 0), ("orders", 1), ("orderz", 0))
+    }
+    counts = []
+    for generation in (member.generation, member.generation - 1):
+        answer = billing.coordinator.offset_commit(
+            "billing", offsets, generation=generation, member_id=member.member_id
+        )
+        counts.append(list(answer.value.values()).count(Errors.NONE))
+    assert find_answer("07", 3) == f"{counts[0]}, and {counts[1]}"
+
+
+def test_09_tombstones_and_protected_topics(billing):
+    """The rules of 3.9.2. The coordinator of 4.3.1 always writes the tombstone of the group, too."""
+    billing.delete_offsets("orders-0", "payments-0")
+    errors = billing.events[-1].response.split(", ")
+    assert find_answer("09", 4) == " and ".join(f"`{error}`" for error in errors)
+    billing.commit("billing-1", {"payments-0": 8})
+    billing.leave("billing-1")
+    count = len(billing.log_lines)
+    billing.delete()
+    written = billing.log_lines[count:]
+    assert find_answer("09", 2).split()[0] == str(len(written))
+    assert all(line.value is None for line in written)
 
 
 def test_07_the_length_of_the_metadata():

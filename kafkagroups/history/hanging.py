@@ -120,7 +120,6 @@ def find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Ite
             f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and "
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
         )
-        remedy = "If it stays open longer than its producer's transaction.timeout.ms (60 s by default), end it"
         if is_late:
             assert transaction.aborted_ms is not None
             delay = (transaction.since_ms - transaction.aborted_ms) / 1000
@@ -129,10 +128,10 @@ def find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Ite
                 f"transaction of the same producer and epoch ({transaction.producer_epoch}). This is how a commit "
                 "looks that arrived after the end of its transaction: then no coordinator ends it."
             )
-            remedy = (
-                "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the "
-                "transaction of this producer id as Ongoing, end it"
-            )
+        remedy = (
+            "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the transaction "
+            "of this producer id as Ongoing, end it"
+        )
         command = abort_command(number, transaction.first_offset)
         group = group_ids[0] if len(group_ids) == 1 else None
         yield Finding(

@@ -7,6 +7,8 @@
 # |---|---|---|
 # | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} | no |
 #
+# The last column says whether a lesson runs programs in Java. Most lessons run none.
+#
 # ![A consumer commits offset 17, a broker appends it to __consumer_offsets and dies, and another broker reads the topic and answers 17 again.](pictures/00.svg)
 
 # %% [markdown]
@@ -106,7 +108,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This program is simplified. In Kafka's Java client, the methods have the same names. The boxes *For your consumer* in all lessons refer to its lines:
+# This program is simplified. In Kafka's Java client, the methods have the same names. Some boxes *For your consumer* refer to its lines:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -127,9 +129,9 @@ course.check("next_record", next_record)
 # - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) assigns the partitions again, for example when a consumer joins. If this consumer loses partitions, `poll` first calls this function (in Java: `onPartitionsRevoked`).
 
 # %% [markdown]
-# <details><summary>What is a transactional.id?</summary>
+# <details><summary>Can a program store its results and its offsets together?</summary>
 #
-# A service can write records and commit its offsets together, in one *transaction* (lesson 08). Its setting `transactional.id` is a name. With this name, Kafka finds the service's unfinished transaction after a restart.
+# Yes. It can write records and commit its offsets in one *transaction* (lesson 08). For this, it has a name, the setting `transactional.id`. With this name, Kafka finds the program's unfinished transaction after a restart.
 #
 # </details>
 #
@@ -216,7 +218,9 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the brokers of Harbour Coffee were killed. This course has the files from their disks. `kg.load` rebuilds the groups from these files, as a coordinator does when its broker starts. You choose the coordinator: [`"new"`](../docs/handbook/glossary.md#new-coordinator) for the software in Kafka 4.x, [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) for the software in Kafka up to 3.9.
+# One night, the brokers of Harbour Coffee were killed. This course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
+#
+# The part of a broker that manages groups is also called a coordinator. Kafka has had two of them: [`"new"`](../docs/handbook/glossary.md#new-coordinator) in Kafka 4.x, and [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) up to 3.9. You choose whose rules `kg.load` follows.
 #
 # The next cell prints the groups of the 4.3.1 broker. A `Stable` group has members. An `Empty` group has no members, but it can have offsets. The group `mailer` is missing, because the shop deleted it before that night. Later lessons introduce the other names.
 
@@ -258,8 +262,8 @@ course.progress()
 #
 # | you are | read these lessons | also |
 # |---|---|---|
-# | an application developer | 01 to 09, and 11 | 13, if you set `group.protocol=consumer` |
-# | an operator | 01 to 06, 08 to 11, and 13 | 07, if commits are refused; the beginning of 12, for the length of a failover |
+# | an application developer | 01 to 11 | 13, if you set `group.protocol=consumer` |
+# | an operator | 01 to 11, and 13 | the beginning of 12, for the length of a failover |
 # | a contributor to Kafka, or curious | all, in order | |
 #
 # Lesson 14 is for everyone: ten incidents, with logs in which you find the causes. It needs lessons 01 to 11.
@@ -309,15 +313,15 @@ course.progress()
 #
 # - Process first and commit afterwards, as in lines 9 and 10. Then a crash repeats records.
 # - If you commit first, a crash skips records.
-# - `enable.auto.commit=true` is the default, and you do not need line 10. If 5 seconds have passed since the last commit (`auto.commit.interval.ms`), `poll` in line 7 first commits the position after all records that it returned before. Then `poll` returns new records. So finish the old records before you call `poll` again. If another thread still processes the old records, a crash can skip them.
+# - `enable.auto.commit=true` is the default, and you do not need line 10. Then `poll` commits, if the last commit is 5 seconds old (`auto.commit.interval.ms`). It commits the offset that follows the records of the previous `poll`. After that, it returns new records. So finish the old records before you call `poll` again. If another thread still processes them, a crash can skip them.
 
 # %% [markdown]
 # ## At 3 am
 #
 # The commands of this course read a copy of a broker's files. They never write to a broker. You can make the copy while the brokers run:
 #
-# - Through the brokers, from any machine: `kafkagroups pull --bootstrap localhost:9092 --out PATH`. Your user must be allowed to read `__consumer_offsets`.
-# - With `cp` of all `.log` files of a partition's folder, on the broker that leads the partition. The end of the copy can be incomplete. This is harmless. Run `ls -l` before and after the copy. If the size or the date of any file except the last one has changed, copy all files again.
+# - Through the brokers, from any machine: `kafkagroups pull --bootstrap localhost:9092 --out PATH`. Your user needs the permission READ for the topic `__consumer_offsets`.
+# - With `cp` of all `.log` files of a partition's folder, on the broker that leads the partition. The end of the copy can be incomplete. This is harmless. Run `ls -l` before and after the copy. The broker appends to the file with the highest number. If another file has changed, or files are missing, copy all of them again: the broker may have compacted the topic meanwhile (lesson 10).
 
 # %% [markdown]
 # PATH is such a copy:

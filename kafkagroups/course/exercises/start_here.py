@@ -14,7 +14,10 @@ EXERCISES = (
         name="next_record",
         correct=17,
         solution="next_record = 17",
-        hints=("A committed offset is the offset of the *next* record to read.",),
+        hints=(
+            "A committed offset is the offset of the *next* record to read.",
+            "The last record that was read has the offset 16. Which offset follows?",
+        ),
         known_mistakes={
             "16 is the last record that was read; a committed offset is the offset of the next record": 16,
             "with 18, the group would not read record 17": 18,

@@ -41,7 +41,7 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, and 2 · 16 + 3 = 35.
 # - A **uvarint** is a number that takes one byte up to 127, and more bytes above 127 (lesson 03).
-# - The **length** of the metadata is stored as a uvarint, **plus one**. So `07` means six bytes, and `00` means null.
+# - **Metadata** is a text that a client stores with its offset. Its length is a uvarint, **plus one**. So `07` means six bytes, and `00` means null.
 # - The [**leader of a partition**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a counter. It rises when another broker becomes the leader of `orders-0`.
 # - **Tagged fields** are optional fields at the end. The field with the tag 0 is the *topic id*.
 
@@ -55,6 +55,25 @@ course.hexdump(value)
 course.RecordRibbon(key, value)
 
 # %% [markdown]
+# <details><summary>How many bytes has each field?</summary>
+#
+# | field | bytes in the key |
+# |---|---|
+# | type | 2 |
+# | group, topic | 2 for the length, then the text |
+# | partition | 4 |
+#
+# | field | bytes in a value of version 4 |
+# |---|---|
+# | version | 2 |
+# | offset | 8 |
+# | leader epoch | 4 |
+# | metadata | a uvarint for the length, then the text |
+# | commit timestamp | 8 |
+# | tagged fields | a uvarint for their number. Each field has its tag, its length and its bytes |
+#
+# </details>
+#
 # ## Exercise: a commit on paper
 #
 # This is the value of another commit of the 4.3.1 broker:
@@ -76,7 +95,7 @@ course.check("on_paper", on_paper)
 # %% [markdown]
 # ## Null and empty texts
 #
-# In keys, and in values up to version 3, a text begins with its length itself, in **two bytes**. Null is `ff ff`, which is −1. `course.read_string` reads this form. It returns the text and the position after it:
+# In keys, and in values up to version 3, a text begins with **two bytes** that contain its length (not plus one). Null is `ff ff`, which is −1. `course.read_string` reads this form. It returns the text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
@@ -111,19 +130,21 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# The layout of the value has changed four times. For a usual commit, a release writes this version:
+# The layout of the value has changed four times. This table is about *plain* commits, which are outside of transactions:
 #
 # | value version | Kafka release | fields |
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
 # | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*. After this time, the offset may be deleted |
-# | 2 | no release by default | version 1 without the expire timestamp |
+# | 2 | no release by default | the fields of version 0 again |
 # | 3 | 2.1 to 4.0 | the fields of version 0, and a leader epoch after the offset |
 # | 4 | 4.1 and later | the fields of version 3, and tagged fields. Lengths are uvarints |
 #
 # <details><summary>Other versions</summary>
 #
 # Up to 3.9, the setting `inter.broker.protocol.version` can make a broker write an older version. So during an upgrade, the older brokers can still read the records. Kafka 4.x has no setting of this kind for commits.
+#
+# The last table of `kafkagroups stats PATH` says which releases can have written the records of each partition.
 #
 # </details>
 
@@ -154,21 +175,21 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # If a topic is deleted and created again, it has the same name and another id. So the id in a commit says which of the two topics is meant. Not every commit has an id (lesson 03 explains *transactions*):
 
 # %%
-records = [(9, 38, "usual commit"), (9, 33, "in a transaction"), (22, 0, "with a retention time")]
+records = [(9, 38, "plain commit"), (9, 33, "in a transaction"), (22, 0, "with a retention time")]
 for folder, offset, kind in records:
     record = kg.decode(*course.read_record(course.find_data(f"harbour/4.3.1/__consumer_offsets-{folder}"), offset))
     topic_id = record.value.topic_id.strip("A") or "none"     # an id of zero bytes prints as A's
     print(f"{kind:<22} topic id {topic_id}")
 
 # %% [markdown]
-# A usual commit has a topic id since Kafka 4.1. A commit in a transaction has a topic id since Kafka 4.4. A commit with a retention time never has one.
+# A plain commit has a topic id since Kafka 4.1. A commit in a transaction has one since Kafka 4.4. A commit with a retention time never has one.
 
 # %% [markdown]
 # ## A reader must know the version
 #
 # If a reader assumes the wrong version, it reads the wrong fields.
 #
-# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. Choose each reader, first the one that *expects version 3*. Which reader gets wrong values **without** an error?
+# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. In the figure, choose a reader, first the one that *expects version 3*. Which reader gets wrong values **without** an error?
 
 # %%
 # figure
@@ -184,7 +205,7 @@ course.VersionOverlay()
 # %% [markdown]
 # ## What stops a load
 #
-# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. A broker never guesses. Each of these records **stops the load**:
+# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. Some records **stop the load**, for example (lesson 11 lists all):
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
@@ -197,8 +218,12 @@ course.VersionOverlay()
 #
 # Kafka 0.8.2 wrote offsets with key type 0. All later releases write key type 1. Both keys have the same fields, and both set the committed offset of a partition.
 #
-# - **Type 1**: a broker accepts every value version that it knows.
-# - **Type 0**: since Kafka 4.1, a broker accepts only value version 0. Another version **stops the load**. Up to 4.0, a broker accepts every version that it knows.
+# | key type | a broker up to 4.0 accepts | a broker since 4.1 accepts |
+# |---|---|---|
+# | 1 | every value version that it knows | every value version that it knows |
+# | 0 | every value version that it knows | value version 0 |
+#
+# Any other version **stops the load**.
 
 # %% [markdown]
 # ## Other record types
@@ -243,7 +268,28 @@ for member in group.members:
 #
 # <details><summary>Where do subscription and assignment come from?</summary>
 #
-# Each member sends its subscription in a JoinGroup request. The leader of the group sends all assignments in a SyncGroup request. The broker stores the bytes of both. It does not need them for a rebalance. They can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
+# Each member sends its subscription in a JoinGroup request (lesson 06). The leader of the group sends all assignments in a SyncGroup request. The broker forwards the bytes of both, and stores them. Their content does not change a rebalance: only the leader of the group decides. The bytes can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
+#
+# Since Kafka 2.4, a broker also reads the topics in a subscription. It keeps the offsets of topics that a member reads (lesson 09).
+#
+# </details>
+#
+# <details><summary>A subscription, byte by byte</summary>
+#
+# These are the 38 bytes of the subscription of `billing-1`:
+#
+# ```
+# 00 03                                                    version 3
+# 00 00 00 02                                              two topics
+# 00 06 6f 72 64 65 72 73                                  orders
+# 00 08 70 61 79 6d 65 6e 74 73                            payments
+# ff ff ff ff                                              user data: null
+# 00 00 00 00                                              owned partitions: none
+# ff ff ff ff                                              generation of the owned partitions: none
+# ff ff                                                    rack: null
+# ```
+#
+# The length of the user data has four bytes: −1 is null, and 0 is empty. The owned partitions exist since version 1, their generation since version 2, and the rack since version 3.
 #
 # </details>
 
@@ -316,6 +362,8 @@ course.check("stops_the_load", stops_the_load)
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
+# Since 3.8, this tool also decodes the subscriptions and assignments of a group record. The console consumer prints them as base64.
+#
 # </details>
 #
 # <details><summary>What the tools print, by version</summary>
@@ -351,7 +399,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | the value version of a usual commit | 3 in Kafka 4.0, then 4 | 3 since Kafka 2.1 |
+# | the value version of a plain commit | 3 in Kafka 4.0, then 4 | 3 since Kafka 2.1 |
 # | a record of an unknown type | the broker skips it | the broker skips it since 3.4.1; older releases stop the load |
 #
 # <details><summary>Other versions: group records and ZooKeeper</summary>
@@ -393,7 +441,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
 #
-# Usual commits, in value version 4. Commits in transactions have none before 4.4. Commits with a retention time never have one.
+# Plain commits, in value version 4. Commits in transactions have none before 4.4. Commits with a retention time never have one.
 #
 # </details>
 #
@@ -414,7 +462,7 @@ course.check("stops_the_load", stops_the_load)
 # - The key names an offset or a group. The newest value of a key is valid.
 # - A key begins with its type, and a value begins with its version.
 # - An unknown version stops a load. An unknown type does not stop it.
-# - Since Kafka 4.1, a usual commit has value version 4, with a topic id.
+# - Since Kafka 4.1, a plain commit has value version 4, with a topic id.
 # - A record without a value is a tombstone. It deletes its key.
 
 # %% [markdown]
@@ -426,7 +474,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a folder such as `__consumer_offsets-9` (lesson 00).
+# PATH is a copy of a folder such as `__consumer_offsets-9` (lesson 00). A *lag monitor* shows how many records a group has not read yet.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -193,24 +193,24 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
         print(f"    {name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
 
 # %% [markdown]
-# Both coordinators answer without an error. `fraud-check` keeps its partition, so nothing changes for this group. For the other groups:
+# Both coordinators answer without an error. `fraud-check` keeps its partition. For the other groups:
 #
 # - The coordinator of Kafka 4.x looks only in the group's new partition, computed with 60. This partition has no record of the group. So the answer is *nothing committed*.
-# - The classic coordinator has one cache for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. In a cluster of several brokers, another broker often leads the old partition. Then the answer is *nothing committed*, too.
+# - The classic coordinator has one cache, a map in memory, for all partitions that its broker leads. The cache contains the group from the old partition. So the answer is **the old offset**. In a cluster of several brokers, another broker often leads the old partition. Then the answer is *nothing committed*, too.
 #
 # A consumer without a committed offset starts where `auto.offset.reset` says. `latest` means the end of the partition: the consumer skips records. `earliest` means the beginning: the consumer reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Here, the offset shows the age of a commit. Offset 50 was committed when the topic had 50 partitions, and offset 60 when it had 60.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a short name is a group of the shop. Each group commits offset 50 while the topic has 50 partitions, and 60 when it has 60. So offset 50 is an old commit.
 #
 # - **Step 1** shows the hot partitions. Look for the fullest cell and for empty cells.
 # - **Step 2**: look for groups that stay, and for the old records (crossed) of groups that moved.
 # - **Step 3**: choose the other coordinator. Which groups find an offset now?
 # - **Step 5** widens the topic again, to 65 partitions. Look for groups that find an old offset.
 #
-# You can also type the name of one of your groups.
+# You can also type a name of your own.
 
 # %%
 # figure
@@ -221,7 +221,7 @@ course.PartitionGrid(names, shop)
 #
 # With 65 partitions, `shipping` is in partition 8 again, as with 50. There, the coordinator of Kafka 4.x finds offset 50. The newer offset 60 is in partition 58, where it does not look.
 #
-# The classic coordinator finds both commits. It keeps the group that it loads first, which may be the older one.
+# The classic coordinator finds both commits, in two partitions. If a group is already in its cache, it ignores the group of another partition. So it keeps the group that it loads first, which may be the older one.
 #
 # </details>
 
@@ -293,7 +293,7 @@ course.check("after_widening", after_widening)
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
 # | One broker has much more load | `kafkagroups stats PATH` | It lists the groups that write the most | Let these groups commit less often |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It names the old number, the new number, and each group whose records are in two partitions | Stop the consumers of these groups, and set their offsets (below) |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Stop the consumers of all groups that move. Restart all brokers. Then set the offsets of these groups (below) |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | You cannot avoid the restart forever, so prepare it. Stop the consumers of all groups that move. Restart all brokers. Then set the offsets of these groups (below) |
 #
 # To set the offsets of `billing`, read them from the folder of the old partition. Then set each of them:
 #
@@ -302,6 +302,19 @@ course.check("after_widening", after_widening)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing \
 #     --topic orders:0 --reset-offsets --to-offset 50 --execute
 # ```
+#
+# <details><summary>Which groups move?</summary>
+#
+# These commands print each group that moves, with its partition before (`<`) and after (`>`). The consumers of the other groups can continue.
+#
+# ```
+# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --list > groups.txt
+# xargs -d '\n' kafkagroups partition --partitions 50 < groups.txt > before.txt
+# xargs -d '\n' kafkagroups partition --partitions 60 < groups.txt > after.txt
+# diff before.txt after.txt
+# ```
+#
+# </details>
 #
 # <details><summary>In Kafka</summary>
 #

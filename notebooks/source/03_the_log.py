@@ -61,7 +61,7 @@ for batch in batches:
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The batch from byte 406 is a commit of one partition. The positions in the figure begin with 0 at the start of the batch. Go through the header and the record with *next*, or click a block:
+# The batch from byte 406 of the file is a commit of one partition. This figure counts **from the start of the batch**. Press *next*, or click a block:
 
 # %%
 # figure
@@ -112,7 +112,7 @@ course.check("read_varint", read_varint)
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum, it *truncates* the log: it removes this batch and everything after it.
 #
-# Choose a *broken byte*. Then step from *the file* to *after recovery*: what does the broker keep? Find a byte whose change goes unnoticed. You can also type a position and a byte.
+# This figure counts **from the start of the file**. Choose a *broken byte*. Then step from *the file* to *after recovery*: what does the broker keep? Find a byte whose change goes unnoticed. You can also type a position and a byte.
 
 # %%
 # figure
@@ -140,11 +140,11 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The checksum does not cover the offset and the leader epoch of a batch. These bytes are before the checksum: in the figure, for example, bytes 563 and 571.
+# The checksum does not cover the offset and the leader epoch of a batch. These bytes are before the checksum: for example, bytes 563 and 571 of the file.
 #
 # Normally, a client makes a batch and computes its checksum. Later, a broker sets the offset and the leader epoch, and appends the batch. The checksum stays right, because it does not cover these two fields.
 #
-# - A slightly wrong offset or epoch goes unnoticed. A broker notices an offset only if it is much too small or much too large for this file.
+# - A wrong epoch goes unnoticed, and usually a wrong offset, too. A broker notices two wrong offsets: one below the number in the file's name, and one more than 2,147,483,647 above it.
 # - A wrong length is noticed: the broker then computes the checksum of too many or too few bytes.
 # - A wrong *magic* is noticed. Byte 16 of a batch is the number of its format. In another format, the bytes make no sense.
 #
@@ -219,14 +219,14 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-9"))
         print(f"offset {batch.base_offset}: {what:<7} producer id {batch.producer_id}, epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. The first transaction has epoch 0, and its marker has epoch 1. A late request of the old transaction has the old epoch, so the broker refuses this request.
+# Since Kafka 4.0, the end of a transaction raises the producer epoch by one, if the client also has version 4.0 or newer. The marker already has the new epoch. A late request of the old transaction has the old epoch, so the broker refuses it.
 #
 # Up to Kafka 3.9, a late request can do harm (lesson 08).
 
 # %% [markdown]
 # ## A tombstone in the file
 #
-# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1. The varint of −1 is `01`, the second-to-last byte. The last byte counts the headers:
+# A tombstone is a record without a value. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The length of its value is −1. The varint of −1 is `01`, the second-to-last byte. The last byte is the number of headers, 0:
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -272,7 +272,7 @@ except kg.InvalidRecord as error:
 #
 # The *magic* in byte 16 of a batch is the number of its format. Kafka 0.11 and later have magic 2. Before 0.11, there were no batches: each message had its own header (magic 0 and 1). To compress messages, a client put many of them into the value of one outer message, the *wrapper*. `kg.open_log` also reads these old files.
 #
-# Before each write, the classic coordinator looks up the magic of the partition, and writes a batch with this magic. In older releases, the setting `message.format.version` can choose magic 0 or 1. Kafka 4.x writes only magic 2.
+# Before each write, the classic coordinator looks up the magic of the partition (`getMagic`), and writes a batch with this magic. If the broker does not have this log, it answers `NOT_COORDINATOR`. In older releases, the setting `message.format.version` can choose magic 0 or 1. Transactions need magic 2. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -305,7 +305,7 @@ except kg.InvalidRecord as error:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Isr` lists the brokers that have a complete copy of the partition | If `Isr` lists another broker, wait: this broker copies the records from the leader. If not, the truncated records are lost. Set the offsets again (lesson 02) |
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Isr` lists the brokers that have a complete copy of the partition | If `Isr` lists another broker, wait: the truncated broker copies the records from the leader. If not, the truncated records are lost. Set the offsets again (lesson 02) |
 # | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts. The start truncates the file |
 # | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Skip control batches |
 #
@@ -322,7 +322,7 @@ except kg.InvalidRecord as error:
 #
 # ## What we left out, and why
 #
-# A segment also has an index and a snapshot of its producers. A broker can rebuild both from the `.log` file, so this course reads only this file.
+# A segment also has an index and a file about its producers. A broker can rebuild both from the `.log` file, so this course reads only this file.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -12,7 +12,7 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return its offset or that of a later record, and the client gets its answer. The classic coordinator has one exception: *The rules of `pending`*.
+# 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return the new offset, or the offset of a later commit. Then the client gets its answer, `NONE` (no error).
 # 2. All offsets of one request are in **one batch**. They are stored together, or none of them is stored.
 # 3. If two commits are for one partition, the commit **later in the log** is newer.
 # 4. After an error, the commit **may still be stored**.
@@ -24,7 +24,7 @@
 #
 # A broker answers a commit in a few milliseconds. We want to stop in between. So our log, `HeldLogs`, appends each batch to the disk, but the replicas confirm it only when we call `release()`.
 #
-# The coordinator follows the rules of Kafka 3.9, because they make each step visible. Kafka 4.x changes its memory first, but it shows the change only when the replicas have the record. The table at the end lists what differs for a client.
+# The coordinator follows the rules of Kafka 3.9, because they make each step visible. Kafka 4.x works in another order inside. A client sees few differences: the table at the end lists them.
 
 # %%
 from kafkagroups import course
@@ -107,7 +107,7 @@ course.CommitAndPowerCut("commit 5", "confirm 5", "commit 6", "cache 6", "answer
 #
 # In both cases, the coordinator removes its note in `pending`, and the client receives an error.
 #
-# *Predict*: 5 is committed. Then the commit of 6 is too late.
+# *Predict*: 5 is committed. Then the commit of 6 is too late. In the output, *in flight* means: not confirmed by the replicas.
 #
 # 1. A client fetches the offset from this broker.
 # 2. This broker dies, and a client fetches the offset from the next one, which has the whole log.
@@ -126,9 +126,9 @@ with course.fold("this_and_next", this_and_next, late.read_last_offsets()):
 # %% [markdown]
 # <details><summary>Why two different offsets?</summary>
 #
-# This broker answered `REQUEST_TIMED_OUT`, so it does not put 6 into its cache. But the record of 6 is in the log, and the next broker loads the whole log. In the output, *in flight* means that the replicas have not confirmed the record yet. The table at the end shows what Kafka 4.x does.
+# This broker answered `REQUEST_TIMED_OUT`, so it does not put 6 into its cache. But the record of 6 is in the log, and the next broker loads the whole log. The table at the end shows what Kafka 4.x does.
 #
-# Usually, the difference is no problem. `commitSync` sends the commit again, and the new record is valid on each broker. A client that gives up may later receive 6, although it believed that 6 was lost. Kafka never invents an offset: each offset that a fetch returns was sent by some client in a commit.
+# Usually, the difference is no problem. `commitSync` sends the commit again. Then this broker and the next one have the same offset. A client that gives up may later receive 6, although it believed that 6 was lost. Kafka never invents an offset: each offset that a fetch returns was sent by some client in a commit.
 #
 # </details>
 
@@ -137,7 +137,7 @@ with course.fold("this_and_next", this_and_next, late.read_last_offsets()):
 #
 # If an append fails, the log's error is about a partition of `__consumer_offsets`. If the coordinator passed this error on, the client would believe that `orders-0` has the problem. For example, after `NOT_LEADER_OR_FOLLOWER` it would look for a new leader of `orders-0`. So the coordinator translates the error into advice:
 #
-# | a client of Kafka 4.x receives | the advice |
+# | a broker of Kafka 4.x answers | the advice |
 # |---|---|
 # | `COORDINATOR_NOT_AVAILABLE` | The coordinator cannot store the commit now. Wait, and commit again. |
 # | `NOT_COORDINATOR` | This broker is no longer the coordinator. Find the new one, and commit again. |
@@ -196,17 +196,22 @@ with course.fold("in_the_end", in_the_end, crossed.read_last_offsets()[0]):
 #
 # For each partition, `pending` has room for one offset. These are the rules of the classic coordinator:
 #
-# - **A commit arrives.** Its offset replaces the offset in `pending`.
-# - **The append of a commit fails.** If this commit is in `pending`, the coordinator empties `pending`.
+# - **A commit arrives.** Its offset is now in `pending`. An older offset there is replaced.
+# - **The append of a commit fails.** If this commit is in `pending`, `pending` becomes empty.
 # - **The replicas have the record of a commit.** Two steps follow:
-#     1. If `pending` is empty, or the cached offset is from a later record, nothing is cached. Otherwise, the offset of this commit is cached.
-#     2. If this commit is in `pending`, the coordinator empties `pending`.
+#     1. The offset is cached if two things are true: `pending` is not empty, and the cache has no offset from a later record.
+#     2. If this commit is in `pending`, `pending` becomes empty.
 #
-# Why does an empty `pending` matter? When a topic is deleted, the coordinator removes all its offsets, also from `pending`. A late confirmation must not bring them back.
+# Why must `pending` not be empty? When a topic is deleted, the coordinator removes its offsets from the cache and from `pending`. A late confirmation must not bring them back.
 #
 # <details><summary>A commit that is answered NONE, but that a fetch does not return</summary>
 #
-# 5 is cached, and the commits of 6 and 7 are on their way. Then 7 is too late, so `pending` is empty. After that, the replicas confirm 6. Its client receives `NONE`, but the cache of the classic coordinator stays at 5 until the next commit or load. The commit of 6 is not lost, because its record is in the log. Kafka 4.x does not have this case.
+# The classic coordinator has two exceptions to the order *fetches, answer*. In both, the record is in the log. Kafka 4.x does not have these cases.
+#
+# - 5 is cached, and the commits of 6 and 7 are on their way. Then 7 is too late, so `pending` is empty. After that, the replicas confirm 6. Its client receives `NONE`, but the cache stays at 5 until the next commit or load.
+# - A commit is on its way, and its topic or its group is deleted. Then the replicas confirm the commit. Its client receives `NONE`, but nothing is cached. The next load finds the commit, unless a tombstone for it follows in the log.
+#
+# If the partition moves to another broker instead, a commit on its way is answered `NOT_COORDINATOR`. Its record may be in the log.
 #
 # </details>
 
@@ -246,8 +251,7 @@ for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-38")
 
 # %% [markdown]
 # - Each of the four requests is one batch here.
-# - `dashboard` has no members, so the log has no group record. Commits without a member are called [*simple*](../docs/handbook/glossary.md#simple-commit).
-# - Only a commit with a retention time would have another value version: 1 (lesson 01).
+# - `dashboard` has no members, so the log has no group record. A commit of a client that is not a member is called [*simple*](../docs/handbook/glossary.md#simple-commit).
 #
 # A 3.9.2 broker received the same commits. Our coordinator repeats them, and must write batches of the same size:
 
@@ -286,7 +290,7 @@ course.print_crash_outcomes()
 # %% [markdown]
 # ## Exercise: commit again?
 #
-# A commit contains a position, so a client may repeat it. But look at this case:
+# A commit stores a position, so it does no harm to send the same position twice. But in this case, another commit is in between:
 #
 # A consumer calls `commitAsync(6)` and then `commitAsync(7)`. 7 is answered `NONE`. 6 is answered with an error. The application sends 6 again, and this time the answer is `NONE`. Which offset does the group have?
 #
@@ -317,7 +321,11 @@ course.check("commit_again", commit_again)
 #
 # <details><summary>Other versions</summary>
 #
-# Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, a day there. Up to 3.7, the coordinator refuses a commit with too long metadata, but the note of this commit stays in `pending`. In 1.0.1, a commit with the oldest version of the request goes to ZooKeeper. The classic coordinator also translates `NOT_ENOUGH_REPLICAS_AFTER_APPEND`, to `COORDINATOR_NOT_AVAILABLE`. Since 3.6, `NETWORK_EXCEPTION` becomes `COORDINATOR_LOAD_IN_PROGRESS`. It only occurs in transactions.
+# - Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, a day there. If a commit has version 0 of the request, 1.0.1 stores it in ZooKeeper.
+# - Up to 3.7, if a commit has too long metadata, the coordinator refuses it, but leaves its note in `pending`. Until the next commit or load, fetches of stable offsets (lesson 05) receive an error for this partition. Its offset does not expire.
+# - In the classic coordinator, `INVALID_COMMIT_OFFSET_SIZE` is an answer to commits only. If a *group record* is too large, SyncGroup is answered `UNKNOWN_SERVER_ERROR`, as in Kafka 4.x.
+# - In the classic coordinator, the log's error `NOT_ENOUGH_REPLICAS_AFTER_APPEND` becomes `COORDINATOR_NOT_AVAILABLE`. It means that the record is written, but too few replicas have it.
+# - Since 3.6, the classic coordinator answers `COORDINATOR_LOAD_IN_PROGRESS` if a commit in a transaction fails with `NETWORK_EXCEPTION`.
 #
 # A broker up to 3.9 warns `Mixing both types of offset commits` if a group commits in transactions and outside of them. Lesson 08 shows why you should use only one of the two.
 #
@@ -334,7 +342,7 @@ course.check("commit_again", commit_again)
 #
 # ## For your consumer
 #
-# - `commitSync` waits and retries. Use it before you close a consumer. If it throws a `TimeoutException`, `consumer.committed(…)` tells you which offset is committed.
+# - `commitSync` waits and retries, for up to 60 seconds (`default.api.timeout.ms`). Use it before you close a consumer. If it throws a `TimeoutException`, `consumer.committed(…)` tells you which offset is committed.
 # - `commitAsync` does not retry, because an older offset could overwrite a newer one. Log its errors. The next commit repairs them.
 # - With `enable.auto.commit=true`, `poll` commits every 5 seconds (`auto.commit.interval.ms`). After a crash, the records of about five seconds come twice.
 
@@ -344,7 +352,7 @@ course.check("commit_again", commit_again)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition refuses batches, because too few replicas are in sync. | Bring the missing brokers back. Consumers repeat their commits. |
-# | This command lists nothing, but commits still fail. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | A listed partition has a slow replica. | Look at the disk and network of that broker. |
+# | This command lists nothing, but commits still fail. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | A listed partition has a slow replica. It is listed after 30 seconds (`replica.lag.time.max.ms`). | Look at the disk and network of that broker. |
 # | Commits fail with `INVALID_COMMIT_OFFSET_SIZE`, or since 4.0 with `UNKNOWN_SERVER_ERROR`. | `kafka-configs.sh --bootstrap-server localhost:9092 --describe --all --entity-type topics --entity-name __consumer_offsets` | A request is larger than `max.message.bytes`. | Commit fewer partitions in one request. |
 # | Is my commit stored? | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | CURRENT-OFFSET is the committed offset. | Reading is safe. |
 

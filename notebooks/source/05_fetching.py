@@ -12,11 +12,11 @@
 # %% [markdown]
 # Five things to hold on to:
 #
-# 1. A broker reads the log **once**, when it becomes the leader of the partition. A commit changes the log and the memory. A fetch reads only the memory.
+# 1. A broker reads the log to **load** it: normally once, when it becomes the leader of the partition. A commit changes the log and the memory. A fetch reads only the memory.
 # 2. **One broker** answers for a group: the leader of the group's partition, after it has loaded the partition.
 # 3. "Nothing committed" is **not an error**.
 # 4. An offset in an open transaction is *unstable*. A client that asks for [**stable** offsets](../docs/handbook/glossary.md#stable-offset) receives an error for it.
-# 5. A committed offset has a **leader epoch**. With it, a consumer notices if other records have replaced the records that it read.
+# 5. A committed offset has a **leader epoch**. With it, a consumer notices if records that it has read were lost and replaced by others.
 
 # %% [markdown]
 # ## A fetch reads memory
@@ -61,7 +61,7 @@ course.reveal("read_again", read_again, logs.records_read - read_by_loading)
 #
 # </details>
 #
-# These are the offsets of `billing`. The real broker's answers for all groups were recorded, so you can compare:
+# These are the offsets of `billing`. The real broker's answers for all groups were recorded, too:
 
 # %%
 said = json.loads(Path(shop, "answers.json").read_text())
@@ -152,7 +152,7 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 # - *All*: the answer contains only partitions with a committed offset.
 # - *By name*: the answer contains each named partition, with −1 if it has no committed offset.
 #
-# A test client asked a real broker in both ways. It had committed −1 for `pay-ments-2`, so this −1 is a committed offset. `(empty id)` is the group with an empty name.
+# A test client with a group `f` asked a real broker in both ways. It had committed −1 for `pay-ments-2`, so this −1 is a committed offset. *none* is an empty list of names, and `(empty id)` the group with an empty name.
 
 # %%
 talk = course.read_exchanges("3.9.2-fetch")
@@ -177,7 +177,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # `fraud-check` commits its offsets in transactions. When the broker died, one transaction was open. It contains an offset for `orders-0`. The group has never committed another offset for `orders-0`.
 #
-# A client that sets `requireStable` asks for stable offsets. If the answer contains a partition with an offset in an open transaction, this partition gets the error `UNSTABLE_OFFSET_COMMIT`.
+# A client that sets `requireStable` asks for stable offsets. Each partition **in the answer** that has an offset in an open transaction gets the error `UNSTABLE_OFFSET_COMMIT`.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
@@ -195,12 +195,12 @@ with course.fold("about_orders_0", about_orders_0, all_stable.get("orders-0", "n
 #
 # The answer to *all* lists committed partitions only. The offset of `orders-0` is only in an open transaction, so the answer does not mention it. A program may think that there is no offset and no open transaction. A program that needs stable offsets must ask by name.
 #
-# The table shows the memory of the coordinator and its answers to four requests. In this table, *pending* is an offset in an open transaction. In lesson 04, it was a commit whose record the replicas do not have yet. In both cases, a classic coordinator answers `UNSTABLE_OFFSET_COMMIT`.
+# The table shows the memory of the coordinator and its answers to four requests. Here, *pending* means "in an open transaction". It does not mean "not on the replicas yet", as in lesson 04.
 #
 # </details>
 
 # %% [markdown]
-# Why does `requireStable` exist? A program reads `payments`, and writes alarms and its offsets in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, these payments are processed **twice**.
+# Why does `requireStable` exist? A program reads `payments`, and writes alarms and its offsets in one transaction. Before the transaction ends, a second program takes over. It starts at the last committed offset. If the transaction commits a moment later, the payments of this transaction are processed **twice**.
 #
 # With `requireStable`, the second program asks again until the transaction has ended. Since version 2.5, Java's consumer sets it, and asks by name.
 #
@@ -249,7 +249,7 @@ course.check("get_offsets", get_offsets)
 #
 # A *leader epoch* counts the leaders of a partition. Each new leader has a higher epoch. Each record has the epoch in which it was written. A commit contains the epoch of the last record that was read.
 #
-# Leader A writes `orders-0` up to offset 59, in epoch 3. Its followers have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log. This is an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
+# Leader A writes `orders-0` up to offset 59, in epoch 3. Its replicas have only the records up to 39. A's disk fails, and B becomes the leader in epoch 4, with a shorter log. This is an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election).
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -301,7 +301,7 @@ course.check("three_restarts", three_restarts)
 # %% [markdown]
 # ## Who may see which offsets
 #
-# To fetch, a client needs the right DESCRIBE for the group and for each topic. This client may see only `orders`:
+# To fetch, a client needs the permission DESCRIBE for the group and for each topic. This client may see only `orders`:
 
 # %%
 clerk = course.start_broker(shop, authorize=lambda operation, kind, name: kind != "TOPIC" or name == "orders")
@@ -312,17 +312,17 @@ by_name = course.format_offsets(clerk.offset_fetch("billing", [TopicPartition("p
 print("by name:", *(f"{partition}: {answer}" for partition, answer in by_name.items()))
 
 # %% [markdown]
-# - *All*: the answer leaves out the other topics, without an error. So a monitoring tool with too few rights sees too few offsets.
+# - *All*: the answer leaves out the other topics, without an error. So a monitoring tool with too few permissions sees too few offsets.
 # - *By name*: the client receives `TOPIC_AUTHORIZATION_FAILED`.
 
 # %% [markdown]
 # ## Questions about groups: describe and list
 #
-# `kafka-consumer-groups.sh` and lag monitors also send DescribeGroups and ListGroups. DescribeGroups returns the state and the members of a group, with their assignments.
+# Monitors also send DescribeGroups and ListGroups. DescribeGroups returns the state and the members of a group, with their assignments. ListGroups must be sent to **every** broker.
 #
 # | the situation | OffsetFetch and DescribeGroups | ListGroups |
 # |---|---|---|
-# | The client has no right for the group. | `GROUP_AUTHORIZATION_FAILED` | leaves the group out |
+# | The client has no permission for the group. | `GROUP_AUTHORIZATION_FAILED` | leaves the group out |
 # | The coordinator has not started. | `COORDINATOR_NOT_AVAILABLE` | `COORDINATOR_NOT_AVAILABLE` |
 # | Another broker coordinates the group. | `NOT_COORDINATOR` | leaves the group out |
 # | The group's partition is loading. | `COORDINATOR_LOAD_IN_PROGRESS` | this error, with an incomplete list |
@@ -334,7 +334,7 @@ print("by name:", *(f"{partition}: {answer}" for partition, answer in by_name.it
 # A monitor reports that `billing` has lost its offset for `orders-0`. Which answer shows that a consumer of `billing` would now begin where `auto.offset.reset` says?
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
-# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The monitor's user has rights for groups only.
+# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The monitor's user has permissions for groups only.
 # - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
 # - **D**: OffsetFetch returned `NOT_COORDINATOR`.
 #
@@ -362,7 +362,6 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # <details><summary>Other versions</summary>
 #
-# - Before each write, the classic coordinator asks the log of the partition for its message format (`getMagic`). If the broker does not have this log, a commit is answered `NOT_COORDINATOR`. Transactions need format 2.
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
 # - Up to 0.8.1 offsets were in ZooKeeper, one node per offset. ZooKeeper is slow for frequent small writes, so Kafka introduced the topic.
 # - Version 0 of OffsetCommit and OffsetFetch used ZooKeeper up to 3.x. The two places are independent: a commit with version 0 is invisible to a fetch with version 1.
@@ -400,8 +399,8 @@ course.check("proof_of_loss", proof_of_loss)
 # |---|---|---|---|
 # | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. | Stop the consumers before they commit again. |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | Compare it with "Why the answer can be −1". | Reading is safe. |
-# | The group is missing in a monitor. | the command of row 1 | If it shows the group, the monitor lacks rights or asked during a load. | Give the monitor's user DESCRIBE on the group and its topics. |
-# | `UNSTABLE_OFFSET_COMMIT` does not end. | `kafkagroups stats PATH` | A transaction was never ended. | See lesson 08. |
+# | The group is missing in a monitor. | the command of row 1 | If it shows the group, the monitor lacks permissions or asked during a load. | Give the monitor's user DESCRIBE on the group and its topics. |
+# | A consumer reads nothing, and its log repeats `unstable offsets`. | `kafkagroups stats PATH` | A transaction was never ended. | See lesson 08. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -171,9 +171,18 @@ EXERCISES = (
         ),
         known_mistakes={
             "Epoch 1 is not in the list, but epoch 2 begins at 70. So epoch 1 ends at 70": (85, 90, 75),
+            "Epoch 1 does not end where epoch 2 ends. It ends where epoch 2 begins, at 70": (85, 90, 90),
+            "Epoch 1 may have had records. It ends where the next epoch of the list begins, at 70": (85, 90, 0),
             "A committed offset below the end of its epoch is still valid": (90, 90, 70),
+            "Two mistakes. Offset 85 is below the end of its epoch, so it is valid. Epoch 1 ends at 70": (90, 90, 75),
+            "An epoch ends where the next epoch begins, not where it begins itself": (70, 70, 70),
             "Offset 95 is beyond the end of epoch 2. The records from 90 on are new": (85, 95, 70),
             "Compare each offset with the end of its epoch, not with the end of the log": (85, 95, 75),
+            "The end of the log is the end of the last epoch only. Epoch 2 ends at 90, and epoch 1 ends at 70": (
+                120,
+                120,
+                120,
+            ),
         },
     ),
     Exercise(
@@ -181,12 +190,12 @@ EXERCISES = (
         correct="C",
         solution='proof_of_loss = "C"   # the consumer is told that nothing is committed, whatever the reason',
         hints=(
-            "For each answer: what does the consumer of `billing` do, which asks by name and has all rights?",
+            "For each answer: what does the consumer of `billing` do, which asks by name and has all permissions?",
             "Only one answer says that this coordinator has no offset for this partition.",
         ),
         known_mistakes={
             "Before a load begins, a list may be empty without an error. The consumer waits for the load": "A",
-            "A client without rights for the topics sees no offsets, and no error. The consumer has rights": "B",
+            "A client without permissions for the topics sees no offsets, and no error. The consumer has them": "B",
             "This broker does not coordinate the group. The consumer asks for the coordinator again": "D",
         },
     ),

@@ -41,13 +41,17 @@ life.wait(3)
 #
 # Then the join phase is over. The group has *generation* 1, and `billing-1` is its leader.
 #
-# <details><summary>Why two JoinGroups, and which requests create a group?</summary>
+# <details><summary>Why two JoinGroups?</summary>
 #
 # A client can lose its connection and ask again. Then its first id is never used. An unused id is not a member, so the group has no dead member.
 #
+# </details>
+#
+# <details><summary>Which requests create a group?</summary>
+#
 # A JoinGroup without a member id creates the group in memory, if it does not exist. A heartbeat never creates a group. If the group is unknown, a heartbeat is answered `UNKNOWN_MEMBER_ID`.
 #
-# Two requests can try to create the same group at the same moment. The classic coordinator puts the new group into its map only if the map does not contain it yet (*put if absent*). So one group is kept, and both requests use it. In the new coordinator, the queue of the partition lets one request wait for the other.
+# Two requests can try to create the same group at the same moment. The classic coordinator puts the new group into its map only if the map does not contain it yet (*put if absent*). So one group is kept, and both requests use it. The new coordinator handles the requests of a partition one after the other, so this cannot happen.
 #
 # </details>
 
@@ -75,7 +79,13 @@ life.commit("billing-1", {"orders-0": 5, "orders-2": 7})
 #
 # <details><summary>What happens if the append fails?</summary>
 #
-# All members receive an error and join again. The coordinator translates the error of the log as lesson 04 showed.
+# All members receive an error and join again. Kafka 4.x translates the error of the log as lesson 04 showed. The classic coordinator differs: a record that is too late gives `REBALANCE_IN_PROGRESS`.
+#
+# </details>
+#
+# <details><summary>What happens if a new member joins during the append?</summary>
+#
+# Its JoinGroup starts the next rebalance. So the members that wait for an assignment receive `REBALANCE_IN_PROGRESS`. When the append ends, the coordinator sees that the state or the generation has changed, and does nothing. The record of the old generation stays in the log.
 #
 # </details>
 
@@ -139,7 +149,7 @@ life.sync("billing-1")
 course.RebalanceLanes()
 
 # %% [markdown]
-# *Predict*: now a session lasts 45 seconds again. The leader `billing-1` dies after event 8 of the figure. The coordinator accepted its commits at 4 s and at 6 s. At which second does the coordinator remove `billing-1`?
+# *Predict*: now a session has its default again, **45** seconds. Events 5 and 8 of the figure are commits of the leader `billing-1`, at 4 s and at 6 s. The coordinator accepts both. After event 8, `billing-1` dies. At which second does the coordinator remove it?
 
 # %%
 # prediction
@@ -164,7 +174,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, removed_at):
 #
 # An *assignor* is the rule by which the leader computes assignments, for example `range`. In its JoinGroup, each member sends an ordered list of the assignors that it supports. Kafka's requests and records call an assignor a [*protocol*](../docs/handbook/glossary.md#protocol).
 #
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins.
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list. The candidate with the most votes wins. A JoinGroup that would leave no candidate is refused: `INCONSISTENT_GROUP_PROTOCOL`.
 #
 # <details><summary>How to change the assignor without a stop</summary>
 #
@@ -191,13 +201,13 @@ course.check("select_protocol", select_protocol)
 #
 # | deadline | how long it lasts | what happens at its end |
 # |---|---|---|
-# | the session of each member | its `session.timeout.ms`, from its last sign of life | The member is removed. A rebalance begins. |
+# | the session of each member | its `session.timeout.ms`, from its last sign of life. While its JoinGroup or SyncGroup waits for an answer, no session runs | The member is removed. A rebalance begins. |
 # | the join phase of the group | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
 # | the sync phase of the group | the largest rebalance timeout, too | Members that have not sent a SyncGroup are removed. A rebalance begins. |
 #
-# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). This is how long its code may work before it joins. The join phase lasts as long as the largest rebalance timeout, so no member is removed before its own timeout ends.
+# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). This is how long its code may work before it joins. The join phase ends when all members have joined, but at the latest after the **largest** rebalance timeout. So each member has at least its own rebalance timeout to join.
 #
-# A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join.
+# A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join. If this takes longer than `max.poll.interval.ms`, Java's consumer sends a LeaveGroup itself. The deadline of the join phase also ends the wait for other clients.
 
 # %% [markdown]
 # ## A member leaves
@@ -205,7 +215,7 @@ course.check("select_protocol", select_protocol)
 # A consumer that closes sends **LeaveGroup**. The coordinator removes the member immediately.
 #
 # - In Stable and CompletingRebalance, a rebalance begins.
-# - In PreparingRebalance, a rebalance is already running. If all other members have joined, the join phase ends.
+# - In PreparingRebalance, a rebalance is already running. If all other members have joined, the join phase ends. If no member is left, the group becomes Empty.
 #
 # A killed process sends no LeaveGroup. Its member stays until its session ends.
 #
@@ -270,13 +280,25 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next coordinator loads the log. The steps of the table are the events of the figure, if no member dies. `+` is a written record. `Dead` means that the group does not exist:
+# If the coordinator crashes, the next coordinator loads the log. Each step of the table is an event of the figure, with *no one dies*. Each `+` is a written record. `Dead` means that there is no such group:
 
 # %%
 course.print_crash_table()
 
 # %% [markdown]
 # Look at steps 10 to 13. In memory, the group has generation 2. The log has only generation 1. If the coordinator crashes here, both members receive an error from the next coordinator and join again. Generation 2 had no assignments yet. The assignments of generation 1 are in the log. So only time is lost.
+#
+# <details><summary>Which state can follow which?</summary>
+#
+# | state | the states directly before it | what leads to it |
+# |---|---|---|
+# | PreparingRebalance | Empty, CompletingRebalance, Stable | a member joins, leaves or is removed |
+# | CompletingRebalance | PreparingRebalance | the join phase ends, with members |
+# | Stable | CompletingRebalance | the record of the assignments is stored |
+# | Empty | PreparingRebalance | the join phase ends, without members |
+# | Dead | every state | the group is deleted, or another broker leads its partition |
+#
+# </details>
 #
 # <details><summary>In Kafka 4.x</summary>
 #
@@ -357,7 +379,7 @@ course.check("after_the_failover", after_the_failover)
 # ## For your consumer
 #
 # - `session.timeout.ms` (45 s): how long a dead consumer keeps its partitions.
-# - `max.poll.interval.ms` (5 min): how long your code may work between two calls of `poll`. After that, the consumer leaves the group.
+# - `max.poll.interval.ms` (5 min): how long your code may work between two calls of `poll`. After that, the consumer leaves the group. Its next `poll` joins again.
 # - Commit in `onPartitionsRevoked` of your `ConsumerRebalanceListener`. The consumer calls it before it joins again.
 # - After `CommitFailedException` or `RebalanceInProgressException`, do not repeat the commit. Call `poll`, which joins the group again.
 #
@@ -374,10 +396,10 @@ course.check("after_the_failover", after_the_failover)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | It shows the members of each generation. Find the one that comes and goes. | Look at its log (next line). |
-# | Does my consumer call `poll` too rarely? | `grep "consumer poll timeout has expired" consumer.log` | If there is a line, the consumer left for this reason. | Raise `max.poll.interval.ms`, or lower `max.poll.records`. |
+# | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | It shows the members of each generation. Find the one that comes and goes. `kafkagroups dump PATH --group billing --type 2` shows its host. | Look at its log (next line). |
+# | Does my consumer call `poll` too rarely? | `grep "consumer poll timeout has expired"` in the log of your program | If there is a line, the consumer left for this reason. | Raise `max.poll.interval.ms`, or lower `max.poll.records`. |
 # | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Find the cause in the log of this member. Then restart it. |
-# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | A member does not join. | Close its process. After a kill, its session must end first. |
+# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | A member does not join. | Close its process normally, so that it sends LeaveGroup. If you kill it, the group waits for its session timeout. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

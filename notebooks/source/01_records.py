@@ -205,7 +205,7 @@ course.VersionOverlay()
 # %% [markdown]
 # ## What stops a load
 #
-# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. Some records **stop the load**, for example (lesson 11 lists all):
+# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. Some records **stop the load**, for example these (lesson 11 has a longer list):
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)

@@ -207,7 +207,7 @@ course.check("select_protocol", select_protocol)
 #
 # A Java consumer sends `max.poll.interval.ms` (5 minutes) as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). This is how long its code may work before it joins. The join phase ends when all members have joined, but at the latest after the **largest** rebalance timeout. So each member has at least its own rebalance timeout to join.
 #
-# A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join. If this takes longer than `max.poll.interval.ms`, Java's consumer sends a LeaveGroup itself. The deadline of the join phase also ends the wait for other clients.
+# A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join. If this takes longer than `max.poll.interval.ms`, Java's consumer sends a LeaveGroup itself. A client that never does this is removed at the end of the join phase.
 
 # %% [markdown]
 # ## A member leaves

@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A commit that is too late
 #
-# `billing-1` and `billing-2` divide the partitions of `orders`. Then `billing-2` hangs, for example in a long garbage collection. It sends nothing for 50 seconds. `billing-1` is healthy and sends heartbeats. `course.run_silent_member` brings the group into this situation:
+# `billing-1` and `billing-2` divide the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of Java (a garbage collection). It sends nothing for 50 seconds. `billing-1` is healthy and sends heartbeats. `course.run_silent_member` brings the group into this situation:
 
 # %%
 from kafkagroups import course
@@ -54,17 +54,17 @@ course.reveal("late_commit", late_commit, life.events[-1].response)
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is never negative. Any other client sends no member id and a negative generation.
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1.
 #
 # | this is wrong | the error |
 # |---|---|
-# | The client does not have the right READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
-# | The client does not have the right READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
+# | The client does not have the permission READ for the group. | `GROUP_AUTHORIZATION_FAILED` |
+# | The client does not have the permission READ for the topic. | `TOPIC_AUTHORIZATION_FAILED` |
 # | The partition does not exist. | `UNKNOWN_TOPIC_OR_PARTITION` |
 # | This broker does not lead the group's partition. | `NOT_COORDINATOR` |
 # | This broker has not yet loaded the group's partition. | `COORDINATOR_LOAD_IN_PROGRESS` |
-# | The group does not exist, and the generation is not negative. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) |
-# | The group is Empty, and the generation is not negative. | `UNKNOWN_MEMBER_ID` |
+# | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` (up to 3.9: `ILLEGAL_GENERATION`) |
+# | The group is Empty, and the generation is 0 or more. | `UNKNOWN_MEMBER_ID` |
 # | The commit has an instance id, and this id belongs to another member id. | `FENCED_INSTANCE_ID` |
 # | The group has members, and the member id is not one of them. | `UNKNOWN_MEMBER_ID` |
 # | The group has members, and the generation is not the current one. | `ILLEGAL_GENERATION` |
@@ -112,7 +112,7 @@ course.check("three_refusals", three_refusals)
 #
 # <details><summary>A group that is Dead</summary>
 #
-# A group is Dead for a moment when it is deleted, or when it moves to another broker. Then the answer is `COORDINATOR_NOT_AVAILABLE`.
+# A group is Dead for a moment when it is deleted, or when it moves to another broker. A commit that arrives in this moment is answered `COORDINATOR_NOT_AVAILABLE`. Requests that were already waiting get `NOT_COORDINATOR` (lesson 11).
 #
 # </details>
 
@@ -124,7 +124,7 @@ course.check("three_refusals", three_refusals)
 # - a tool, for example the command of lesson 02 that sets an offset.
 # - a consumer that chooses its partitions itself. It calls `assign`. A consumer that lets the group divide the partitions calls `subscribe`.
 #
-# They send a negative generation, −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.
+# They send the generation −1. The coordinator accepts such a simple commit only if the group does not exist or is Empty. If the group has members, it answers `UNKNOWN_MEMBER_ID`. So you cannot reset an offset, not even of one partition, while the group has a member.
 
 # %% [markdown]
 # ## A static member
@@ -253,8 +253,8 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # - If the member id is unknown, the answer is `UNKNOWN_MEMBER_ID`.
 # - If the commit has the current epoch of the member, it is accepted.
 # - If the commit has another epoch, the answer is `STALE_MEMBER_EPOCH`.
-# - Since 4.3, an older epoch is accepted if the member has owned all partitions of the commit from that epoch until now.
-# - The request OffsetCommit has versions. Up to version 8, it has no epoch. The answer is `UNSUPPORTED_VERSION`.
+# - Since 4.3, a commit with an older epoch is also accepted, if the member did not lose these partitions. It must have owned them in that epoch, and ever since.
+# - A member that commits with version 8 or older of the request OffsetCommit gets `UNSUPPORTED_VERSION`. These versions have no epoch.
 #
 # </details>
 
@@ -263,7 +263,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | The group is unknown, and the generation is not negative. | `GROUP_ID_NOT_FOUND` | `ILLEGAL_GENERATION` |
+# | The group does not exist, and the generation is 0 or more. | `GROUP_ID_NOT_FOUND` | `ILLEGAL_GENERATION` |
 # | The commit has an unknown topic id. | `UNKNOWN_TOPIC_ID` | The request has no topic ids. |
 #
 # The checks of the member have the same order in both.
@@ -274,18 +274,18 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # `GROUP_ID_NOT_FOUND` needs version 9 of the request OffsetCommit. For older versions, Kafka 4.x also answers `ILLEGAL_GENERATION`.
 #
-# In Kafka 4.x, a simple commit to an unknown group creates this group before the metadata is checked. If the metadata is too long, an empty group stays in memory until the restart.
+# In Kafka 4.x, a simple commit to an unknown group first creates this group in memory. Then the coordinator checks the metadata. If the metadata is too long, the commit is refused. But the group, without offsets, stays in memory until the broker restarts.
 #
 # </details>
 
 # %% [markdown]
 # ## In five lines
 #
-# - The coordinator checks the rights, then the group, then the member, then the generation.
+# - The coordinator checks the permissions, then the group, then the member, then the generation.
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`. Its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
-# - Two processes with one instance id fence each other again and again.
+# - If two processes have one instance id, each takes the place of the other, again and again.
 #
 # ## For your consumer
 #
@@ -309,7 +309,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # | what | where (4.x) | where (3.9) |
 # |---|---|---|
-# | rights, topics | `KafkaApis.handleOffsetCommitRequest` | the same |
+# | permissions, topics | `KafkaApis.handleOffsetCommitRequest` | the same |
 # | group and member | `OffsetMetadataManager.validateOffsetCommit`, `ClassicGroup.validateOffsetCommit`, `ConsumerGroup.validateOffsetCommit` | `GroupCoordinator.doCommitOffsets`, `validateOffsetCommit` |
 # | static members | `ClassicGroup.replaceStaticMember` | `GroupCoordinator.updateStaticMemberThenRebalanceOrCompleteJoin` |
 #
@@ -317,7 +317,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # ## What we left out, and why
 #
-# Commits in a transaction have their own rules: lesson 08. We left out how a cluster decides about rights.
+# Commits in a transaction have their own rules: lesson 08. We left out how a cluster decides about permissions.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

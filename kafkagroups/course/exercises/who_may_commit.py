@@ -59,7 +59,7 @@ EXERCISES = (
         solution='three_refusals = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID")',
         hints=(
             "Go through the table from top to bottom. The first check that fails gives the answer.",
-            "In the table, the member comes before its generation. An Empty group accepts only negative generations.",
+            "In the table, the member comes before its generation. An Empty group accepts only the generation −1.",
         ),
         known_mistakes={
             "1: the member is checked before its generation": (
@@ -74,6 +74,31 @@ EXERCISES = (
             ),
             "2: the member is known. Only its generation is wrong": (
                 "UNKNOWN_MEMBER_ID",
+                "UNKNOWN_MEMBER_ID",
+                "UNKNOWN_MEMBER_ID",
+            ),
+            "1: the member is checked before its generation. 3: an Empty group has no generation to compare": (
+                "ILLEGAL_GENERATION",
+                "ILLEGAL_GENERATION",
+                "ILLEGAL_GENERATION",
+            ),
+            "3: the group `g5` exists. And a broker of Kafka 3.9 never answers a commit with GROUP_ID_NOT_FOUND": (
+                "UNKNOWN_MEMBER_ID",
+                "ILLEGAL_GENERATION",
+                "GROUP_ID_NOT_FOUND",
+            ),
+            "2: `sub` is Stable, so no rebalance is in progress": (
+                "UNKNOWN_MEMBER_ID",
+                "REBALANCE_IN_PROGRESS",
+                "UNKNOWN_MEMBER_ID",
+            ),
+            "1: the commit has no instance id. So only the member id and the generation are checked": (
+                "FENCED_INSTANCE_ID",
+                "ILLEGAL_GENERATION",
+                "UNKNOWN_MEMBER_ID",
+            ),
+            "1 and 2 are exchanged: `stranger` is no member of `sub`, and `member-a` is one": (
+                "ILLEGAL_GENERATION",
                 "UNKNOWN_MEMBER_ID",
                 "UNKNOWN_MEMBER_ID",
             ),

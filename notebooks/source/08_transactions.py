@@ -15,7 +15,7 @@
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
 # 2. The marker decides **whether** a pending offset counts. If several offsets of one partition count, the coordinator uses the offset whose record is later in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. Without a marker, the offset stays pending forever. The *log cleaner* (lesson 10) stops before this record.
+# 4. If no marker comes, the offset stays pending forever. The *log cleaner* (lesson 10) does not go beyond it.
 
 # %% [markdown]
 # ## Why offsets are in transactions
@@ -30,7 +30,7 @@
 # - The producer of `fraud-check` sends its offsets to the **group coordinator**, with `sendOffsetsToTransaction`. The group coordinator appends the offsets to `__consumer_offsets`.
 # - At the end, the producer asks the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator) for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction.
 #
-# `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. Without a member, the commit is accepted, even during a rebalance.
+# `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. If it names no member, these checks are left out. In both cases, a rebalance does not matter.
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -85,7 +85,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory: one map for offsets that count, and one map for pending offsets. The figure shows both maps for a shorter log with two producers. Load the log record by record. Then let the transactions end in another way, and watch which offset counts:
+# A coordinator has two maps in memory: one for offsets that count, and one for pending offsets. The figure shows both maps for a shorter log with two producers. Load the log record by record. Then let the transactions end in another way, and watch which offset counts:
 
 # %%
 # figure
@@ -202,12 +202,14 @@ course.check("which_hangs", which_hangs)
 #
 # Coordinators write only offsets into transactional batches. But a tool that copies the topic can write **all** records in its own transactions. A load must handle these records, too.
 #
-# **Commits wait for the marker.** A group record and the tombstone of a group count immediately, even if the transaction is aborted. For the tombstone of an offset, the coordinators differ:
+# **Commits wait for the marker.** A group record and the tombstone of a group count immediately, even if the transaction is aborted. For tombstones of offsets, the coordinators differ:
 #
-# - The new coordinator immediately deletes the committed offset and all pending offsets of the partition.
-# - The classic coordinator deletes only the pending offset of the same producer. The committed offset stays.
+# | tombstone of an offset | the new coordinator deletes | the classic coordinator deletes |
+# |---|---|---|
+# | in a transactional batch | the committed offset and all pending offsets | only the pending offset of the same producer |
+# | outside of transactions, as brokers write it (lesson 09) | the same | only the committed offset |
 #
-# Two logs were made for a test, and real brokers loaded them. `g` is the group:
+# Real brokers loaded these two test logs. `g` is the group:
 
 # %%
 course.print_crafted_log("t-txn-tomb-committed")
@@ -244,7 +246,6 @@ course.check("replay_transactions", replay_transactions)
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
 # | epoch of the marker | one more than the epoch of the records | equal to the epoch of the records. After a timeout, or if a new process takes over, it is higher |
-# | tombstone of an offset in a transactional batch | deletes the offset immediately | never deletes a committed offset |
 # | topic id in transactional commits | since 4.4 | never |
 #
 # <details><summary>Other versions</summary>
@@ -263,7 +264,7 @@ course.check("replay_transactions", replay_transactions)
 #
 # <details><summary>What does the tombstone of an offset delete if it is in a transactional batch?</summary>
 #
-# The new coordinator immediately deletes the committed offset and all pending offsets of the partition. The classic coordinator deletes only the pending offset of the same producer.
+# The new coordinator immediately deletes the committed offset and all pending offsets of the partition. The classic coordinator deletes only the pending offset of the same producer. Outside of transactions, it is the other way round: the classic coordinator deletes only the committed offset.
 #
 # </details>
 #

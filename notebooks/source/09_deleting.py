@@ -52,9 +52,6 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # - All tombstones of a deletion are in one batch. So after a crash, the log contains all of them, or none.
 # - The tombstones of the offsets come first, in any order. The tombstone of the group is last.
 # - Each offset needs a tombstone, because each offset has its own key.
-# - If a commit comes after a tombstone, the offset exists again: the later record wins.
-#
-# In the new protocols, a wrong order of tombstones can stop a load (lesson 13).
 
 # %% [markdown]
 # ## Groups without a group record
@@ -86,7 +83,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# A consumer group may have members, but they must not read the topic. A group of another type, for example of Kafka Connect, must have no members. Otherwise the answer is `NON_EMPTY_GROUP`.
+# If a member of a consumer group reads the topic, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. If a group of another type, for example of Kafka Connect, has members, the answer is `NON_EMPTY_GROUP`.
 #
 # Here, a member of `billing` reads `orders`. An operator deletes offsets of both topics:
 
@@ -126,10 +123,12 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | in a rebalance | do not expire | it is not known who will read what |
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
+# | of the new protocol (lesson 13) | the same, but offsets of topics that a member reads do not expire | no record stores when it became Empty |
 
 # %% [markdown]
-# Two cases are special:
+# Three cases are special:
 #
+# - A commit into an **Empty** group does not start the retention again. If you set an offset when the group has been Empty for six days, it expires one day later.
 # - The *protocol type* of a group is `consumer` for consumers. Other programs, for example Kafka Connect, have another type. The coordinator cannot see what their members read. So while a group of another type has members, none of its offsets expire.
 # - An old client can ask for its own expiry time (lesson 01). The offset then expires at this time, except where the table says *do not expire*.
 
@@ -148,7 +147,7 @@ course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, day)
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows the offset of the prediction and its two clocks. *Kafka 2.1+* follows the table above. Only 2.1 to 2.3 do not look at the topics that members read:
+# The figure shows the offset of the prediction and its two clocks. *Kafka 2.4+* follows the table above. Kafka 2.1 to 2.3 keep all offsets while the group has members:
 #
 # - Step through it with *next*. Which clock counts in each version?
 # - Let the member stay, or read only `payments`. What changes?
@@ -204,14 +203,14 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 # %% [markdown]
 # ## A deletion and an open transaction
 #
-# `fraud-check` has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. `OffsetDelete`, `DeleteGroups` and the deletion of the topic each write the same records here, because `fraud-check` has no group record:
+# `fraud-check` is a simple group and has committed offset 1. A commit of 41 is pending in an open transaction. Now an administrator deletes the offset, and then the transaction is committed. On a **classic** broker, `OffsetDelete`, `DeleteGroups` and the deletion of the topic write the same records here:
 
 # %%
 outcome = course.delete_while_pending("OffsetDelete")
 print(*outcome.log, sep="\n")
 
 # %% [markdown]
-# A classic coordinator wrote this log. It answers: no offset. Then its broker dies, and another **classic** coordinator loads the log. A classic load has two maps: committed offsets and pending offsets. This tombstone removes an offset only from the map of committed offsets.
+# The classic coordinator now answers: no offset. Then its broker dies, and another **classic** coordinator loads the log. A classic load has two maps: committed offsets and pending offsets. A tombstone outside of transactions removes an offset only from the map of committed offsets.
 #
 # *Predict*: which offset does the second coordinator answer? `None` means that there is no offset.
 
@@ -258,7 +257,6 @@ course.check("weekend", weekend)
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | immediately. After a crash, the group can be back, although the answer was `NONE` |
 # | an offset is deleted while a commit is pending in a transaction | the pending commit is deleted, too | after a failover, a commit marker brings the offset back |
-# | consumer groups of the new protocol (lesson 13) | the retention always begins at the commit. Offsets of topics that a member reads do not expire | do not exist |
 #
 # <details><summary>Rare cases</summary>
 #
@@ -267,12 +265,17 @@ course.check("weekend", weekend)
 # | an offset expires while a commit is pending in a transaction | it stays until the transaction ends | it is deleted |
 # | `OffsetDelete` deletes the last offset of an Empty group | the group stays | the group is deleted, too |
 # | the tombstones of expired offsets | one batch for the partition | one batch for each group |
+# | `OffsetDelete`, and the subscription of a member cannot be read | `GROUP_SUBSCRIBED_TO_TOPIC` for each partition | the same |
 #
 # </details>
 #
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time. This time still counts after an upgrade to 2.1. If it is over, the coordinator can delete the offset immediately. Before the upgrade, `kafkagroups stats` shows the versions of all records.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. This time still counts after an upgrade to 2.1. If it is over, the coordinator deletes the offset soon after the upgrade. Use `kafkagroups stats` before the upgrade: it shows whether records of this version exist.
+#
+# A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
+#
+# Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
 #
 # </details>
 #

@@ -18,7 +18,7 @@ def figure():
 
 
 def read_days(lines):
-    """Return the words for the deletion in 1.0.1 and since 2.1."""
+    """Return the words for the deletion in 1.0.1 and since 2.4."""
     return [line.partition(": ")[2] for line in lines if line.startswith("deletion in ")]
 
 
@@ -31,7 +31,7 @@ def test_before_2_1_the_commit_starts_the_only_clock(figure, commit, retention):
 
 
 @pytest.mark.parametrize(("commit", "retention"), list(product(range(3), range(2))))
-def test_since_2_1_the_group_decides(figure, commit, retention):
+def test_since_2_4_the_group_decides(figure, commit, retention):
     """KIP-211: Empty groups from the change of state, simple groups and topics without a subscriber from the commit."""
     expected = {
         LEAVES_ON_4: 4 + RETENTIONS[retention],

@@ -1,8 +1,8 @@
 """Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
 
 One clock starts at the commit. The other clock starts when the group becomes Empty. Kafka 1.0.1 looks only at the
-first clock. Since Kafka 2.1, the group decides which clock counts. The days of deletion come from coordinators of this
-package (deletion_days.py).
+first clock. Since Kafka 2.1, the group decides which clock counts. Since Kafka 2.4, the topics that its members read
+decide, too. The days of deletion come from coordinators of this package (deletion_days.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BAR_HEIGHT = 30
 _COMMIT_WIDTH = 54
 _SIZE = 11
 _VERSIONS = ("1.0.1", "3.9.2")
-_VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.1+")
+_VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
 _STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
 _LATEST_TYPED_DAY = 10
 _LONGEST_TYPED_RETENTION = 10
@@ -54,7 +54,7 @@ class _Case:
 
 
 class ExpiryChart(Figure):
-    """A day axis with the two clocks of an offset, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.1."""
+    """A day axis with the two clocks of an offset, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.4."""
 
     def __init__(self) -> None:
         super().__init__(_make_content(_COMMIT_DAYS, _MEMBERS, _RETENTIONS))

@@ -69,7 +69,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # - An earlier pass cleaned the **clean part**. The *first dirty offset* is the first offset after the clean part. The broker stores this number in the file `cleaner-offset-checkpoint`.
 # - The [**dirty range**](../docs/handbook/glossary.md#dirty-range) contains the records that were appended after the earlier pass.
-# - The pass ends where the active segment begins. An open transaction can end the pass earlier, as a later section shows.
+# - The pass ends where the active segment begins. An open transaction can end the pass earlier.
 
 # %% [markdown]
 # A pass has two steps:
@@ -91,7 +91,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # %% [markdown]
 # The cleaner does not decode keys. It compares their bytes. It only checks whether a record has a value or is a tombstone.
 #
-# Records of aborted transactions are never in the map, and a pass removes them. Markers are never in the map, either. They remain longer than other records, as a later section shows.
+# Records of aborted transactions are never in the map, and a pass removes them. Markers are never in the map, either.
 
 # %% [markdown]
 # ## Exercise: what remains
@@ -131,7 +131,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # - The first pass that reads the tombstone keeps it. This pass also sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`.
 # - The first later pass at or after the horizon removes the tombstone. The horizon never changes.
 #
-# Here is the horizon of record 323, before and after the pass:
+# On this broker, `delete.retention.ms` was only 2 seconds. Here is the horizon of record 323, before and after the pass:
 
 # %%
 for path in (before, cleaned):
@@ -163,7 +163,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Three passes
 #
-# This package has a cleaner, too: `kg.compact` makes one pass over one partition. Here it repeats three passes of the 4.3.1 broker. The broker's `delete.retention.ms` was only 2 seconds. We have the files of the broker after pass 1 and after pass 3:
+# `kg.compact` makes one pass over one partition. Here it repeats three passes of the 4.3.1 broker. We have the broker's files after pass 1 and after pass 3:
 
 # %%
 course.compare_cleaned_files(course.repeat_cleaner_passes(course.make_scratch_folder()))
@@ -178,7 +178,7 @@ course.Compaction()
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A load needs the marker as long as the log has a record of its transaction. So the marker stays that long. When newer records have replaced **all** records of the transaction, three passes follow:
+# A load needs the marker as long as the log has a record of its transaction. So the marker stays at least that long. When newer records have replaced **all** records of the transaction, the marker is removed in three passes:
 #
 # 1. The first pass removes the transaction's last record. The marker remains.
 # 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
@@ -193,7 +193,7 @@ course.Compaction()
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# The [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset) is the offset at which the first open transaction begins. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
+# The [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset) is the offset at which the first open transaction begins. Without an open transaction, it is the log end. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
 #
 # Here is the log of `dashboard` with one more record. It begins a transaction that never ends:
 
@@ -243,7 +243,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# The answers are equal. The long log only takes longer to load: a broker loads about 0.4 million records per second.
+# The answers are equal. The long log only takes longer to load.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -267,7 +267,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Can cleaning change an answer?
 #
-# With the new coordinator: no. Tests with 2,000 random logs, as brokers write them, confirm this.
+# With the new coordinator, cleaning changes no answer. Tests with 2,000 random logs confirm this. But a cleaned log cannot show an earlier moment, because older records are gone.
 #
 # With the **classic** coordinator, cleaning changes an answer in one case: an offset was deleted while a transaction was open. Lesson 09 showed this log. Here are the answers of both coordinators, before and after a pass:
 
@@ -295,7 +295,7 @@ course.print_deletion_in_transaction()
 #
 # <details><summary>Other versions</summary>
 #
-# Delete horizons exist since 3.1. Before 3.1, the day of a tombstone began when the segment's file was last modified. When the cleaner merged segments, the modification time became newer. So a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
+# Delete horizons exist since 3.1. Before 3.1, the waiting time of a tombstone began at the last modification of its segment's file. When the cleaner merged segments, the new file got the newest of their times, and the waiting time began again. So a tombstone could stay forever. Since 1.1, a cleaner that fails on one partition marks only this partition as uncleanable. Before 1.1, the whole cleaner thread died.
 #
 # </details>
 #
@@ -303,7 +303,7 @@ course.print_deletion_in_transaction()
 #
 # - A pass keeps the newest record of each key.
 # - The offset map contains only keys of the dirty range. The active segment stays unchanged.
-# - The first pass keeps a tombstone. A pass at least a day later removes it. A marker needs three passes if all its records are replaced.
+# - The first pass keeps a tombstone. A pass at least a day later removes it. A marker is removed at least two passes after the last record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - Cleaning changes no answer of Kafka 4.x. A log that was never cleaned only takes longer to load.
 
@@ -319,7 +319,7 @@ course.print_deletion_in_transaction()
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows |
+# | One partition grows, on all replicas | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
 # | All partitions of one broker grow | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | The cleaner thread of this broker is dead | Restart this broker. Then the cleaner reads the whole dirty range twice, so the disk is busy. `log.cleaner.io.max.bytes.per.second` limits its speed |
 # | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans this partition | Read the error in `log-cleaner.log`. Restart the broker |
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |

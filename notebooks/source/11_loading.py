@@ -14,7 +14,7 @@
 #
 # 1. The next coordinator reads the **whole** log of the partition, and nothing else.
 # 2. The newest value of a key counts. A tombstone removes its key.
-# 3. After a failover, everything that is not in the log is **lost**. This is a rebalance in progress, requests without an answer, and the times of the last heartbeats.
+# 3. After a failover, everything that is not in the log is **lost**: a rebalance in progress, requests without an answer, and the times of the last heartbeats.
 # 4. One record that cannot be read stops the load of the **whole partition**.
 
 # %% [markdown]
@@ -49,7 +49,7 @@ course.reveal("members_after", members_after, len(loaded["billing"].members))
 #
 # </details>
 #
-# All offsets are back. The last two lines compare all groups with the real broker:
+# All offsets are back:
 
 # %%
 answers = course.read_answers("harbour/4.3.1")
@@ -71,7 +71,7 @@ course.compare_with_broker(course.fetch_offsets(loaded, answers["offsets"]), ans
 # 3. It applies each record to its memory: a value replaces the old value of its key, and a tombstone removes the key. An offset in a transaction waits for its marker.
 # 4. At the end, the session timeout of each member begins again. From then on, the broker answers requests for these groups.
 #
-# A running member sends its next heartbeat in time and continues to read. So for a healthy group, a failover is only a short wait.
+# For a healthy group, a failover is only a short wait: its members send their next heartbeats in time.
 
 # %% [markdown]
 # ## Record by record
@@ -173,11 +173,15 @@ course.reveal("classic_answer", classic_answer, "the offset" if recorded else "n
 #
 # | in the log | the load |
 # |---|---|
-# | an unknown record type | skips the record |
+# | an unknown record type | skips the record, since 3.4.1 |
 # | a value of an unknown version | fails |
 # | a value of zero bytes | fails |
-# | a key that is cut off | fails |
-# | records of the new protocols in a wrong order | can fail, as lesson 13 shows |
+# | a key or a value that is cut off, or no key | fails |
+# | a null where a text must be, for example null metadata | fails |
+# | key type 0 with value version 1 to 4 | fails since 4.1 |
+# | records of the new protocols in a wrong order | can fail (lesson 13) |
+#
+# `kafkagroups check` finds rarer cases, too.
 
 # %% [markdown]
 # ## Exercise: which log loads?
@@ -239,11 +243,11 @@ course.check("seconds_to_load", seconds_to_load)
 # | an offset, then the tombstone of its group | no group, no offset | a simple group, because this tombstone removes no offset |
 # | all offsets of a simple group were deleted | the group is Empty | no group |
 # | only offsets of an aborted transaction | the group is Empty | no group |
-# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error. Consumers then overwrite the old offsets |
+# | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error |
 #
 # <details><summary>Rare cases and other versions</summary>
 #
-# A producer can have a producer id without transactions, to send each batch only once. Coordinators never write such batches, but a program can. The new coordinator treats an offset in this batch as pending. In the classic coordinator, the offset counts immediately.
+# A producer can have a producer id without transactions, to send each batch only once. Coordinators never write such batches, but a program can. The new coordinator treats an offset in this batch as pending, and no marker ever ends this. In the classic coordinator, the offset counts immediately.
 #
 # A classic load ends with one more check. If a deleted group still has a pending commit, the broker writes the error `Unexpected unload of active group`. This error has no effect: the broker answers for all groups of the partition.
 #
@@ -259,13 +263,15 @@ course.check("seconds_to_load", seconds_to_load)
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has this line:
 #
 # ```
-# ERROR [GroupCoordinator id=1] Failed to load metadata from __consumer_offsets-9 with epoch 2 due to Deserializing record DefaultRecord(offset=45, timestamp=1795256122799, key=29 bytes, value=0 bytes) from __consumer_offsets-9 failed..
+# ERROR … Failed to load metadata from __consumer_offsets-9 … due to Deserializing record DefaultRecord(offset=45, …, value=0 bytes) …
 # ```
 #
-# A faulty program had written record 45 with a value of zero bytes. At its own next write, record 46, the coordinator noticed a foreign record and loaded the partition again. This load fails, and every later one.
+# A faulty program had written record 45 with a value of zero bytes. The coordinator noticed this at its own next write: it expected offset 45, but its record got offset 46. So its memory and the log differed, and it loaded the partition again. Only the new coordinator does this. This load fails, and every later one.
 
 # %% [markdown]
 # **Step 1: copy the folder.** Copy all `.log` files in the order of their names, so that the active segment comes last. List the files before and after: if a closed segment has changed, copy again.
+#
+# <details><summary>The commands</summary>
 #
 # ```
 # mkdir -p copy/__consumer_offsets-9
@@ -274,7 +280,9 @@ course.check("seconds_to_load", seconds_to_load)
 # ls -l __consumer_offsets-9/*.log > after.txt
 # ```
 #
-# Our copy is the log of the night with two more records. These are its last three records:
+# </details>
+#
+# These are the last three records of our copy:
 
 # %%
 folder = course.copy_failing_partition()
@@ -289,7 +297,7 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a shorter copy, which ends before record 45. You lose record 46, a commit of `billing`, and the unreadable record:
+# **Step 3: carry out the remedy.** `kafkagroups edit` writes a shorter copy, which ends before record 45. You lose all later records, too. Here this is only record 46, a commit of `billing`:
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
@@ -307,15 +315,17 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: bring the partition back.** The groups have their offsets again. Only `orders-0` of `billing` is 50 instead of 60.
+# **Step 5: bring the partition back.** Only one offset is old: `orders-0` of `billing` is 50 instead of 60.
 #
-# 1. Stop the faulty program, the consumers of both groups, and **all** brokers with a replica of partition 9. Every replica has record 45. All their partitions are down: with three brokers, the whole cluster.
-# 2. On each of them, **move** the partition's folder out of the log directory, and keep it. Make a new folder with the same name and owner. Put `partition.metadata` and the `.log` files of the shorter copy there. Start the brokers.
+# 1. Stop the faulty program, the consumers of both groups, and **all** brokers with a replica of partition 9. Every replica has record 45. Meanwhile, everything on these brokers is unavailable. With three brokers, this is the whole cluster.
+# 2. On each, **move** the partition's folder out of the log directory, and keep it. Make a new folder with the same name and owner. Put `partition.metadata` and the `.log` files of the shorter copy there. Start the brokers.
 # 3. When the group `billing` is Empty, set the lost offset: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`. Otherwise `billing` reads ten records again.
 # 4. Start the consumers.
 #
 # <details><summary>Checks, the way back, and one bad replica</summary>
 #
+# - A cut removes the later records of **all** groups of the partition. In a busy partition, these can be hours of commits. Before you cut, print them: `kafkagroups dump copy/__consumer_offsets-9 --from 46`. Set them again as in point 3.
+# - If some brokers still have Kafka 3.9, do not move the partition to them. Their load also fails, and then they answer −1 without an error.
 # - The broker builds the missing files of the folder again. Do not edit the checkpoint files of the log directory.
 # - Before you start the consumers, search the leader's log for `Finished loading of metadata from __consumer_offsets-9`.
 # - To go back, stop the same brokers, and put the old folders back.
@@ -334,7 +344,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # <details><summary>What does a broker do when only the leadership of a partition moves away?</summary>
 #
-# It removes the groups and offsets from its memory. It answers waiting requests with `NOT_COORDINATOR`. It writes nothing into the log.
+# It removes the groups and offsets from its memory. It answers waiting requests with `NOT_COORDINATOR`. It writes nothing into the log. A commit that waits in this moment may still count: if its record stays in the log, the next coordinator loads it.
 #
 # </details>
 #

@@ -138,7 +138,7 @@ course.compare_with_broker(results[0], course.read_answered_offsets("harbour/4.3
 # %% [markdown]
 # ## The classic coordinator needs the order
 #
-# The classic coordinator decides about an offset in a transaction when it reads the **marker**. If the memory then has an offset of this key from a later record, the coordinator ignores the transaction's offset. Otherwise, it stores this offset.
+# When the classic coordinator reads a **marker**, it looks into its memory. If the memory has an offset of this key from a later record, this offset stays. Otherwise, the coordinator stores the offset of the transaction.
 #
 # In the next log, an offset is deleted during a transaction. All four records are about the same key:
 
@@ -213,7 +213,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # <details><summary>Why?</summary>
 #
-# After the parts were read, two thirds of all records still had to be merged.
+# In a part, a record is dropped only if the same part has a newer record of its key. Two thirds of all records were left. All of them had to be sent to other tasks and merged.
 #
 # </details>
 
@@ -223,7 +223,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # Four ways to read a **million** records:
 #
 # - The loop with `apply_line` is slow. So we measure it with one small partition, and multiply.
-# - `kg.load` has the rules of a broker, as machine code.
+# - `kg.load` follows the rules of a broker, in compiled code.
 # - The broker has the speed from above.
 # - Kafka's dump tool only prints the records.
 
@@ -331,7 +331,7 @@ whole = course.measure_seconds(lambda: kg.load(topic))
 print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# Here both take a similar time: the log is short, and the snapshot must be read, too. A snapshot pays if the log is very long. A broker has no snapshots of this topic.
+# Here both take a similar time: the log is short, and the snapshot must be read, too. A snapshot pays if the log is very long. A broker saves no snapshots of this topic.
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?
@@ -365,7 +365,7 @@ course.check("for_spark", for_spark)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | Which offset of a committed transaction is valid? | It is valid if its record is the newest one of its key. | It is valid if the memory has no later record of its key when the marker is read. |
+# | When is an offset of a committed transaction valid? | If its record is the newest of its key. Tombstones count, too. | If the memory at the marker has no offset from a later record. A tombstone leaves nothing in the memory. |
 # | Can parts of a partition be merged? | Yes, if all markers are known. | No. |
 
 # %% [markdown]

@@ -69,8 +69,8 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | epoch | what it means |
 # |---|---|
 # | [group epoch](../docs/handbook/glossary.md#group-epoch) | It rises when a member joins or leaves, or when subscriptions or topics change. |
-# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | The group epoch for which the targets were last computed. |
-# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | The member follows the targets of this epoch. |
+# | [assignment epoch](../docs/handbook/glossary.md#assignment-epoch) | It rises to the group epoch when the new targets are computed. |
+# | [member epoch](../docs/handbook/glossary.md#member-epoch), one for each member | The last epoch that the member has entered. It may still wait for partitions. |
 
 # %% [markdown]
 # ## A second member joins
@@ -107,7 +107,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# - Record 15: the answer to a heartbeat of `loyalty-1` lists only two partitions. So this member must give `orders-2` back. It stays in epoch 2.
+# - Record 15: the answer to a heartbeat of `loyalty-1` lists only two partitions. So this member must give `orders-2` back. Until then, it stays in epoch 2.
 # - Record 16: the next heartbeat of `loyalty-1` no longer lists `orders-2`. So this member enters epoch 3.
 # - Record 17: `orders-2` is free. With its next heartbeat, `loyalty-2` receives it.
 #
@@ -115,7 +115,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | meaning |
 # |---|---|---|
-# | 0 | Stable | The member has exactly the target of its member epoch. |
+# | 0 | Stable | The member has all partitions of the target of its epoch, and no others. |
 # | 1 | UnrevokedPartitions | The member must give partitions back. |
 # | 2 | UnreleasedPartitions | The member waits for partitions of other members. |
 #
@@ -257,18 +257,22 @@ course.print_protocol_lines(log, "g1", first_offset=11)
 # - The **leave** deletes the current assignment (8), the target (7) and the member (5), in this order. The group epoch (3) rises. The offset stays.
 # - The **deletion** first deletes the offset (1). Then it deletes the assignment epoch (6), the topics and partitions (4), and the group epoch (3).
 #
-# In share and streams groups, the order is the same: first the parts of the member, then the parts of the group.
+# <details><summary>The same order in share and streams groups</summary>
+#
+# First the parts of the member are deleted, then the parts of the group.
 #
 # | | share | streams |
 # |---|---|---|
 # | The leave deletes | current assignment (14), target (13), member (10) | current assignment (22), target (21), member (19) |
 # | The leave raises | group epoch (11) | group epoch (17) |
 # | The deletion deletes | assignment epoch (12), share partitions (15), group epoch (11) | offsets (1), assignment epoch (20), group epoch (17), topology (23) |
+#
+# </details>
 
 # %% [markdown]
 # ## A tombstone that comes too early
 #
-# After a cleaning, the **values** of a group can be in any order, and a load accepts this. But a **tombstone** must not come too early. A broker deletes the parts of a group before the group. In another order, the load stops.
+# A cleaning removes older **values**. So the target of a member can come before the member, for example, and a load accepts this. But a **tombstone** must not come too early. A broker deletes the parts of a group before the group. In another order, the load stops.
 #
 # | the tombstone of | is refused if the group still has |
 # |---|---|
@@ -314,9 +318,9 @@ course.check("correct_tombstones", correct_tombstones)
 # %% [markdown]
 # ## Missing tombstones
 #
-# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. An Empty group is deleted when a consumer of another type uses its name. Two requests came:
+# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. If a consumer of another type joins with the name of an Empty group, the broker first deletes the Empty group. Two requests came:
 #
-# 1. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker refused it with `UNKNOWN_MEMBER_ID` and wrote nothing.
+# 1. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker refused it with `UNKNOWN_MEMBER_ID` and wrote nothing. But it had already changed its memory, as the box below shows.
 # 2. A consumer with `group.protocol=consumer` joined `s2`. The broker wrote five records, 42 to 46:
 
 # %%
@@ -366,7 +370,7 @@ for name in ("s2", "g6"):
     print(f"after the repair, {name} is {groups[name].state.value}, with {len(groups[name].offsets)} offset")
 
 # %% [markdown]
-# Both groups load, with their offsets. Only the new member of `s2` is lost, and it joins again. Lesson 11 shows how to bring the copy back.
+# Both groups load, with their offsets. No commit follows record 42, so only the new member of `s2` is lost. It joins again. Lesson 11 shows how to bring the copy back.
 #
 # To prevent this, delete an Empty group before another type uses its name.
 
@@ -375,7 +379,7 @@ for name in ("s2", "g6"):
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | What does it do with the records of types 3 to 23? | It builds groups from them. | It skips them as unknown types. |
+# | What does it do with the records of types 3 to 23? | It builds groups from them. | It skips them as unknown types, since 3.4.1. |
 # | What does it load of a consumer group? | Its members and offsets. | Its offsets, as a simple group. |
 #
 # <details><summary>Change a running service to the new protocol</summary>
@@ -395,7 +399,7 @@ for name in ("s2", "g6"):
 # - OffsetFetch can name a member and its epoch. An old epoch is refused with `STALE_MEMBER_EPOCH`.
 # - Kafka 3.7 to 3.9 have the new coordinator as a preview. Their records have fewer fields, and they refuse more logs.
 # - Kafka 4.0 wrote type 9 for share groups. Its types 11 and 15 have another form. No release writes type 18.
-# - A broker skips a newer type that it does not know, with a warning: lesson 11.
+# - A broker skips a newer type that it does not know, with a warning: lesson 11. Before 3.4.1, the load fails. So do not go back to such a release.
 # - In 4.4.0, the leave of the last member also raises the assignment epoch (6, 12, 20).
 # - In 4.4, streams groups can have static members. If the members choose another assignor, the group epoch rises.
 #

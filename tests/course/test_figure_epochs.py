@@ -38,6 +38,13 @@ def test_the_group_epoch_is_never_below_the_assignment_epoch(figure):
         assert int(epochs["group epoch"]) >= int(epochs["assignment epoch"])
 
 
+def test_a_member_has_no_state_before_its_first_current_assignment(figure):
+    """Record 0 is the member (5), and record 4 its current assignment (8). Only type 8 contains a state."""
+    assert "state of loyalty-1: no record 8 yet" in figure.text(1)
+    assert "state of loyalty-1: no record 8 yet" in figure.text(4)
+    assert "state of loyalty-1: 0: Stable" in figure.text(5)
+
+
 def test_a_group_without_records_is_the_callers_mistake():
     with pytest.raises(UsageError, match="no record of a consumer group 'nobody'"):
         Epochs(find_data(LOG), "nobody")

@@ -41,7 +41,7 @@ _REASON_BY_TYPE = {
 
 
 class _Member(NamedTuple):
-    """A member with the names of its partitions."""
+    """A member with the names of its partitions. `state` is None before the first current assignment."""
 
     epoch: int
     state: int | None
@@ -128,12 +128,16 @@ def _read_state(group: ModernGroup, clients: dict[str, str], topics: dict[str, s
         current = member.assignment
         members[clients[member_id]] = _Member(
             member.member_epoch,
-            member.state,
+            None if current is None else member.state,
             _list_partitions(current.assigned_partitions if current else [], topics),
             _list_partitions(current.partitions_pending_revocation if current else [], topics),
             _list_partitions(target.topic_partitions if target else [], topics),
         )
     return _State(group.group_epoch, group.assignment_epoch, dict(sorted(members.items())))
+
+
+def _name_state(member: _Member) -> str:
+    return "no record 8 yet" if member.state is None else _STATE_NAMES.get(member.state, str(member.state))
 
 
 def _list_partitions(assignment: list[Any], topics: dict[str, str]) -> tuple[str, ...]:
@@ -159,7 +163,7 @@ def _draw(caption: str, state: _State, before: _State, members: list[str], epoch
         marks += _draw_member(name, number, member, before.members.get(name), epochs)
         if member is not None:
             text += [f"epoch of {name}: {member.epoch}"]
-            text += [f"state of {name}: {_STATE_NAMES.get(member.state or 0, '')}"]
+            text += [f"state of {name}: {_name_state(member)}"]
             text += [f"{name} has: {partition}" for partition in member.current]
             text += [f"{name} must revoke: {partition}" for partition in member.revoking]
             text += [f"{name} should have: {partition}" for partition in member.target]
@@ -186,7 +190,7 @@ def _draw_member(
     if member is None:
         return [Label(f"name {name}", 10, top + 18, name, tone=Tone.MUTED)]
     marks = _draw_epoch(name, top, member.epoch, before.epoch if before else 0, epochs)
-    marks.append(Label(f"state {name}", 10, top + 36, _STATE_NAMES.get(member.state or 0, ""), size=11))
+    marks.append(Label(f"state {name}", 10, top + 36, _name_state(member), size=11))
     marks.append(Label(f"has {name}", _PARTITIONS_LEFT - 8, top + 18, "has", "end", Tone.MUTED, 11))
     marks.append(Label(f"target {name}", _PARTITIONS_LEFT - 8, top + 52, "should have", "end", Tone.MUTED, 11))
     for partition in member.target:

@@ -140,7 +140,8 @@ The folder has two partitions of the topic.
             ),
         ),
         Question(
-            'In which minute does it begin in partition 42? Write a text such as `"2026-03-17 12:00"`, in UTC.',
+            "In which minute was the first record of partition 42 written that `lag-board` cannot read? Write a text "
+            'such as `"2026-03-17 12:00"`, in UTC.',
             Exercise(
                 "dark_second_start",
                 "2026-03-17 10:49",

@@ -169,7 +169,8 @@ had no trouble, or have not noticed it.
     ),
     questions=(
         Question(
-            'When did the broker delete the offsets of `bread-print`? Answer with a text such as `"2026-03-07 09:15"`.',
+            "When did the broker delete the offsets of `bread-print`? Answer with a text such as "
+            '`"2026-03-07 09:15"`, in UTC.',
             Exercise(
                 "monday_deleted_at",
                 "2026-03-08 18:04",

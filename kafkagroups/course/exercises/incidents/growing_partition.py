@@ -85,17 +85,15 @@ The team on call says: "We only have six groups there, and they have few partiti
             ),
         ),
         Question(
-            "How many records of the partition would be left after a complete cleaning?",
+            "How many records of the partition are live? A broker answers from a live record.",
             Exercise(
                 "growing_live_records",
                 _LIVE_RECORDS,
                 f"growing_live_records = {_LIVE_RECORDS}",
                 _HINTS,
                 known_mistakes={
-                    "These are the records of the busy group alone. The cleaner keeps the other groups too.": (
-                        BUSY_PARTITIONS
-                    ),
-                    "This is the number of groups. The cleaner keeps one record for each key.": len(QUIET_GROUPS) + 1,
+                    "These are the records of the busy group alone. Count the other groups too.": (BUSY_PARTITIONS),
+                    "This is the number of groups. Each key has one live record.": len(QUIET_GROUPS) + 1,
                 },
             ),
         ),

@@ -207,7 +207,8 @@ The folder has the log of broker 3 from 23:31.
             ),
         ),
         Question(
-            "From which record does broker 3 have 4,870 for `receipts-2`? Write the record's offset in the log.",
+            "Broker 3 answers 4,870 for `receipts-2`. From which record? More than one record contains this number. "
+            "Write the record's offset in the log.",
             Exercise(
                 "back_record",
                 _RETURNED_RECORD,

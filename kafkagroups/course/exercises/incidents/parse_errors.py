@@ -113,7 +113,7 @@ in April. All lags in our monitoring are right.
             ),
         ),
         Question(
-            "Which group's commits does this record complete?",
+            "This record ends a transaction. The offsets of which group are in the transaction?",
             Exercise(
                 "parse_group",
                 FIRST_GROUP,

@@ -22,13 +22,25 @@
 # `kafkagroups dump PARTITION` prints every record, if nothing else helps.
 
 # %% [markdown]
+# ## How an incident works
+#
+# 1. `course.open_incident(…)` writes a log into a new folder next to this notebook, and shows what people saw.
+# 2. Find the cause with commands: in a terminal in the incident's folder, or with `course.run_command(…)` in a cell.
+# 3. Write your answers into the cells, and run the check.
+# 4. Each incident has three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
+# 5. `course.show_worked_solution(…)` shows one way to the cause, and what prevents the next incident.
+#
+# The incidents have three levels: 1 to 3 need one or two commands, 4 to 7 a comparison. In 8 to 10, there is more than one cause. You can stop after each incident.
+
+# %%
+from kafkagroups import course
+
+# %% [markdown]
 # ## Reading `timeline` and `explain`
 #
 # `timeline` prints the events of a group. `9:24` is offset 24 in partition 9 of `__consumer_offsets`. You know this group from lesson 08:
 
 # %%
-from kafkagroups import course
-
 shop = course.find_data("harbour/3.9.2")
 course.run_command("kafkagroups timeline . --group fraud-check --kafka 3.9.2", shop)
 
@@ -57,17 +69,6 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # | `load --past-damage` | Also reads what is behind a damaged batch. |
 #
 # Every command has `--help` with examples.
-
-# %% [markdown]
-# ## How an incident works
-#
-# 1. `course.open_incident(…)` writes a log into a new folder next to this notebook, and shows what people saw.
-# 2. Find the cause with commands: in a terminal in the incident's folder, or with `course.run_command(…)` in a cell.
-# 3. Write your answers into the cells, and run the check.
-# 4. Each incident has three hints: `course.hint("NAME", 1)` to `course.hint("NAME", 3)`.
-# 5. `course.show_worked_solution(…)` shows one way to the cause, and what prevents the next incident.
-#
-# The incidents have three levels: 1 to 3 need one or two commands, 4 to 7 a comparison. In 8 to 10, there is more than one cause. You can stop after each incident.
 
 # %% [markdown]
 # ## Incident 1: one partition fills the disk
@@ -419,7 +420,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 # ```
 #
 # Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file in JSON: correct it with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
-#
+
+# %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, the jars that `make brokers` fetches, and the Python package kafka-python. Without them, your plan is compared with the recorded answers of a real broker.
 
 # %%

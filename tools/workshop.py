@@ -3,8 +3,9 @@
     python tools/workshop.py                   writes build/workshop/ (the same as `make workshop`)
     python tools/workshop.py summary FOLDER    prints which exercises each participant solved
 
-The copy comes from the last commit, so it has no progress and no local changes. It has no solved lessons. `make lab`
-works in it.
+The copy comes from the last commit, so it has no progress and no local changes. It has no solved lessons. Its notebooks
+have no saved outputs. So an output on a participant's screen shows that this laptop ran the cell, and no saved output
+answers a question before it is asked. `make lab` works in the copy.
 
 The summary only reads the saved outputs of the cells with `course.check(…)`. It runs nothing and needs no server. A
 participant can write anything into a notebook, so the summary is an overview for the instructor and not a proof.
@@ -94,9 +95,21 @@ def write_workshop() -> int:
         files.extractall(WORKSHOP)
     (WORKSHOP / "Makefile").write_text(select_rules(makefile.decode()), encoding="utf-8")
     (WORKSHOP / "README.md").write_text(README, encoding="utf-8")
-    lessons = len(list((WORKSHOP / "notebooks").glob("*.ipynb")))
-    print(f"{WORKSHOP.relative_to(ROOT)}: {lessons} lessons. Give each participant a copy of this folder.")
+    lessons = sorted((WORKSHOP / "notebooks").glob("*.ipynb"))
+    for path in lessons:
+        remove_outputs(path)
+    print(f"{WORKSHOP.relative_to(ROOT)}: {len(lessons)} lessons. Give each participant a copy of this folder.")
     return 0
+
+
+def remove_outputs(path: Path) -> None:
+    """Remove the saved outputs of a notebook, and the numbers in the brackets of its cells."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = []
+            cell["execution_count"] = None
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def select_rules(makefile: str) -> str:

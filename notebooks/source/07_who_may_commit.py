@@ -112,7 +112,9 @@ course.check("three_refusals", three_refusals)
 #
 # <details><summary>A group that is Dead</summary>
 #
-# A group is Dead for a moment when it is deleted, or when it moves to another broker. A commit that arrives in this moment is answered `COORDINATOR_NOT_AVAILABLE`. Requests that were already waiting get `NOT_COORDINATOR` (lesson 11).
+# A group is Dead for a moment when it is deleted, or when it moves to another broker. A commit that arrives in this moment is answered `COORDINATOR_NOT_AVAILABLE`.
+#
+# A commit can also wait for the replicas in this moment. If the group moves, this commit gets `NOT_COORDINATOR` (lesson 11). If the group is deleted, it gets `NONE`, but its offset is not cached. In both cases, the record can be in the log.
 #
 # </details>
 
@@ -270,7 +272,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # <details><summary>Other versions</summary>
 #
-# Static members exist since 2.3. Before 2.4, REBALANCE_IN_PROGRESS came before the check of the member. Up to 2.2, the answer for a Dead group was UNKNOWN_MEMBER_ID. Kafka 1.0.1 checks that the topic exists, but not the partition.
+# Static members exist since 2.3. If `inter.broker.protocol.version` is below 2.3, a broker refuses them with `UNSUPPORTED_VERSION`. An older broker would lose the instance id in its load. Before 2.4, REBALANCE_IN_PROGRESS came before the check of the member. Up to 2.2, the answer for a Dead group was UNKNOWN_MEMBER_ID. Kafka 1.0.1 checks that the topic exists, but not the partition.
 #
 # `GROUP_ID_NOT_FOUND` needs version 9 of the request OffsetCommit. For older versions, Kafka 4.x also answers `ILLEGAL_GENERATION`.
 #
@@ -301,7 +303,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A consumer throws `CommitFailedException`. | `kafkagroups timeline PATH --group billing` | The member was removed. The command shows the generation without it. | Raise `max.poll.interval.ms`, or let `poll` return fewer records (`max.poll.records`). |
-# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It shows the instance id and the host of each member. Repeat it. If the host of an id changes, two processes have this id. | Stop the process on one of these two hosts. |
+# | `FENCED_INSTANCE_ID` appears again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | It shows the instance id, the consumer id (the member id) and the host of each member. Repeat it. If the consumer id of an instance id changes again and again, two processes have this id. The host may stay the same. | Find the second process: a copied configuration, or an old machine. Stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]

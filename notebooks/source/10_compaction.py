@@ -279,7 +279,7 @@ course.print_deletion_in_transaction()
 #
 # <details><summary>A log that no broker writes</summary>
 #
-# Suppose that a log has the tombstone of a group, but no tombstones of its offsets. In the new coordinator, the group and its offsets are deleted. The cleaner later removes the tombstone of the group, but not the offsets. Then the offsets are back. Brokers always write the tombstones of the offsets, too (lesson 09).
+# Suppose that a log has the tombstone of a group, but no tombstones of its offsets. In the new coordinator, the group does not exist, and its offsets are hidden. The cleaner later removes the tombstone of the group, but not the offsets. Then the offsets are back. Brokers always write the tombstones of the offsets, too (lesson 09).
 #
 # </details>
 
@@ -324,6 +324,12 @@ course.print_deletion_in_transaction()
 # | One partition grows, on one replica | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner no longer cleans this partition | Read the error in `log-cleaner.log`. Restart the broker |
 # | Which replica is large? | `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` | It prints the size of each replica | Reading is safe |
 # | How small would the partition be? | `kafkagroups compact PATH --out CLEANED` | It writes the log that a pass leaves, and prints its size | Reading a copy is safe. Never put CLEANED into a broker's folder |
+#
+# <details><summary>Why not `cleanup.policy=delete`?</summary>
+#
+# With this policy, a broker deletes the oldest segments, even if they contain the newest offset of a group. You notice it only after the next load: the answer is −1. The topic must keep `cleanup.policy=compact`.
+#
+# </details>
 #
 # The settings of the topic: `kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name __consumer_offsets --all`.
 #

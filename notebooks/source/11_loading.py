@@ -92,7 +92,13 @@ course.LoadStepper(course.find_data("harbour/4.3.1/__consumer_offsets-9"), "new"
 # | `"offset"` | a number | sets the offset |
 # | `"offset"` | `None` | deletes the offset |
 # | `"group"` | the generation | changes no offset |
-# | `"group"` | `None` | deletes **all offsets** of the group |
+# | `"group"` | `None` | deletes **all offsets** of the group, in these logs |
+#
+# <details><summary>Why only in these logs?</summary>
+#
+# In the new coordinator, the tombstone of a group removes only the group. Its offsets are **hidden**. A later commit of any partition, or a later group record, shows them again. Brokers write the tombstones of the offsets, too. So this happens only in logs of other programs.
+#
+# </details>
 
 # %%
 # exercise: replay
@@ -240,10 +246,22 @@ course.check("seconds_to_load", seconds_to_load)
 #
 # | in the log | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | an offset, then the tombstone of its group | no group, no offset | a simple group, because this tombstone removes no offset |
+# | an offset, then the tombstone of its group | no group, and the offset is hidden | a simple group, because this tombstone removes no offset |
 # | all offsets of a simple group were deleted | the group is Empty | no group |
 # | only offsets of an aborted transaction | the group is Empty | no group |
 # | a record that cannot be read | `NOT_COORDINATOR` | −1 without an error |
+#
+# <details><summary>What a tombstone deletes</summary>
+#
+# | the tombstone | in a load of the new coordinator | in a load of the classic coordinator |
+# |---|---|---|
+# | of an offset, outside of transactions | the committed offset and all pending offsets | only the committed offset |
+# | of an offset, in a transactional batch | the same | only the pending offset of the same producer |
+# | of a group | the group. Its offsets are hidden until a later record of the group | the group. Its offsets stay, as a simple group |
+#
+# A running classic coordinator deletes the pending offsets, too. So its answer can change with the next load (lesson 09).
+#
+# </details>
 #
 # <details><summary>Rare cases and other versions</summary>
 #

@@ -318,7 +318,7 @@ course.check("correct_tombstones", correct_tombstones)
 # %% [markdown]
 # ## Missing tombstones
 #
-# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. If a consumer of another type joins with the name of an Empty group, the broker first deletes the Empty group. Two requests came:
+# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. If a consumer of another type joins with the name of an Empty group, the broker first deletes the Empty group. Only an Empty share group stays, and the consumer is refused. Two requests came:
 #
 # 1. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker refused it with `UNKNOWN_MEMBER_ID` and wrote nothing. But it had already changed its memory, as the box below shows.
 # 2. A consumer with `group.protocol=consumer` joined `s2`. The broker wrote five records, 42 to 46:

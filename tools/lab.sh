@@ -10,9 +10,9 @@ echo
 # Without a screen, JupyterLab would look for a text browser.
 if [ "$(uname)" != Darwin ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then set -- --no-browser "$@"; fi
 if [ "$(id -u)" = 0 ]; then set -- --allow-root "$@"; fi
-# The address leads to the first notebook.
+# The address leads to the first notebook. The root is the project, so that links from lessons to docs/ work.
 JUPYTER_CONFIG_PATH="$PWD/tools/jupyter${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
 export JUPYTER_CONFIG_PATH
-exec .venv/bin/python -m jupyterlab --ip="${LAB_ADDRESS:-127.0.0.1}" --log-level=WARN --ServerApp.root_dir=notebooks \
+exec .venv/bin/python -m jupyterlab --ip="${LAB_ADDRESS:-127.0.0.1}" --log-level=WARN --ServerApp.root_dir=. \
     --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
-    --LabApp.default_url=/lab/tree/00_start_here.ipynb "$@"
+    --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb "$@"

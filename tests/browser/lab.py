@@ -31,7 +31,7 @@ NEXT_FRAMES = """() => new Promise(
 
 def open_lesson(page, lab, lesson):
     """Open a lesson and wait until its kernel is ready."""
-    page.goto(f"{lab}/lab/tree/{lesson}.ipynb?reset")
+    page.goto(f"{lab}/lab/tree/notebooks/{lesson}.ipynb?reset")
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
     page.wait_for_function(KERNEL)
 

@@ -4,6 +4,7 @@ Screenshots of each lesson at 1280 and 700 pixels are kept in `build/screens/`.
 """
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -55,6 +56,16 @@ def test_a_lesson_runs_in_the_browser(page, lab, lesson):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)
         page.screenshot(path=SCREENS / f"{lesson}-{width}.png")
+    assert page.outside == []
+
+
+def test_a_term_leads_to_the_glossary(page, lab):
+    """A click on a linked term opens the glossary next to the lesson, at this term."""
+    open_lesson(page, lab, "00_start_here")
+    scroll_to(page, "a[href*='glossary.md'][href$='#record']").click()
+    heading = page.locator(".jp-MarkdownViewer h2", has_text=re.compile("^record(¶)?$"))
+    expect(heading).to_be_in_viewport()
+    page.screenshot(path=SCREENS / "glossary.png")
     assert page.outside == []
 
 

@@ -99,7 +99,7 @@ def test_an_untrusted_notebook_shows_the_first_scene(page, lab, course, lesson):
     copy = course / "notebooks" / f"untrusted_{lesson}.ipynb"
     nbformat.write(notebook, copy)
     try:
-        page.goto(f"{lab}/lab/tree/{copy.name}?reset")
+        page.goto(f"{lab}/lab/tree/notebooks/{copy.name}?reset")
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
         image = scroll_to(page, "img[src^='data:image/svg+xml']")
         assert image.evaluate("image => image.complete && image.naturalWidth > 0")

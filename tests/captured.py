@@ -27,6 +27,7 @@ FAMILIES = {
         for broker in ("1.0.1", "2.8.2", "3.9.2")
         for name in ("conversation.jsonl", "answers.json", "log/*/*.log")
     ],
+    "new_deletes": ["conversations/4.3.1-deletes/conversation.jsonl", "conversations/4.3.1-deletes/log/*/*.log"],
     "new_expiry": ["conversations_new/4.3.1-consumer-expiry/log/*/*.log"],
     "new_conversations": [
         f"{conversations}/{name}"

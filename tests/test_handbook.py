@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.groups.tombstones import TOMBSTONE_TABLES
 from kafkagroups.log.cleaner_rules import CLEANER_RULES
 from kafkagroups.records.fields import field_specs
 from kafkagroups.records.record_types import RECORD_TYPES
@@ -73,6 +74,19 @@ def test_every_rule_of_the_cleaner_leads_to_code(pages):
         assert re.search(rf"^(def|class) {name}\b", source, re.M), rule.code
         assert rule.rule in pages["cleaner.md"]
         assert rule.source
+
+
+def test_every_row_about_tombstones_appears(tool, pages):
+    """Each log has one row, and no cell about the coordinators is empty by mistake."""
+    text = pages["tombstones.md"]
+    for table in TOMBSTONE_TABLES:
+        assert f"\n## {table.title}\n" in text
+        for row in table.rows:
+            (line,) = re.findall(rf"^\| `{row.log}` \| {row.event} \|.*$", text, re.M)
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            assert len(cells) == 8
+            assert (cells[2] == "–") == (row.running is None)
+            assert "–" not in cells[3:7]
 
 
 def test_every_term_is_in_the_section_that_teaches_it(tool, pages):

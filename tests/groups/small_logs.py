@@ -12,6 +12,7 @@ A step is a tuple:
 ("G",)                      a group value with a member
 ("E",)                      a group value without members
 ("D",)                      a group tombstone
+("W", producer)             a group tombstone in a transaction
 ("K",)                      a group's deletion as a broker writes it, in one batch: tombstones of all its offsets,
                             pending or not, and of the group
 ("R",)                      a commit of another group
@@ -67,7 +68,9 @@ def batches(steps):
         elif kind in "GE":
             members = (MEMBER,) if kind == "G" else ()
             pairs = [group_record(GroupMetadataValue("consumer", number, "range", "m", START, members))]
-        elif kind == "D":
+        elif kind in "DW":
+            producer = -1 if kind == "D" else step[1]
+            bits = 0 if kind == "D" else TRANSACTIONAL
             pairs = [group_record(None)]
         else:
             pairs = [offset_record(partition, None) for partition in sorted(keys)] + [group_record(None)]

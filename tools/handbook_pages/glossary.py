@@ -18,6 +18,13 @@ HEADER = "| term | meaning | lesson |"
 LESSON = re.compile(r'(?P<number>\d\d)(?: "(?P<section>[^"]+)")?')
 LINK = re.compile(r"\]\(\.\./docs/handbook/glossary\.md#([\w-]+)\)")
 
+FURTHER_PAGES = {
+    "pending": ["tombstones.md"],
+    "tombstone": ["tombstones.md"],
+}
+"""The pages of the handbook that say more about a term."""
+TITLES = {"tombstones.md": "What a tombstone deletes"}
+
 
 class Term(NamedTuple):
     """A term: its meaning, and the lesson and the section that teach it.
@@ -43,6 +50,9 @@ def write_pages() -> dict[str, str]:
         parts += [f"## {term.name}", make_sentence(term.meaning)]
         if term.lesson:
             parts.append(_name_lessons(term, introduced.get(make_anchor(term.name), [])))
+        if term.name in FURTHER_PAGES:
+            links = [f"[{TITLES[page]}]({page})" for page in FURTHER_PAGES[term.name]]
+            parts.append(f"More: {', '.join(links)}.")
     return {"glossary.md": "\n\n".join(parts) + "\n"}
 
 

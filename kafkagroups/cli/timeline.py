@@ -18,6 +18,7 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
+from kafkagroups.history.last_moves import describe_last_move, describe_position
 from kafkagroups.history.rewound import describe_rewound
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
@@ -25,6 +26,8 @@ from kafkagroups.loading.group_choice import has_wildcard
 
 REWOUND_SHOWN = 20
 """The largest number of positions that went back in the text without --all."""
+POSITIONS_SHOWN = 20
+"""The largest number of positions with their last moves in the text without --all."""
 NAME = "timeline"
 HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"
 EXAMPLES = """\
@@ -144,6 +147,7 @@ def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
         for line in wrap(start + escape(event.what), width):
             print_line(line)
     _print_rewound(history, width, shows_all=args.all)
+    _print_positions(history, width, shows_all=args.all)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
         print_line(f"Not shown: {count_of(forward_count, 'event')} that only moved forward. --all shows them.")
@@ -155,12 +159,35 @@ def _print_rewound(history: Timeline, width: int, *, shows_all: bool) -> None:
     if not rewound:
         return
     print_line("Positions that went back, at the end of the log:")
+    last_moves = {(each.partition, each.topic_partition): each for each in history.positions}
     for position in rewound:
-        for line in wrap(f"  {escape(describe_rewound(position))}", width, "    "):
+        last_move = last_moves.get((position.partition, position.topic_partition))
+        text = describe_rewound(position)
+        if last_move is not None:
+            text = f"{text.removesuffix('.')}; {describe_last_move(last_move)}."
+        for line in wrap(f"  {escape(text)}", width, "    "):
             print_line(line)
     more = len(history.rewound) - len(rewound)
     if more:
         print_line(f"  {count_of(more, 'more position')} that went back: --all shows all of them.")
+
+
+def _print_positions(history: Timeline, width: int, *, shows_all: bool) -> None:
+    """Print the last moves of the group's positions, if one of them stands still while others moved on."""
+    if not any(position.stands_still for position in history.positions):
+        return
+    shown = history.positions
+    if not shows_all and len(shown) > POSITIONS_SHOWN:
+        shown = [position for position in shown if position.stands_still][:POSITIONS_SHOWN]
+    for line in wrap("Positions at the end of the log, the oldest moves first (! stands still while others move):"):
+        print_line(line)
+    for position in shown:
+        mark = "!" if position.stands_still else " "
+        for line in wrap(f"{mark} {escape(describe_position(position))}", width, "    "):
+            print_line(line)
+    more = len(history.positions) - len(shown)
+    if more:
+        print_line(f"  {count_of(more, 'more position')}: --all shows all of them.")
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.member import Member
 from kafkagroups.log.batch import NO_TIMESTAMP
 
 LISTED_NAMES = 3
@@ -48,7 +49,7 @@ class Event:
         The time of the record, in ms since 1970; None if there is no time.
     event
         The name of the event: "generation", "empty", "deleted", "commit", "rewind", "expired", "offset_deleted",
-        "transaction_committed", "transaction_aborted", "transaction_open", "gap" or "epoch".
+        "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch" or "standing_still".
     what
         One sentence about the event and about what the log does not say.
     generation
@@ -65,6 +66,9 @@ class Event:
         `to_offset` is the offset that the transaction would commit. For a gap: the first and last offset of the range.
     producer_id
         The producer of a transaction.
+    members
+        The ids and the data of the members that the event is about: those that joined, or the one that has the topic
+        partition of an offset that stands still.
     is_routine
         Whether the event only continues what earlier events show, for example a commit that moves forward.
     """
@@ -83,6 +87,7 @@ class Event:
     from_offset: int | None = None
     to_offset: int | None = None
     producer_id: int | None = None
+    members: tuple[tuple[str, Member], ...] = ()
     is_routine: bool = False
 
 
@@ -103,6 +108,19 @@ def event_json(event: Event) -> dict[str, Any]:
         "to": event.to_offset,
         "producer_id": event.producer_id,
         "what": event.what,
+        "members": [_member_json(member_id, member) for member_id, member in event.members],
+    }
+
+
+def _member_json(member_id: str, member: Member) -> dict[str, Any]:
+    return {
+        "member_id": member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack": member.rack,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }
 
 

@@ -10,11 +10,12 @@ Source: GroupCoordinatorRecordHelpers.java, StreamsCoordinatorRecordHelpers.java
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import LISTED_NAMES, Event, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord
 from kafkagroups.history.group_requests import (
@@ -22,13 +23,14 @@ from kafkagroups.history.group_requests import (
     EPOCHS,
     MEMBERS,
     Change,
-    Member,
     converts,
     find_replaced_instances,
+    read_assigned,
     read_member,
     read_request,
     split_requests,
 )
+from kafkagroups.history.member import Member
 from kafkagroups.history.subscriptions import Subscriptions, describe_changed
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
@@ -40,7 +42,9 @@ class GroupState:
     `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
     the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
     `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
-    subscribes any longer, and since which record (subscriptions.py).
+    subscribes any longer, and since which record (subscriptions.py). `assigned` are the partitions that each member
+    has: topic names (classic group) or topic ids, with partition numbers. `topic_ids` are the ids of topics, as far as
+    the group's own records tell.
     """
 
     type: str | None = None
@@ -50,6 +54,8 @@ class GroupState:
     empty_since_ms: int | None = None
     patterns: dict[str, frozenset[str]] = field(default_factory=dict)
     lost_at: dict[str, int] = field(default_factory=dict)
+    assigned: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
 
     def subscribes(self, topic: str) -> bool:
         """Return whether a member subscribes to a topic, as far as the records tell.
@@ -61,6 +67,20 @@ class GroupState:
             if member.topics is None or topic in member.topics or topic in matched:
                 return True
         return False
+
+    def find_members_by_partition(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, tuple[str, Member]]:
+        """Return the member that has each topic partition: its id and its data.
+
+        `topic_ids` are the ids of topics. The result does not contain topics whose name is not known.
+        """
+        names_by_id = {topic_id: name for name, topic_id in {**self.topic_ids, **topic_ids}.items()}
+        found = {}
+        for member_id, partitions in self.assigned.items():
+            for topic, partition in partitions:
+                name = topic if self.type == "classic" else names_by_id.get(topic)
+                if name is not None and member_id in self.members:
+                    found[TopicPartition(name, partition)] = (member_id, self.members[member_id])
+        return found
 
 
 class GroupEvents:
@@ -119,7 +139,10 @@ class GroupEvents:
         if not members:
             has_time = value.current_state_timestamp != -1
             empty_since_ms = value.current_state_timestamp if has_time else None
-        self.state = GroupState("classic", value.generation, value.protocol_type, members, empty_since_ms)
+        assigned = {member.member_id: read_assigned(member, value.protocol_type) for member in value.members}
+        self.state = GroupState(
+            "classic", value.generation, value.protocol_type, members, empty_since_ms, assigned=assigned
+        )
         subscriptions = self._describe_subscriptions(old.members, record.offset)
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         is_empty = not members and value.generation > 0
@@ -182,9 +205,12 @@ class GroupEvents:
         if change.epoch is not None:
             self.state.generation = change.epoch
         self.state.patterns |= change.patterns
+        self.state.topic_ids |= change.topic_ids
+        self.state.assigned |= change.assigned
         for member_id, member in change.members.items():
             if member is None:
                 self.state.members.pop(member_id, None)
+                self.state.assigned.pop(member_id, None)
             else:
                 self.state.members[member_id] = member
         subscriptions = self._describe_subscriptions(old_members, member_offset)

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.history.group_log import GroupRecord
-from kafkagroups.records.consumer_protocol import decode_subscription
+from kafkagroups.history.member import Member
+from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.group_keys import MemberIdKey
 
 CLASSIC_GROUP = 2
 EPOCHS = (3, 11, 17)
 MEMBERS = (5, 10, 19)
 TARGETS = (7, 13, 21)
+PARTITION_METADATA = 4
 CURRENT_ASSIGNMENTS = (8, 14, 22)
 TARGET_EPOCHS = (6, 12, 20)
 TOPOLOGY = 23
@@ -30,20 +32,6 @@ STATIC_LEAVE_EPOCH = -2
 CONSUMER = "consumer"
 
 
-class Member(NamedTuple):
-    """A member as its newest record describes it.
-
-    `topics` are the names of the topics to which the member subscribes; None if the subscription cannot be read.
-    `pattern` is the pattern of topic names to which it subscribes. A streams member has neither: its topology is in
-    another record.
-    """
-
-    name: str
-    instance_id: str | None
-    topics: frozenset[str] | None
-    pattern: str | None = None
-
-
 @dataclass
 class Change:
     """What the records of one request change.
@@ -51,6 +39,7 @@ class Change:
     `first` is the record with the new epoch, or else the first record. `members` has the new data of each member; None
     for a member that left. `away` are the static members that left for a while. `targets` is how many members have a
     new target assignment. `epochs` are the epochs that members have reached. `patterns` are the topics of each pattern.
+    `assigned` are the partitions that members have: topic ids with partition numbers. `topic_ids` are the topics' ids.
     """
 
     first: GroupRecord
@@ -62,6 +51,8 @@ class Change:
     topology_epoch: int | None = None
     epochs: dict[str, int] = field(default_factory=dict)
     patterns: dict[str, frozenset[str]] = field(default_factory=dict)
+    assigned: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_group_record(self) -> bool:
@@ -90,8 +81,11 @@ def read_request(request: list[GroupRecord]) -> Change:
             change.target_epoch = value.assignment_epoch
         elif record.type == TOPOLOGY:
             change.topology_epoch = value.epoch
+        elif record.type == PARTITION_METADATA:
+            change.topic_ids |= {topic.topic_name: topic.topic_id for topic in value.topics}
         elif record.type in CURRENT_ASSIGNMENTS:
             change.epochs[member_id] = value.member_epoch
+            change.assigned[member_id] = _read_assigned(value)
             if value.member_epoch == STATIC_LEAVE_EPOCH:
                 change.away.append(member_id)
     return change
@@ -147,15 +141,62 @@ def find_replaced_instances(joined: list[Member], left: list[Member]) -> list[st
 def read_member(member: Any, protocol_type: str) -> Member:
     """Return the member of a classic group. Only the coordinator of "consumer" groups reads the subscription."""
     topics = None
+    rack = None
     if protocol_type == CONSUMER:
         try:
-            topics = frozenset(decode_subscription(member.subscription).message.topics)
+            subscription = decode_subscription(member.subscription).message
+            topics = frozenset(subscription.topics)
+            rack = subscription.rack_id
         except BadBytes:
             topics = None
-    return Member(member.client_id or member.member_id, member.group_instance_id, topics)
+    return Member(
+        member.client_id or member.member_id,
+        member.group_instance_id,
+        topics,
+        client_id=member.client_id,
+        host=member.client_host,
+        rack=rack,
+        session_timeout_ms=member.session_timeout,
+        rebalance_timeout_ms=None if member.rebalance_timeout == -1 else member.rebalance_timeout,
+    )
+
+
+def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]:
+    """Return the partitions of a member of a classic group: topic names with partition numbers.
+
+    The result is empty if the assignment is not in the consumers' format.
+    """
+    if protocol_type != CONSUMER:
+        return frozenset()
+    try:
+        topics = decode_assignment(member.assignment).message.assigned_partitions
+    except BadBytes:
+        return frozenset()
+    return frozenset((topic.topic, partition) for topic in topics for partition in topic.partitions)
+
+
+def _read_assigned(current_assignment: Any) -> frozenset[tuple[str, int]]:
+    """Return the partitions that a member has, also those that it has to give back. A streams member has tasks."""
+    topics = (
+        *getattr(current_assignment, "assigned_partitions", ()),
+        *getattr(current_assignment, "partitions_pending_revocation", ()),
+    )
+    return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 
 def _read_modern_member(value: Any) -> Member:
     topics = frozenset(getattr(value, "subscribed_topic_names", ()))
     pattern = getattr(value, "subscribed_topic_regex", None)
-    return Member(value.client_id, getattr(value, "instance_id", None), topics, pattern)
+    classic = getattr(value, "classic_member_metadata", None)
+    rebalance_timeout_ms = getattr(value, "rebalance_timeout_ms", None)
+    return Member(
+        value.client_id,
+        getattr(value, "instance_id", None),
+        topics,
+        pattern,
+        client_id=value.client_id,
+        host=value.client_host,
+        rack=getattr(value, "rack_id", None),
+        session_timeout_ms=getattr(classic, "session_timeout_ms", None),
+        rebalance_timeout_ms=None if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
+    )

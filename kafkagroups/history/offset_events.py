@@ -17,10 +17,12 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, describe_duration, time_or_none
 from kafkagroups.history.group_events import GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.history.last_moves import Position
 from kafkagroups.history.offset_expiry import Expiry, find_retention_begin, get_expire_time, judge_expiry
 from kafkagroups.history.rewound import RewoundPosition
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.wire import UUID
 
 _WORDS = {
     Cause.OFFSET_DELETED: "by request",
@@ -78,6 +80,10 @@ class OffsetEvents:
         """By the offset of a record that committed a smaller offset than before: the sentence about it."""
         self.positions: dict[TopicPartition, RewoundPosition] = {}
         """How far each topic partition had been, since the last deletion of its offset."""
+        self.last_moves: dict[TopicPartition, Position] = {}
+        """The last move of each committed offset, since the last deletion of the offset."""
+        self.topic_ids: dict[str, str] = {}
+        """The newest id of each topic, as far as commits contain it."""
         self._deleted: dict[TopicPartition, int] = {}
         """The topic partitions whose newest offset was deleted, and this offset."""
         self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
@@ -139,9 +145,21 @@ class OffsetEvents:
         else:
             is_by_member = bool(group.members) and not record.is_pending
             position.move(offset, record.offset, is_by_member=is_by_member)
+        self._store_last_move(key, record, offset)
         if get_expire_time(record) is None:
             commit_ms: int = cast(Any, record.record.value).commit_timestamp
             heapq.heappush(self._oldest, (commit_ms, next(self._numbers), key, commit))
+
+    def _store_last_move(self, key: TopicPartition, record: GroupRecord, offset: int) -> None:
+        topic_id = getattr(record.record.value, "topic_id", UUID.default)
+        if topic_id != UUID.default:
+            self.topic_ids[key.topic] = topic_id
+        time_ms = _get_time(record)
+        last_move = self.last_moves.get(key)
+        if last_move is None:
+            self.last_moves[key] = Position(key, self.partition, offset, record.offset, time_ms, time_ms)
+        else:
+            last_move.commit(offset, record.offset, time_ms)
 
     def _find_rewind(
         self,
@@ -248,6 +266,7 @@ class OffsetEvents:
                 continue
             self._deleted[key] = old.offset
             self.positions.pop(key, None)
+            self.last_moves.pop(key, None)
             expiry = judge_expiry(key, old.group_record, tombstone, group, oldest_begin_ms, self.retention_ms)
             if expiry is Expiry.IMPOSSIBLE and deletes_group:
                 self.causes[at.offset] = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkagroups.history.event import list_names
-from kafkagroups.history.group_requests import Member
+from kafkagroups.history.member import Member
 
 
 def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> list[str]:

@@ -20,6 +20,7 @@ from kafkagroups.history.group_events import GroupEvents
 from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
+from kafkagroups.history.last_moves import Position, finish_positions, standstill_event
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -57,6 +58,8 @@ class Timeline:
         The partition count of the offsets topic, and how it was found.
     rewound
         The positions that went back: the highest and the current ones, and what the group reads twice.
+    positions
+        The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
     """
 
     group: str
@@ -68,19 +71,24 @@ class Timeline:
     kafka_rules: str | None = None
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     rewound: list[RewoundPosition] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the events as JSON: a list of the objects that `timeline --json` prints."""
+        """Return the events as JSON: a list of the objects that `timeline --json` prints.
+
+        The last objects have the event "standing_still": one for each position that stands still at the end of the log.
+        """
         rules = {} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}
-        return [event_json(event) | rules for event in self.events]
+        standing = [standstill_event(position) for position in self.positions if position.stands_still]
+        return [event_json(event) | rules for event in [*self.events, *standing]]
 
     def events_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with a row for each event. The columns are the fields of `to_json`.
+        """Return a pandas DataFrame with a row for each object of `to_json`. The columns are the fields of `to_json`.
 
         Returns
         -------
         pandas.DataFrame
-            Times are in ms since the epoch. `members_joined` and `members_left` are lists.
+            Times are in ms since the epoch. `members_joined`, `members_left` and `members` are lists.
         """
         return events_frame(self.to_json())
 
@@ -111,6 +119,7 @@ def build_timeline(
     groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
     all_events = []
     rewound: list[RewoundPosition] = []
+    positions: list[Position] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         start_offset = groups.partitions[partition].start_offset
         found, partition_history = walk(
@@ -118,6 +127,7 @@ def build_timeline(
         )
         all_events += found
         rewound += partition_history.offsets.find_rewound()
+        positions += partition_history.find_positions()
     all_events = [event for event in all_events if _is_selected(event, since_time, topic)]
     events = [event for event in all_events if shows_all or not _is_left_out(event)]
     left_out = len(all_events) - len(events)
@@ -131,6 +141,7 @@ def build_timeline(
         dialect.rules_of,
         groups.topic_partitions,
         sort_rewound(position for position in rewound if topic in (None, position.topic_partition.topic)),
+        [position for position in positions if topic in (None, position.topic_partition.topic)],
     )
 
 
@@ -221,6 +232,11 @@ class PartitionHistory:
         self.group = GroupEvents(partition)
         self.offsets = OffsetEvents(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
         self.causes = self.offsets.causes
+
+    def find_positions(self) -> list[Position]:
+        """Return the committed offsets with their last moves, and the members that have them."""
+        members = self.group.state.find_members_by_partition(self.offsets.topic_ids)
+        return finish_positions(self.offsets.last_moves.values(), members)
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of the group's records in one batch."""

@@ -44,6 +44,7 @@ EVENT_COLUMNS = (
     "to",
     "producer_id",
     "what",
+    "members",
 )
 _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
 

@@ -34,6 +34,7 @@ EVENTS = {
     "transaction_open",
     "gap",
     "epoch",
+    "standing_still",
 }
 FIELDS = [
     "partition",
@@ -50,6 +51,7 @@ FIELDS = [
     "to",
     "producer_id",
     "what",
+    "members",
 ]
 
 

@@ -1,0 +1,173 @@
+"""Positions that stand still while others move, and the members that have them.
+
+The logs follow a real group of a 4.3.1 broker: one record stopped each consumer that got its partition. Some partitions
+had no new records, and their offset was committed again and again. The expectations follow from the commits.
+"""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records import consumer_group as consumer
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicAndPartitions,
+    VersionedMessage,
+    encode_versioned,
+)
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+
+START = 1_700_000_000_000
+MINUTE = 60_000
+UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+TOPIC_ID = "z6jOMydVS2aJDLNvbwM1VQ"
+
+
+def write(folder, batches):
+    """Write batches: a minute and its records."""
+    folder = folder / "__consumer_offsets-7"
+    folder.mkdir()
+    data = b""
+    offset = 0
+    for minute, records in batches:
+        time = START + minute * MINUTE
+        data += encode_batch(
+            [LogRecord(offset + index, time, *kg.encode(record)) for index, record in enumerate(records)]
+        )
+        offset += len(records)
+    (folder / f"{0:020}.log").write_bytes(data)
+    return folder
+
+
+def commit(partition, offset, minute, topic_id=UNKNOWN_ID):
+    value = OffsetCommitValue(offset, 0, "", START + minute * MINUTE, topic_id=topic_id)
+    return kg.Record(1, OffsetCommitKey("g", "t", partition), value, 3 if topic_id == UNKNOWN_ID else 4)
+
+
+def classic_member(name, host, partitions):
+    subscription = encode_versioned(VersionedMessage(0, ConsumerProtocolSubscription(("t",))))
+    assignment = encode_versioned(
+        VersionedMessage(0, ConsumerProtocolAssignment((TopicAndPartitions("t", partitions),)))
+    )
+    return MemberMetadata(name, None, name, host, 1000, 1000, subscription, assignment)
+
+
+def classic_group():
+    members = (classic_member("m1", "/10.0.0.1", (0, 2)), classic_member("m2", "/10.0.0.2", (1,)))
+    return [kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 1, "range", "m1", START, members), 3)]
+
+
+def new_member(member_id, host, assigned, revoked=()):
+    """The member and its current assignment."""
+    value = consumer.ConsumerGroupMemberMetadataValue(None, None, member_id, host, ("t",), None, 1000, None, None)
+    current = consumer.ConsumerGroupCurrentMemberAssignmentValue(
+        1, 0, 1 if revoked else 0, topic_partitions(assigned), topic_partitions(revoked)
+    )
+    return [
+        kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", member_id), value, 0),
+        kg.Record(8, consumer.ConsumerGroupCurrentMemberAssignmentKey("g", member_id), current, 0),
+    ]
+
+
+def topic_partitions(partitions):
+    return (consumer.TopicPartitions(TOPIC_ID, tuple(partitions)),) if partitions else ()
+
+
+def new_group():
+    """Member m1 has to give partition 0 back, and still has it."""
+    epoch = kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(1), 0)
+    return [*new_member("m1", "/10.0.0.1", (2,), (0,)), epoch, *new_member("m2", "/10.0.0.2", (1,))]
+
+
+def commits(last_moves, end, topic_id=UNKNOWN_ID):
+    """A commit each minute: a partition moves until its minute in `last_moves`. Then its offset is not committed."""
+    for minute in range(1, end + 1):
+        records = [
+            commit(partition, 100 + minute, minute, topic_id)
+            for partition in last_moves
+            if minute <= last_moves[partition]
+        ]
+        yield minute, records
+
+
+@pytest.mark.parametrize(
+    ("group", "topic_id"), [(classic_group, UNKNOWN_ID), (new_group, TOPIC_ID)], ids=["classic", "consumer"]
+)
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_position_that_stands_still_is_shown_with_its_member(tmp_path, run, group, topic_id, engine):
+    batches = [(0, group()), *commits({0: 20, 1: 60, 2: 60}, 60, topic_id)]
+    path = write(tmp_path, batches)
+    positions = kg.timeline(path, "g", engine=engine).positions
+    assert [(str(each.topic_partition), each.offset, each.stands_still) for each in positions] == [
+        ("t-0", 120, True),
+        ("t-1", 160, False),
+        ("t-2", 160, False),
+    ]
+    assert [each.moved_ms for each in positions] == [START + minute * MINUTE for minute in (20, 60, 60)]
+    assert [each.member[0] for each in positions] == ["m1", "m2", "m1"]
+    _, out, _ = run("timeline", path, "--group", "g", "--engine", engine)
+    record = positions[0].record
+    assert (
+        f"! t-0: 120 (7:{record}), last move 2023-11-14 22:33:20 UTC, no commit since, now assigned to m1 (10.0.0.1)."
+    ) in " ".join(out.split())
+    _, out, _ = run("timeline", path, "--group", "g", "--engine", engine, "--json")
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["topic_partition"], last["to"], last["offset"]) == (
+        "standing_still",
+        "t-0",
+        120,
+        record,
+    )
+    assert [member["host"] for member in last["members"]] == ["/10.0.0.1"]
+
+
+def test_positions_that_all_move_or_all_stop_are_not_shown(tmp_path, run):
+    """A group that stopped, a partition without new records, and one with few records are healthy."""
+    idle = commit(1, 7, 0)
+    batches = [(0, [*classic_group(), idle])]
+    for minute, records in commits({0: 60}, 60):
+        rare = [commit(2, minute, minute)] if minute % 15 == 0 else []
+        batches.append((minute, [*records, idle, *rare]))
+    batches.append(
+        (500, [kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 2, None, None, START, ()), 3)])
+    )
+    path = write(tmp_path, batches)
+    assert not any(position.stands_still for position in kg.timeline(path, "g").positions)
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert "stands still" not in out and "end of the log" not in out
+
+
+def test_a_pause_that_is_usual_is_no_standstill(tmp_path):
+    """The position paused for 30 minutes before. A pause of 60 minutes is not much longer."""
+    moves = [*range(1, 21), 50]
+    batches = [(0, classic_group())]
+    batches += [
+        (minute, [commit(0, minute, minute), *([commit(1, minute, minute)] if minute in moves else [])])
+        for minute in range(1, 111)
+    ]
+    assert not any(position.stands_still for position in kg.timeline(write(tmp_path, batches), "g").positions)
+
+
+def test_an_offset_that_is_committed_again_and_again(tmp_path):
+    """A consumer that starts at the same record again and again can commit its offset."""
+    batches = [(0, classic_group()), *commits({0: 20, 1: 60}, 60)]
+    batches += [(61, [commit(0, 120, 61), commit(1, 161, 61)])]
+    assert kg.timeline(write(tmp_path, batches), "g").to_json()[-1]["what"] == (
+        "t-0: 120 stands still, last move 2023-11-14 22:33:20 UTC, committed again until "
+        "2023-11-14 23:14:20 UTC, now assigned to m1 (10.0.0.1)."
+    )
+
+
+def test_a_large_group_shows_only_the_positions_that_stand_still(tmp_path, run):
+    last_moves = {0: 20} | dict.fromkeys(range(1, 30), 60)
+    path = write(tmp_path, commits(last_moves, 60))
+    _, out, _ = run("timeline", path, "--group", "g")
+    table = out.partition("Positions at the end of the log")[2]
+    assert table.count("t-") == 1 and "29 more positions: --all shows all of them." in table
+    _, out, _ = run("timeline", path, "--group", "g", "--all")
+    assert out.partition("Positions at the end of the log")[2].count("t-") == 30

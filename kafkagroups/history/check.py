@@ -23,6 +23,7 @@ from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
+from kafkagroups.history.log_signs import read_signs
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.history.unexpected_unload import describe_unload
@@ -210,6 +211,7 @@ def check_logs(
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
         findings += find_endless_commits(log, judged_groups)
+        findings += read_signs(log, judged, judged_groups).find(log, judged)
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"
             further = find_further_failures(log, judged, check.record_offset)

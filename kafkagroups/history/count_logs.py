@@ -19,6 +19,7 @@ from kafkagroups.history.findings import add_findings, find_busy, find_unsubscri
 from kafkagroups.history.group_families import count_families
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
+from kafkagroups.history.log_signs import read_signs
 from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
@@ -138,7 +139,11 @@ class _Counting:
             counts = stats.partitions[log.partition]
             counts.gaps = groups.partitions[log.partition].gaps
             add_details(log, counts.open_transactions)
+            signs = read_signs(log, self.dialect, groups)
+            counts.commit_markers = signs.commit_markers
+            counts.abort_markers = signs.abort_markers
             stats.findings = [
+                *signs.find(log, self.dialect),
                 *find_in_partition(log, groups),
                 *find_endless_commits(log, groups),
                 *find_busy(log.partition, counts, parts, stats.commits),

@@ -7,6 +7,8 @@ A log of a healthy broker has no findings. The rules:
 - `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (hanging.py).
 - `endless_pending_commit`: a commit has a producer id but no transaction, so that the new coordinator treats it as
   pending without end (endless_commits.py).
+- `clock_jump`: a record is at least an hour later than a record after it (clock_jumps.py).
+- `shared_instance_id`: a static member gets a new member id again and again (static_members.py).
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
   MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
   these bytes, and the log covers at least MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.

@@ -99,6 +99,8 @@ class PartitionStats(Count):
     `written_by` names the Kafka versions that can have written the records. `written_by_ranges` has a range of offsets
     for each change of the versions (writer_ranges.py).
 
+    `commit_markers` and `abort_markers` count the markers of transactions.
+
     `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean (`find_stop_base`).
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
     contains traces (cleaning_traces.py); None if there are no traces. `dirty_segments` and `dirty_bytes` count the
@@ -124,6 +126,8 @@ class PartitionStats(Count):
     written_by_ranges: list[WriterRange] = field(default_factory=list)
     gaps: list[Gap] | None = None
     active_base_offset: int = 0
+    commit_markers: int = 0
+    abort_markers: int = 0
 
     def include_timestamp(self, timestamp: int) -> None:
         """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""

@@ -91,7 +91,9 @@ def load_logs(
         if whole is None:
             whole = WholeTopic(Topic.of_logs(logs, path, partitions, stop), cache.partitions_of)
         topic_partitions = settle(cache, whole, LogTimes(logs, dialect, dict.fromkeys(loaded, stop), compiled))
-    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
+    groups = collect_groups(cache, loaded, path, whole.topic, topic_partitions)
+    groups.compiled_partitions = frozenset(compiled)
+    return groups
 
 
 class WholeTopic(NamedTuple):

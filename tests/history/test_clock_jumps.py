@@ -1,0 +1,103 @@
+"""Records whose times are far later than the time of a record after them."""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import check, stats
+from kafkagroups.history.clock_jumps import MAX_STEPS, MIN_STEP_MS
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from tests.history.test_findings import DAY, START, commit, write
+
+HOUR = 3_600_000
+
+
+def find(path, **options):
+    found = stats(path, **options).findings
+    assert check(path, **options).findings == found
+    return found
+
+
+def write_times(folder, times):
+    return write(folder, [encode_batch([commit(offset, START + time)]) for offset, time in enumerate(times)])
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(engine, tmp_path):
+    """The check for expired offsets compares with the clock: GroupMetadata.removeExpiredOffsets (3.9)."""
+    ahead = START + 3 * 365 * DAY
+    group_key, _ = kg.encode(kg.Record(2, GroupMetadataKey("monthly"), None, None))
+    deleted = [commit(3, ahead + 5000, "nightly"), commit(4, ahead + 5000, "monthly")]
+    batches = [
+        encode_batch([commit(0, START, "nightly")]),
+        encode_batch([commit(1, START, "monthly")]),
+        encode_batch([commit(2, ahead, "other")]),
+        encode_batch([record._replace(value=None) for record in deleted]),
+        encode_batch([LogRecord(5, ahead + 5000, group_key, None)]),
+        encode_batch([commit(6, START + 9000, "other")]),
+        encode_batch([commit(7, START + 9001, "other")._replace(value=None)]),
+    ]
+    path = write(tmp_path, batches)
+    (finding,) = find(path, coordinator="classic", kafka="3.9.2", engine=engine)
+    assert (finding.kind, finding.partition, finding.offset, finding.group) == ("clock_jump", 0, 2, None)
+    assert "from offset 2 to 5 have times up to 2026-11-13 22:13:25 UTC. But record 6" in finding.what
+    assert "has the time 2023-11-14 22:13:29 UTC, 1094 days earlier" in finding.what
+    assert "a broker's clock was wrong, or records of a copied log" in finding.what
+    assert "In this range, 2 offsets and 1 group were deleted (monthly, nightly)" in finding.what
+    command = f"kafkagroups load {path} --coordinator classic --kafka 3.9.2 --until 2"
+    assert finding.remedy.endswith(command)
+    before = kg.load(path, "classic", "3.9.2", until=2)
+    assert sorted(before) == ["monthly", "nightly"]
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("name", "times", "place"),
+    [
+        ("equal clocks", [0, 1, 2], None),
+        ("a group that commits once a day", [0, DAY, 2 * DAY], None),
+        ("a broker's clock is a little behind", [0, HOUR, 1, 2], None),
+        ("exactly an hour behind", [5, 5 + HOUR, 5], (1, 1, 2)),
+        ("the clock stays right afterwards", [0, 2 * HOUR, 1, 2, 3 * HOUR, 3 * HOUR], (1, 1, 2)),
+        ("the largest of two jumps", [0, 2 * HOUR, 1, 2, 9 * HOUR, 9 * HOUR, 3], (4, 5, 6)),
+        ("a copied log that begins anew", [0, HOUR, 2 * HOUR, 3 * HOUR, HOUR // 2, 4 * HOUR], (2, 3, 4)),
+        ("only the end is ahead", [0, 1, DAY], None),
+    ],
+)
+def test_the_range_of_a_jump(name, times, place, engine, tmp_path):
+    """A jump at the end of a log is not visible, because no later record has an earlier time."""
+    found = find(write_times(tmp_path, times), engine=engine)
+    assert [finding.offset for finding in found] == ([] if place is None else [place[0]])
+    if place is not None:
+        first, last, step = place
+        assert f"from offset {first} to {last} " in found[0].what
+        assert f"record {step} after them" in found[0].what
+        assert "can delete the offsets of groups without members" in found[0].remedy
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_times_without_any_order_are_one_finding(engine, tmp_path):
+    times = [(number % 2) * 2 * MIN_STEP_MS for number in range(3 * MAX_STEPS)]
+    (finding,) = find(write_times(tmp_path, times), engine=engine)
+    assert f"the largest of at least {MAX_STEPS} steps" in finding.what
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_record_without_a_time_is_no_step_back(engine, tmp_path):
+    """A batch of an old message format has no timestamps: RecordBatch.NO_TIMESTAMP is -1."""
+    batches = [encode_batch([commit(0, START)]), encode_batch([commit(1, -1)]), encode_batch([commit(2, START)])]
+    assert find(write(tmp_path, batches), engine=engine) == []
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_commit_and_abort_markers_are_counted(engine, tmp_path):
+    batches = []
+    kinds = [ControlType.COMMIT, ControlType.ABORT, ControlType.COMMIT]
+    for number, kind in enumerate(kinds):
+        pair = encode_control_key(kind), encode_end_transaction_marker(0)
+        batches.append(encode_batch([commit(2 * number, START)], attributes=0x10, producer_id=7))
+        batches.append(encode_batch([LogRecord(2 * number + 1, START, *pair)], attributes=0x30, producer_id=7))
+    (partition,) = stats(write(tmp_path, batches), engine=engine).partitions.values()
+    assert (partition.commit_markers, partition.abort_markers) == (2, 1)

@@ -1,0 +1,122 @@
+"""Static members whose instance id gets a new member id again and again."""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import check, stats
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from tests.captured import captured
+from tests.history.test_findings import FENCED_GROUP, START, write
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+POD = {"session_timeout": 60_000, "rebalance_timeout": 600_000, "rack": "rack-c"}
+COPY = {"session_timeout": 45_000, "rebalance_timeout": 300_000, "rack": None}
+
+
+def member(instance_id, number, session_timeout=60_000, rebalance_timeout=600_000, rack=None, host="/127.0.0.7"):
+    """The member record of the process that got the member id with this number."""
+    content = ConsumerProtocolSubscription(topics=("payments",), rack_id=rack)
+    subscription = encode_versioned(VersionedMessage(3, content))
+    member_id = f"{instance_id}-{number}"
+    return MemberMetadata(member_id, instance_id, "c", host, rebalance_timeout, session_timeout, subscription, b"")
+
+
+def write_log(folder, generations, group="booker"):
+    """Write a group record for each of the times and members."""
+    batches = []
+    for offset, (time, members) in enumerate(generations):
+        value = GroupMetadataValue("consumer", 1, "range", members[0].member_id if members else None, START, members)
+        pair = kg.encode(kg.Record(2, GroupMetadataKey(group), value, 3))
+        batches.append(encode_batch([LogRecord(offset, START + time, *pair)]))
+    return write(folder, batches)
+
+
+def replace_every(interval_ms, count, *settings):
+    """The group records after `count` replacements of the instance id `b`; `a` stays."""
+    fields = settings or [{}]
+    return [
+        (number * interval_ms, (member("a", 0), member("b", number, **fields[number % len(fields)])))
+        for number in range(count + 1)
+    ]
+
+
+def find(path, **options):
+    found = stats(path, **options).findings
+    assert check(path, **options).findings == found
+    return found
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_two_processes_with_one_instance_id_are_found_with_what_differs(engine, tmp_path):
+    """Kafka keeps the client id and the host of a replaced member: GroupMetadata.replaceStaticMember (3.9)."""
+    path = write_log(tmp_path, replace_every(28 * SECOND, 8, POD, COPY))
+    (finding,) = find(path, coordinator="classic", engine=engine)
+    assert (finding.kind, finding.partition, finding.offset, finding.group) == ("shared_instance_id", 0, 1, "booker")
+    assert "Static member b of group booker got a new member id 8 times, from offset 1" in finding.what
+    assert "(2023-11-14 22:13:48 UTC) to offset 8 (2023-11-14 22:17:04 UTC)" in finding.what
+    assert "Two processes have this instance id" in finding.what
+    assert "session timeout 45000 ms, rebalance timeout 300000 ms, rack none (4 times)" in finding.what
+    assert "session timeout 60000 ms, rebalance timeout 600000 ms, rack rack-c (4 times)" in finding.what
+    assert "The host is always 127.0.0.7" in finding.what
+    assert "group.instance.id=b" in finding.remedy
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.3.1"])
+def test_kafkas_own_fenced_members_are_found(version):
+    """The captured run b-static-fenced: two clients with the same group.instance.id fence each other."""
+    path = captured("runs") / "runs" / f"{version}-main" / "log"
+    found = stats(path, coordinator="classic" if version == "3.9.2" else "new").findings
+    (finding,) = [finding for finding in found if finding.group == FENCED_GROUP]
+    assert finding.kind == "shared_instance_id"
+    assert "or one process starts again and again" in finding.what
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("name", "generations", "count"),
+    [
+        ("four replacements", replace_every(28 * SECOND, 4, POD, COPY), 0),
+        ("five replacements", replace_every(28 * SECOND, 5, POD, COPY), 1),
+        ("two processes that are slow, but alternate", replace_every(12 * MINUTE, 5, POD, COPY), 1),
+        ("one process that is slow", replace_every(12 * MINUTE, 9), 0),
+        ("two processes that are even slower", replace_every(16 * MINUTE, 9, POD, COPY), 0),
+        ("a restart each day", replace_every(24 * 60 * MINUTE, 9, POD, COPY), 0),
+        ("members that leave in between", [(0, ()) if n % 2 else (0, (member("b", n),)) for n in range(20)], 0),
+        (
+            "a rolling restart of 20 members, twice",
+            [
+                (
+                    step * SECOND,
+                    tuple(member(f"i{n}", (step - n + 19) // 20) for n in range(20)),
+                )
+                for step in range(41)
+            ],
+            0,
+        ),
+    ],
+)
+def test_only_many_replacements_of_one_instance_id_are_found(name, generations, count, engine, tmp_path):
+    path = write_log(tmp_path, generations)
+    assert len(find(path, coordinator="classic", engine=engine)) == count
+
+
+def test_new_settings_of_one_process_do_not_prove_two_processes(tmp_path):
+    """One process starts again and again, and somebody changes its configuration once."""
+    generations = replace_every(20 * SECOND, 4, POD) + [
+        (100 * SECOND + 20 * SECOND * number, (member("a", 0), member("b", 10 + number, **COPY))) for number in range(4)
+    ]
+    (finding,) = find(write_log(tmp_path, generations), coordinator="classic")
+    assert "Two processes have" not in finding.what
+    assert "The records have different settings" in finding.what
+
+
+def test_a_second_series_an_hour_later_is_a_finding_of_its_own(tmp_path):
+    later = [(time + 120 * MINUTE, members) for time, members in replace_every(10 * SECOND, 6, COPY)]
+    path = write_log(tmp_path, replace_every(10 * SECOND, 5, POD) + later)
+    first, second = find(path, coordinator="classic")
+    assert "5 times, from offset 1 " in first.what
+    assert second.offset > 5

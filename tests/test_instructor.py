@@ -302,6 +302,35 @@ def test_a_block_has_time_for_the_exercises_of_its_checkpoint(plan, block):
         assert re.search(rf"^(# exercise: {name}|{name} = \.\.\.)$", sources, re.MULTILINE), name
 
 
+@pytest.mark.parametrize(("plan", "block"), WORK)
+def test_a_block_of_three_hours_has_a_task_for_fast_learners(plan, block):
+    """The last block of a plan needs none, because everybody speaks."""
+    if plan.startswith("Three hours") and block is not PLANS[plan][-1]:
+        assert block.find("If early")
+
+
+def test_learners_vote_before_they_read_the_answer():
+    """These questions are about a new case, so they are asked after the section with the rule."""
+    asked_after = {
+        (lesson, number)
+        for lesson in LESSONS
+        for number, question in enumerate(list_questions(lesson), 1)
+        if question.strip().startswith("Ask after ")
+    }
+    assert asked_after == {("02", 2), ("13", 2), ("14", 2)}
+
+
+def test_the_tasks_for_fast_learners_exist_in_the_lessons():
+    """The second table of the page names one exercise in code for each lesson from 01 to 13."""
+    text = (KIT / "discussion.md").read_text(encoding="utf-8").partition("## If learners finish early")[2]
+    table = text[text.index("| lesson | exercises in code |") :].partition("\n\n")[0]
+    names = re.findall(r"`(\w+)`", table)
+    assert len(names) == 13
+    for lesson, name in zip(LESSONS[1:14], names, strict=True):
+        assert name in {exercise.name for exercise in EXERCISES_BY_LESSON[lesson]}
+        assert f"def {name}(" in read_source(lesson)
+
+
 def test_what_is_dropped_when_late_is_not_the_checkpoint():
     """A block without the sections that are dropped still has an exercise of its checkpoint, if it had one."""
     for name, blocks in PLANS.items():

@@ -39,6 +39,34 @@ def test_lesson_01_the_newest_value(coordinator):
     assert str(course.load_described_log(log, coordinator)) == read_right_answer("01", 1)
 
 
+def test_lesson_01_the_ten_records_of_mailer_and_their_batches():
+    """The table for the board is the log of the broker, and a load stops only between batches."""
+    mailer = course.find_data("harbour/4.3.1/__consumer_offsets-12")
+    records = [kg.decode(*course.read_record(mailer, offset)) for offset in range(10)]
+    assert [record.type for record in records] == [2, 2, 1, 1, 1, 2, 1, 1, 1, 2]
+    assert [len(records[offset].value.members) for offset in (0, 1, 5)] == [0, 1, 0]
+    assert [record.value.offset for record in records[2:5]] == [7, 7, 7]
+    assert [record.value for record in records[6:]] == [None] * 4
+    assert [(batch.base_offset, batch.count) for batch in kg.open_log(mailer)] == [
+        (0, 1),
+        (1, 1),
+        (2, 3),
+        (5, 1),
+        (6, 4),
+    ]
+    assert len(kg.load(mailer, until=3)["mailer"].offsets) == 3
+    assert "mailer" not in kg.load(mailer, until=7)
+
+
+def test_lesson_01_the_changed_bytes_of_the_figure():
+    """The length that is one too large moves the time. The task for fast learners makes the offset 291."""
+    key, value = course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-9"), 38)
+    longer = kg.decode(key, value[:14] + b"\x08" + value[15:]).value
+    assert longer.metadata == "till 1\x00"
+    assert longer.commit_timestamp != kg.decode(key, value).value.commit_timestamp
+    assert kg.decode(key, value[:8] + b"\x01" + value[9:]).value.offset == 291
+
+
 def test_lesson_02_fifty_groups_in_fifty_partitions():
     """The guide says that about 32 partitions are used."""
     numbers = random.Random(2)
@@ -66,11 +94,34 @@ def test_lesson_04_the_newer_commit():
     assert str(broker.offset_fetch("group").offsets[ORDERS_0].offset) == read_right_answer("04", 2)
 
 
+def test_lesson_04_the_script_for_fast_learners():
+    script = course.CommitScript("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 6", "late 7")
+    assert script.read_last_offsets() == (6, 7)
+
+
 def test_lesson_05_an_unknown_group():
     broker = course.start_broker(course.find_data("harbour/3.9.2"))
+    missing = TopicPartition("orders", 9)
+    assert broker.offset_fetch("billing", [missing]).offsets[missing].offset == -1
     found = broker.offset_fetch("biling", [ORDERS_0]).offsets[ORDERS_0]
     assert (found.offset, found.error.name) == (-1, "NONE")
     assert read_right_answer("05", 1) == "−1, without an error"
+
+
+def test_lesson_06_a_commit_of_a_partition_of_another_member():
+    """`billing-2` owns only `orders-2`, and its commit of `orders-0` is accepted."""
+    life = course.GroupLife("billing", verbose=False)
+    life.join("billing-1")
+    life.join("billing-1")
+    life.wait(3)
+    life.sync("billing-1")
+    life.join("billing-2")
+    life.join("billing-2")
+    life.join("billing-1")
+    life.sync("billing-2")
+    life.sync("billing-1")
+    life.commit("billing-2", {"orders-0": 1})
+    assert life.events[-1].response == "NONE"
 
 
 def test_lesson_07_the_late_commit_and_the_reset():

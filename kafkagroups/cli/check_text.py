@@ -9,7 +9,7 @@ from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
 from kafkagroups.history.event import count_of, list_names
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import TOPIC_KINDS, Finding
 
 FINDINGS_SHOWN = 50
 """The largest number of findings in the text. JSON contains all findings."""
@@ -78,6 +78,8 @@ def _describe_verdict(verdict: Check) -> list[str]:
 
 def _describe_place(finding: Finding) -> str:
     places = ["Partition" if finding.partition is None else f"Partition {finding.partition}"]
+    if finding.partition is None and finding.kind in TOPIC_KINDS:
+        places = ["The topic"]
     if finding.offset is not None:
         places.append(f"offset {finding.offset}")
     if finding.group is not None:

@@ -15,7 +15,7 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import TOPIC_KINDS, Finding
 from kafkagroups.history.group_families import choose_large, find_prefix, name_family
 from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
@@ -43,8 +43,6 @@ ROW_NAME_WITHOUT_VALUE = {
 }
 """For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
 HANGING = "hanging_transaction"
-FAMILY = "group_family"
-COUNT_CHANGED = "partition_count_changed"
 
 
 def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect) -> None:
@@ -117,7 +115,7 @@ def _print_findings(path: str, findings: list[Finding]) -> None:
     _print_wrapped(f"{path}: {count_of(len(findings), 'finding') if findings else 'no findings'}.")
     for number, finding in enumerate(findings, start=1):
         remedy, separator, command = _split_remedy(finding.remedy)
-        is_about_all = finding.kind == COUNT_CHANGED or (finding.kind == FAMILY and finding.partition is None)
+        is_about_all = finding.kind in TOPIC_KINDS and finding.partition is None
         where = "" if is_about_all else f" Partition {_format_number(finding.partition)}:"
         print_line("")
         _print_wrapped(f"Finding {number}.{where} {finding.what} Remedy: {remedy}{separator}")

@@ -24,6 +24,7 @@ from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
 from kafkagroups.history.log_signs import read_signs
+from kafkagroups.history.look_alikes import find_look_alikes
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.history.unexpected_unload import describe_unload
@@ -219,6 +220,8 @@ def check_logs(
             way_out = find_way_out(log, judged_groups) + further.note
             unload = describe_unload(log, judged_groups, kind, way_out)
             findings.append(unload or _describe_failure(log, check, judged, kind, way_out))
+    partition_of = {group_id: parts.group.partition for group_id, parts in judged_groups.groups.unbuilt().items()}
+    findings += find_look_alikes(partition_of)
     if target is not None:
         findings += find_changes(logs, groups, judged_groups, rules, target)
     return Check(path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)

@@ -20,6 +20,7 @@ from kafkagroups.history.group_families import count_families
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
 from kafkagroups.history.log_signs import read_signs
+from kafkagroups.history.look_alikes import find_groups_of
 from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
@@ -150,6 +151,7 @@ class _Counting:
                 *find_unsubscribed(log.partition, counts, parts),
             ]
             stats.families = count_families(log.partition, parts)
+            stats.partition_of_group = find_groups_of(log.partition, parts)
             if self.by == "type":
                 stats.value_versions = count_value_versions(log)
             if self.is_by_writer:

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed")
+"""The kinds of findings that can be about the whole topic. Their partition is then None."""
+
 
 @dataclass(frozen=True)
 class Finding:

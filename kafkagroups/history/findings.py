@@ -19,6 +19,7 @@ A log of a healthy broker has no findings. The rules:
   BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
+- `look_alike_groups`: the ids of several groups look the same (look_alikes.py).
 - `group_family`: many groups without members have similar names, and most of the live records (group_families.py).
 - `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
 - `foreign_records`: records of an older Kafka version stand between records of a newer one. This is a sign that another
@@ -38,6 +39,7 @@ from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.group_families import describe_families
 from kafkagroups.history.hanging import find_hanging
 from kafkagroups.history.load_findings import find_count_change
+from kafkagroups.history.look_alikes import find_look_alikes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats
 from kafkagroups.history.writer_ranges import WriterRange
 
@@ -169,6 +171,7 @@ def add_findings(stats: Stats) -> None:
         stats.findings += _find_mixed_writers(number, counts)
     only_partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
     stats.findings += describe_families(stats.families, stats.live_records, only_partition)
+    stats.findings += find_look_alikes(stats.partition_of_group)
     if stats.topic_partitions.changed is not None:
         stats.findings.append(find_count_change(stats.topic_partitions.changed))
     stats.findings = sort_findings(stats.findings)

@@ -195,6 +195,8 @@ class Stats:
     """The number of commits in one partition, by group id. `add` does not add them."""
     families: dict[str, Family] = field(default_factory=dict)
     """The groups with similar names (group_families.py), by what their names begin with."""
+    partition_of_group: dict[str, int | None] = field(default_factory=dict)
+    """The partition of each group that a broker knows after the load."""
     value_versions: dict[TypeAndVersion, VersionCount] = field(default_factory=dict)
     """The value versions of each record type; empty if `by` is not "type"."""
 
@@ -220,6 +222,7 @@ class Stats:
         self.problems += other.problems
         self.findings += other.findings
         self.writers += other.writers
+        self.partition_of_group |= other.partition_of_group
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for prefix, family in other.families.items():

@@ -1,0 +1,79 @@
+"""Group ids that look the same but are different."""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import check, stats
+from kafkagroups.cli import main
+from kafkagroups.history.look_alikes import fold
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
+from tests.history.test_findings import START, commit, write
+
+
+def write_groups(folder, *group_ids):
+    return write(folder, [encode_batch([commit(number, START, group)]) for number, group in enumerate(group_ids)])
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ("shipping\u2011router", "reads shipping…router has U+2011 NON-BREAKING HYPHEN at position 9"),
+        ("shipping\u2013router", "U+2013 EN DASH at position 9"),
+        ("shipping\u2212router", "U+2212 MINUS SIGN at position 9"),
+        ("shipping-\u200brouter", "U+200B ZERO WIDTH SPACE at position 10"),
+        ("shipping-router\u00a0", "U+00A0 NO-BREAK SPACE at position 16"),
+        ("shipping-router\n", "U+000A at position 16"),
+        ("\uff53hipping-router", "U+FF53 FULLWIDTH LATIN SMALL LETTER S at position 1"),
+        ("Shipping-Router", "They differ in upper and lower case"),
+        ("shipping-router ", "begin or end with a space ('shipping-router ')"),
+    ],
+)
+def test_an_id_with_other_characters_is_found_with_its_code_points(other, words, engine, tmp_path):
+    """The names of the characters are those of the Unicode standard."""
+    path = write_groups(tmp_path, "shipping-router", other, "billing")
+    (finding,) = stats(path, engine=engine).findings
+    assert (finding.kind, finding.partition, finding.offset, finding.group) == ("look_alike_groups", 0, None, None)
+    assert "shipping-router (partition 0)" in finding.what and f"{other} (partition 0)" in finding.what
+    assert words in finding.what
+    assert "stop its consumers" in finding.remedy
+    assert check(path, engine=engine).findings == [finding]
+
+
+def test_ids_in_two_partitions_are_found(tmp_path, capsys):
+    """The two ids have different hash codes, so they are in different partitions: Kafka's partitionFor."""
+    ids = ["a-b", "a\u2010b"]
+    partitions = [kg.partition_for(group_id) for group_id in ids]
+    assert partitions[0] != partitions[1]
+    for number, group_id in zip(partitions, ids, strict=True):
+        with LogWriter(tmp_path / f"__consumer_offsets-{number}", segment_bytes=1 << 30) as log:
+            log.append(encode_batch([commit(0, START, group_id)]))
+    (finding,) = stats(tmp_path).findings
+    assert (finding.kind, finding.partition) == ("look_alike_groups", None)
+    assert check(tmp_path).findings == [finding]
+    main(["stats", str(tmp_path)])
+    assert "Finding 1. These group ids" in capsys.readouterr().out
+    main(["check", str(tmp_path)])
+    assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("shipping-router", "shipping_router"), ("a b", "ab"), ("team1", "teaml"), ("", "\0"), ("\u00e9t\u00e9", "ete")],
+)
+def test_other_ids_do_not_look_the_same(first, second, tmp_path):
+    assert stats(write_groups(tmp_path, first, second)).findings == []
+
+
+def test_a_deleted_group_is_no_look_alike(tmp_path):
+    """An operator has deleted the offset of the wrong group, so that its group is gone."""
+    wrong = commit(1, START, "a\u2011b")
+    batches = [encode_batch([commit(0, START, "a-b")]), encode_batch([wrong])]
+    batches.append(encode_batch([wrong._replace(offset=2, value=None)]))
+    assert stats(write(tmp_path, batches), coordinator="classic").findings == []
+
+
+def test_marks_of_a_language_stay():
+    """Only letter case, compatibility forms, dashes, spaces and invisible characters are equal."""
+    assert fold("\u00c9T\u00c9") == fold("\u00e9t\u00e9") != fold("ete")

@@ -88,6 +88,7 @@ EXERCISES = (
             "In version 4, the length byte is the length plus one": (41, 13),
             "29 is a hex number, and the length byte is the length plus one": (29, 13),
             "4 is the version; the offset comes after the version": (4, 12),
+            "the offset comes first in the pair, and then the number of bytes": (12, 41),
         },
     ),
     Exercise(
@@ -124,6 +125,7 @@ EXERCISES = (
         known_mistakes={
             "Kafka 0.8.2 wrote key type 0 with version 0, and every release still reads it": "A",
             "A broker of Kafka 3.4.1 or newer skips a record of an unknown type": "B",
+            "the letter is right; write a capital letter, as in the list": "c",
         },
     ),
 )

@@ -34,6 +34,7 @@ EXERCISES = (
         known_mistakes={
             "Group A continues at 17, and the records before 17 are processed once": "A",
             "Group C continues at 17. It never processes the records before 17, so it skips records": "C",
+            "the letter is right; write a capital letter, as in the list": "b",
         },
     ),
     # Exercise `home_of_promo`: which partition stores the group promo?

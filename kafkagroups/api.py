@@ -303,8 +303,8 @@ def timeline(
     Examples
     --------
     >>> history = timeline("data/harbour/3.9.2", "billing", coordinator="classic")
-    >>> [event.what for event in history.events if event.event == "generation"][:2]
-    ['Generation 1 (range): billing-1 joined, 1 member.', 'Generation 2 (range): billing-2 joined, 2 members.']
+    >>> [event.what for event in history.events if event.event == "generation"][0]
+    'Generation 1 (range): billing-1 (127.0.0.1) joined, 1 member.'
     """
     from kafkagroups.history.timeline import build_timeline
 

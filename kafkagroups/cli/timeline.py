@@ -19,6 +19,7 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
 from kafkagroups.history.last_moves import describe_last_move, describe_position
+from kafkagroups.history.repeated_ids import fold_replacements
 from kafkagroups.history.rewound import describe_rewound
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
@@ -198,7 +199,7 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
             selected.pop()
         if shows_all or not event.is_routine:
             selected.append(event)
-    return selected
+    return selected if shows_all else fold_replacements(selected)
 
 
 def _sort_by_time(events: list[Event]) -> list[Event]:

@@ -69,6 +69,8 @@ class Event:
     members
         The ids and the data of the members that the event is about: those that joined, or the one that has the topic
         partition of an offset that stands still.
+    replaced_instances
+        The instance ids of static members whose member ids were replaced by new ones.
     is_routine
         Whether the event only continues what earlier events show, for example a commit that moves forward.
     """
@@ -88,6 +90,7 @@ class Event:
     to_offset: int | None = None
     producer_id: int | None = None
     members: tuple[tuple[str, Member], ...] = ()
+    replaced_instances: tuple[str, ...] = ()
     is_routine: bool = False
 
 
@@ -109,6 +112,7 @@ def event_json(event: Event) -> dict[str, Any]:
         "producer_id": event.producer_id,
         "what": event.what,
         "members": [_member_json(member_id, member) for member_id, member in event.members],
+        "replaced_instances": list(event.replaced_instances),
     }
 
 

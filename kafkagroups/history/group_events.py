@@ -30,7 +30,7 @@ from kafkagroups.history.group_requests import (
     read_request,
     split_requests,
 )
-from kafkagroups.history.member import Member
+from kafkagroups.history.member import Member, describe_new_settings
 from kafkagroups.history.subscriptions import Subscriptions, describe_changed
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
@@ -148,13 +148,16 @@ class GroupEvents:
         is_empty = not members and value.generation > 0
         what = self._describe_generation(old, value, joined, left)
         if joined and not has_known_past:
-            names = list_names([member.name for member in members.values()])
+            names = list_names([member.description for member in members.values()])
             what = f"Generation {value.generation}: members {names}; who joined is unknown."
             joined = ()
         what = _add_to_sentence(what, subscriptions)
         self._old_type = None
         name = "empty" if is_empty else "generation"
-        return self._event(record, name, what, value.generation, joined, left, value.leader, value.protocol)
+        replaced = self._find_replaced(old.members, joined, left)
+        return self._event(
+            record, name, what, value.generation, joined, left, value.leader, value.protocol, replaced=replaced
+        )
 
     def _describe_generation(
         self, old: GroupState, value: GroupMetadataValue, joined: tuple[str, ...], left: tuple[str, ...]
@@ -178,20 +181,45 @@ class GroupEvents:
     def _describe_same_generation(
         self, old: GroupState, generation: int, joined: tuple[str, ...], left: tuple[str, ...]
     ) -> str:
-        replaced = find_replaced_instances([self.state.members[m] for m in joined], [old.members[m] for m in left])
+        replaced = self._find_replaced(old.members, joined, left)
         if replaced:
-            return f"Generation {generation}: static member {list_names(replaced)} has a new id."
+            return f"Generation {generation}: {self._describe_replaced(replaced, old.members, joined, left)}."
         return f"Generation {generation} was written again: {self._describe_members(old, joined, left)}."
 
     def _describe_members(self, old: GroupState, joined: tuple[str, ...], left: tuple[str, ...]) -> str:
         """Return who joined, who left, and how many members the group has now."""
         parts = []
         if joined:
-            parts.append(f"{list_names([self.state.members[member_id].name for member_id in joined])} joined")
+            parts.append(f"{list_names([self.state.members[member_id].description for member_id in joined])} joined")
         if left:
             parts.append(f"{list_names([old.members[member_id].name for member_id in left])} left")
         parts.append(count_of(len(self.state.members), "member"))
         return ", ".join(parts)
+
+    def _find_replaced(
+        self, old_members: Mapping[str, Member], joined: tuple[str, ...], left: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Return the instance ids of the members that joined, if each of them replaces a member that left."""
+        old = [old_members[member_id] for member_id in left if member_id in old_members]
+        return tuple(find_replaced_instances([self.state.members[member_id] for member_id in joined], old))
+
+    def _describe_replaced(
+        self,
+        replaced: tuple[str, ...],
+        old_members: Mapping[str, Member],
+        joined: tuple[str, ...],
+        left: tuple[str, ...],
+    ) -> str:
+        """Return which static members have new ids, and which of their settings changed."""
+        old_by_instance = {old_members[m].instance_id: old_members[m] for m in left if m in old_members}
+        members = [self.state.members[member_id] for member_id in joined]
+        names = list_names([f"{member.instance_id}{member.host_text}" for member in members])
+        texts = [f"static member {names} has a new id"]
+        for member in members[:LISTED_NAMES]:
+            settings = describe_new_settings(old_by_instance[member.instance_id], member)
+            if settings:
+                texts.append(settings if len(replaced) == 1 else f"{member.instance_id}: {settings}")
+        return "; ".join(texts)
 
     def _apply_request(self, request: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of the records that one request of a consumer, share or streams group wrote."""
@@ -226,7 +254,10 @@ class GroupEvents:
         what = _add_to_sentence(what, subscriptions)
         is_routine = not (change.members or change.away or change.targets or change.has_group_record)
         generation = self.state.generation
-        yield self._event(change.first, "epoch", what, generation, joined, left, is_routine=is_routine)
+        replaced = self._find_replaced(old_members, joined, left)
+        yield self._event(
+            change.first, "epoch", what, generation, joined, left, replaced=replaced, is_routine=is_routine
+        )
         if left and not self.state.members:
             yield self._event(change.first, "empty", "No member is left.", generation)
 
@@ -240,18 +271,16 @@ class GroupEvents:
 
         # After a hole, it is unknown whether a member with its first record in the log joined at this time.
         changed = [m for m, member in change.members.items() if member is not None and m not in joined]
-        replaced = find_replaced_instances(
-            [self.state.members[m] for m in joined], [known[m] for m in left if m in known]
-        )
+        replaced = self._find_replaced(known, joined, left)
         parts = []
         if self._old_type is not None:
             parts.append(f"now a {self.state.type} group")
             self._old_type = None
             changed = []
         if replaced:
-            parts.append(f"static member {list_names(replaced)} has a new id")
+            parts.append(self._describe_replaced(replaced, known, joined, left))
         elif joined:
-            parts.append(f"{names(joined)} joined")
+            parts.append(f"{list_names([self.state.members[member_id].description for member_id in joined])} joined")
         if left and not replaced:
             parts.append(f"{names(left)} left")
         if changed:
@@ -294,6 +323,7 @@ class GroupEvents:
         leader: str | None = None,
         protocol: str | None = None,
         *,
+        replaced: tuple[str, ...] = (),
         is_routine: bool = False,
     ) -> Event:
         return Event(
@@ -307,6 +337,8 @@ class GroupEvents:
             members_left,
             leader,
             protocol,
+            members=tuple((member_id, self.state.members[member_id]) for member_id in members_joined),
+            replaced_instances=replaced,
             is_routine=is_routine,
         )
 

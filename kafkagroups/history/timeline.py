@@ -88,7 +88,8 @@ class Timeline:
         Returns
         -------
         pandas.DataFrame
-            Times are in ms since the epoch. `members_joined`, `members_left` and `members` are lists.
+            Times are in ms since the epoch. `members_joined`, `members_left`, `members` and `replaced_instances`
+            are lists.
         """
         return events_frame(self.to_json())
 

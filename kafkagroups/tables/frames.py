@@ -45,6 +45,7 @@ EVENT_COLUMNS = (
     "producer_id",
     "what",
     "members",
+    "replaced_instances",
 )
 _NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
 

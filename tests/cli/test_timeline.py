@@ -34,7 +34,7 @@ def test_the_text_has_one_event_a_line_and_fits_80_columns(run):
     first_ms = next(iter(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-9"))).records[0].timestamp % 1000
     assert status == 0
     assert lines[0] == "9:0 is offset 0 in partition 9 of __consumer_offsets."
-    assert lines[1] == f"2026-11-21 10:13:15.{first_ms:03}  9:0 Generation 1 (range): billing-1 joined, 1 member."
+    assert lines[1] == f"2026-11-21 10:13:15.{first_ms:03}  9:0 Generation 1 (range): billing-1 (127.0.0.1) joined,"
     assert lines[-1] == "Not shown: 21 events that only moved forward. --all shows them."
     rewind = captured("runs") / "runs" / "4.3.1-main" / "log"
     _, out, _ = run("timeline", rewind, "--group", "c-admin")

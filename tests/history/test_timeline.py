@@ -52,6 +52,7 @@ FIELDS = [
     "producer_id",
     "what",
     "members",
+    "replaced_instances",
 ]
 
 

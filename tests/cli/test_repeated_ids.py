@@ -1,0 +1,136 @@
+"""Hosts of members that join, and static members that get new ids.
+
+The logs follow a real group of a 4.3.1 broker: a second process had the instance id of the first one, but the default
+timeouts and no rack. The two processes fenced each other.
+"""
+
+import json
+
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records import consumer_group as consumer
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    VersionedMessage,
+    encode_versioned,
+)
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+START = 1_700_000_000_000
+OWN = ("/10.0.0.1", 60_000, 600_000, "a")
+"""The settings of the process that is meant: host, session timeout, rebalance timeout and rack."""
+OTHER = ("/10.0.0.1", 45_000, 300_000, None)
+
+
+def write(folder, batches):
+    """Write batches, one second apart."""
+    folder = folder / "__consumer_offsets-7"
+    folder.mkdir()
+    data = b""
+    offset = 0
+    for second, records in enumerate(batches):
+        data += encode_batch(
+            [
+                LogRecord(offset + index, START + 1000 * second, *kg.encode(record))
+                for index, record in enumerate(records)
+            ]
+        )
+        offset += len(records)
+    (folder / f"{0:020}.log").write_bytes(data)
+    return folder
+
+
+def member(member_id, settings, instance="box"):
+    host, session_timeout, rebalance_timeout, rack = settings
+    subscription = encode_versioned(VersionedMessage(3, ConsumerProtocolSubscription(("t",), None, (), -1, rack)))
+    return MemberMetadata(member_id, instance, "app", host, rebalance_timeout, session_timeout, subscription, b"")
+
+
+def generation(*members):
+    return [kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 1, "range", "m", START, members), 3)]
+
+
+def texts(out):
+    """Return the sentences of the output without its first line. A sentence can continue on indented lines."""
+    return " ".join(out.split()).partition("__consumer_offsets. ")[2]
+
+
+def test_a_new_process_of_a_static_member_shows_what_changed(tmp_path, run):
+    path = write(tmp_path, [generation(member("m0", OWN)), generation(member("m1", OTHER))])
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert texts(out) == (
+        "2023-11-14 22:13:20.000 7:0 Generation 1 (range): app (10.0.0.1) joined, 1 member. "
+        "2023-11-14 22:13:21.000 7:1 Generation 1: static member box (10.0.0.1) has a new id; rack a -> none, session "
+        "timeout 60000 ms -> 45000 ms, rebalance timeout 600000 ms -> 300000 ms."
+    )
+    _, out, _ = run("timeline", path, "--group", "g", "--json")
+    event = json.loads(out.splitlines()[-1])
+    assert event["replaced_instances"] == ["box"]
+    assert event["members"] == [
+        {
+            "member_id": "m1",
+            "instance_id": "box",
+            "client_id": "app",
+            "host": "/10.0.0.1",
+            "rack": None,
+            "session_timeout_ms": 45_000,
+            "rebalance_timeout_ms": 300_000,
+        }
+    ]
+
+
+def test_a_restart_of_a_static_member_changes_nothing_else(tmp_path):
+    path = write(tmp_path, [generation(member("m0", OWN)), generation(member("m1", OWN))])
+    [_, event] = kg.timeline(path, "g").events
+    assert event.what == "Generation 1: static member box (10.0.0.1) has a new id."
+
+
+def test_two_static_members_with_new_ids_in_one_record(tmp_path):
+    """Only the second one has another host."""
+    first = generation(member("m0", OWN), member("n0", OWN, "bin"))
+    second = generation(member("m1", OWN), member("n1", ("/10.0.0.9", *OWN[1:]), "bin"))
+    [_, event] = kg.timeline(write(tmp_path, [first, second]), "g").events
+    assert event.what == (
+        "Generation 1: static member box (10.0.0.1), bin (10.0.0.9) has a new id; bin: host 10.0.0.1 -> 10.0.0.9."
+    )
+
+
+def test_repeated_new_ids_stand_in_one_line(tmp_path, run):
+    """Nine replacements: the first one has its own line. JSON and --all show each."""
+    batches = [generation(member(f"m{number}", OTHER if number % 2 else OWN)) for number in range(10)]
+    path = write(tmp_path, batches)
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert texts(out).endswith(
+        "2023-11-14 22:13:22.000 7:2 static member box: 8 more new ids until 2023-11-14 22:13:29 UTC (7:9), each with "
+        "other settings than the one before. --all shows each."
+    )
+    assert texts(out).count("has a new id") == 1
+    _, out, _ = run("timeline", path, "--group", "g", "--all")
+    assert texts(out).count("has a new id") == 9 and "more new ids" not in out
+    events = kg.timeline(path, "g").to_json()
+    assert [event["replaced_instances"] for event in events] == [[], *[["box"]] * 9]
+
+
+def test_restarts_of_two_static_members_in_turn(tmp_path, run):
+    """A rolling restart, three times: each static member has its own lines. Nothing but the ids changes."""
+    batches = []
+    ids = ["m0", "n0"]
+    for number in range(6):
+        ids[number % 2] = f"{ids[number % 2][0]}{number + 1}"
+        batches.append(generation(member(ids[0], OWN), member(ids[1], OWN, "bin")))
+    start = generation(member("m0", OWN), member("n0", OWN, "bin"))
+    _, out, _ = run("timeline", write(tmp_path, [start, *batches]), "--group", "g")
+    assert "static member box: 2 more new ids until 2023-11-14 22:13:25 UTC (7:5). --all shows each." in texts(out)
+    assert "static member bin: 2 more new ids until 2023-11-14 22:13:26 UTC (7:6). --all shows each." in texts(out)
+    assert texts(out).count("has a new id") == 2
+
+
+def test_a_member_of_the_new_protocol_shows_its_host(tmp_path):
+    value = consumer.ConsumerGroupMemberMetadataValue(None, None, "app", "/10.0.0.3", ("t",), None, 1000, None, None)
+    joined = [
+        kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", "m"), value, 0),
+        kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(2), 0),
+    ]
+    [event] = kg.timeline(write(tmp_path, [joined]), "g").events
+    assert event.what == "Epoch 2: app (10.0.0.3) joined."

@@ -10,6 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.events import COORDINATOR_EVENTS
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.groups.tombstones import TOMBSTONE_TABLES
@@ -87,6 +88,27 @@ def test_every_row_about_tombstones_appears(tool, pages):
             assert len(cells) == 8
             assert (cells[2] == "–") == (row.running is None)
             assert "–" not in cells[3:7]
+
+
+def test_every_event_appears_with_its_tests(pages):
+    """The generator itself refuses a test that does not exist."""
+    text = pages["events.md"]
+    for event in COORDINATOR_EVENTS:
+        _, found, rest = text.partition(f"\n## {event.title}\n")
+        assert found
+        section = rest.partition("\n## ")[0]
+        for reaction in filter(None, (event.classic, event.new)):
+            assert reaction.shown_by
+            assert reaction.source in section
+            assert all(f"`{test}`" in section for test in reaction.shown_by)
+
+
+def test_a_test_that_does_not_exist_is_refused(tool):
+    check_test = tool["events"].check_test
+    assert check_test("test_handbook.py::test_the_index_names_every_page")
+    for name in ("test_handbook.py::test_nothing", "coordinator/test_nothing.py"):
+        with pytest.raises(LookupError, match="there is no such test"):
+            check_test(name)
 
 
 def test_every_term_is_in_the_section_that_teaches_it(tool, pages):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from handbook_pages import cheat_sheet, cleaner, errors, glossary, groups, records, tombstones
+from handbook_pages import cheat_sheet, cleaner, errors, events, glossary, groups, records, tombstones
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "handbook"
 NOTE = "<!-- Written by tools/handbook.py. Change the declarations in the code, and run: make handbook -->"
@@ -27,6 +27,7 @@ These pages are for looking things up. They are generated from the code, so they
 | [States of groups](groups.md) | every state and every transition, with its trigger and its records |
 | [Errors](errors.md) | every error of the coordinator: which request answers it, when, and what to do |
 | [Rules of the log cleaner](cleaner.md) | every rule, with its place in Kafka's code |
+| [What a coordinator does, by event](events.md) | for each event: the memory, the log, and what clients get |
 | [What a tombstone deletes](tombstones.md) | what both coordinators have after each kind of tombstone |
 | [Glossary](glossary.md) | the terms, each with the lesson that teaches it |
 | [Cheat sheet](cheat-sheet.md) | the most important facts on one page |
@@ -39,7 +40,7 @@ lists the records that fail a load.
 def write_pages() -> dict[str, str]:
     """Return the text of every file of the handbook by its name."""
     pages = {"index.md": INDEX}
-    for module in (records, groups, errors, cleaner, tombstones, glossary, cheat_sheet):
+    for module in (records, groups, errors, cleaner, events, tombstones, glossary, cheat_sheet):
         pages |= module.write_pages()
     return {name: _add_note(name, text) for name, text in pages.items()}
 

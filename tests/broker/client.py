@@ -12,6 +12,7 @@ from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ProduceRequest,
     TxnOffsetCommitRequest,
 )
 
@@ -19,11 +20,14 @@ NONE = 0
 ANSWER_SECONDS = 30
 """How long a transaction coordinator may answer with an error until it is ready."""
 
+ADMIN_CLIENT_ID = "__admin_client"
+"""The only client id with which a broker accepts records for internal topics."""
+
 
 @contextmanager
-def asking(address):
+def asking(address, client_id="tests"):
     """Give a function that sends a request to the broker and returns its response."""
-    config = {"bootstrap_servers": address, "receive_message_max_bytes": 100_000_000}
+    config = {"bootstrap_servers": address, "client_id": client_id, "receive_message_max_bytes": 100_000_000}
     net = NetworkSelector(**config)
     manager = KafkaConnectionManager(net, **config)
     node = manager.cluster.bootstrap_brokers()[0].node_id
@@ -55,10 +59,12 @@ def create_topic(ask, topic, partitions):
     return answer.topics[0].error_code
 
 
-def commit(ask, group, topic, partition, offset):
+def commit(ask, group, topic, partition, offset, metadata=""):
     """Send OffsetCommit without a member, and return the error code."""
     make = OffsetCommitRequest.OffsetCommitRequestTopic
-    one = make.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+    one = make.OffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=offset, committed_metadata=metadata
+    )
     topics = [make(name=topic, partitions=[one])]
     answer = ask(
         OffsetCommitRequest(
@@ -66,6 +72,14 @@ def commit(ask, group, topic, partition, offset):
         )
     )
     return answer.topics[0].partitions[0].error_code
+
+
+def produce(ask, topic, partition, batch):
+    """Send Produce with one batch, and return the error code."""
+    make = ProduceRequest.TopicProduceData
+    topics = [make(name=topic, partition_data=[make.PartitionProduceData(index=partition, records=batch)])]
+    answer = ask(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=topics, max_version=9))
+    return answer.responses[0].partition_responses[0].error_code
 
 
 def delete_offset(ask, group, topic, partition):

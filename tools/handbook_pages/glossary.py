@@ -19,11 +19,12 @@ LESSON = re.compile(r'(?P<number>\d\d)(?: "(?P<section>[^"]+)")?')
 LINK = re.compile(r"\]\(\.\./docs/handbook/glossary\.md#([\w-]+)\)")
 
 FURTHER_PAGES = {
-    "pending": ["tombstones.md"],
+    "coordinator": ["events.md"],
+    "pending": ["events.md", "tombstones.md"],
     "tombstone": ["tombstones.md"],
 }
 """The pages of the handbook that say more about a term."""
-TITLES = {"tombstones.md": "What a tombstone deletes"}
+TITLES = {"events.md": "What a coordinator does, by event", "tombstones.md": "What a tombstone deletes"}
 
 
 class Term(NamedTuple):

@@ -1,0 +1,51 @@
+"""A commit that does not fit into the log: what two brokers answer, and what a fetch returns then."""
+
+import pytest
+
+from kafkagroups.course.real_broker import has_jars
+from tests.broker.broker import VERSIONS, Broker
+
+pytest.importorskip("kafka", reason="no kafka-python")
+from tests.broker import client
+
+pytestmark = pytest.mark.broker
+
+UNKNOWN_SERVER_ERROR = -1
+INVALID_COMMIT_OFFSET_SIZE = 28
+LONGEST_MESSAGE = 300
+"""message.max.bytes: a commit without metadata fits, and a commit with LONG_METADATA does not."""
+LONG_METADATA = "m" * 1000
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_commit_whose_append_fails_leaves_the_old_offset(version, tmp_path):
+    """Both keep the old offset, and write nothing. The errors are those of lesson 04."""
+    if not has_jars(version):
+        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    broker = Broker(version, tmp_path, 1)
+    try:
+        broker.start()
+        with client.asking(broker.address) as ask:
+            client.find_coordinator(ask, "any")
+            broker.wait_until_loaded()
+            assert client.create_topic(ask, "t", 1) == client.NONE
+        broker.stop()
+        properties = broker.folder / "server.properties"
+        properties.write_text(f"{properties.read_text()}message.max.bytes={LONGEST_MESSAGE}\n")
+        broker.start()
+        broker.wait_until_loaded()
+        with client.asking(broker.address) as ask:
+            assert client.commit(ask, "g", "t", 0, 1) == client.NONE
+            size = read_size(broker)
+            error = client.commit(ask, "g", "t", 0, 2, LONG_METADATA)
+            assert error == (INVALID_COMMIT_OFFSET_SIZE if version == "3.9.2" else UNKNOWN_SERVER_ERROR)
+            assert client.offsets(ask, ["g"], stable=True) == {"g": {"t-0": (1, -1, "")}}
+            assert read_size(broker) == size
+            assert client.commit(ask, "g", "t", 0, 3) == client.NONE
+            assert client.offsets(ask, ["g"], stable=True) == {"g": {"t-0": (3, -1, "")}}
+    finally:
+        broker.stop()
+
+
+def read_size(broker):
+    return sum(segment.stat().st_size for segment in broker.partition(0).glob("*.log"))

@@ -1,0 +1,43 @@
+"""The page about events: what a coordinator does, in its memory, in the log, and towards clients."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from handbook_pages.markdown import make_table, read_paragraphs, read_source
+from kafkagroups.coordinator import events
+from kafkagroups.coordinator.events import COORDINATOR_EVENTS, CoordinatorEvent, Reaction
+
+TESTS = Path(__file__).resolve().parents[2] / "tests"
+NOT_SHOWN = Reaction("not recorded", "not recorded", "not recorded", "", ())
+
+
+def write_pages() -> dict[str, str]:
+    """Return the page by its name. Raise LookupError if a named test does not exist."""
+    parts = ["# What a coordinator does, by event", *read_paragraphs(events.__doc__)[1:]]
+    for event in COORDINATOR_EVENTS:
+        parts += [f"## {event.title}", _make_table(event)]
+    parts.append(f"Source: {read_source(events.__doc__)}")
+    return {"events.md": "\n\n".join(parts) + "\n"}
+
+
+def _make_table(event: CoordinatorEvent) -> str:
+    reactions = [event.classic, event.new or NOT_SHOWN]
+    rows = [
+        ("memory", *(each.memory for each in reactions)),
+        ("log", *(each.log for each in reactions)),
+        ("clients", *(each.clients for each in reactions)),
+        ("Kafka", *(each.source for each in reactions)),
+        ("shown by", *("<br>".join(f"`{check_test(test)}`" for test in each.shown_by) for each in reactions)),
+    ]
+    return make_table((" ", "classic (3.9)", "Kafka 4.x"), rows)
+
+
+def check_test(name: str) -> str:
+    """Return the name of a test. Raise LookupError if there is no such test."""
+    file, _, test = name.partition("::")
+    path = TESTS / file
+    if not path.is_file() or (test and not re.search(rf"^def {test}\(", path.read_text(encoding="utf-8"), re.M)):
+        raise LookupError(f"{name}: there is no such test")
+    return name

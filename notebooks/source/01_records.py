@@ -182,14 +182,14 @@ for folder, offset, kind in records:
     print(f"{kind:<22} topic id {topic_id}")
 
 # %% [markdown]
-# A plain commit has a topic id since Kafka 4.1. A commit in a transaction has one since Kafka 4.4. A commit with a retention time never has one.
+# Plain commits have a topic id since Kafka 4.1, and commits in transactions since 4.4. Commits with a retention time never have one.
 
 # %% [markdown]
 # ## A reader must know the version
 #
 # If a reader assumes the wrong version, it reads the wrong fields.
 #
-# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. In the figure, choose a reader, first the one that *expects version 3*. Which reader gets wrong values **without** an error?
+# Some monitoring tools knew only the versions 0 to 3 when Kafka 4.1 wrote version 4. Choose a reader in the figure, first *expects version 3*. Which reader gets wrong values **without** an error?
 
 # %%
 # figure
@@ -313,9 +313,9 @@ for offset in range(6, 10):
 # %% [markdown]
 # ## A log is a list of changes
 #
-# A record with a value is an *upsert*: it inserts or updates its key. A tombstone deletes its key. So the state of a group is the result of all its records, in order.
+# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones, in order.
 #
-# If you stop at an earlier record, you get the state of that moment. This is the life of `mailer`:
+# If you stop earlier, you get the state of that moment. A load reads whole *batches* (lesson 03). In the life of `mailer`, records 2 to 4 are one batch, and 6 to 9 another:
 
 # %%
 for records in [2, 5, 6, 10]:

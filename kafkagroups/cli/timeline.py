@@ -19,6 +19,7 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
 from kafkagroups.history.last_moves import describe_last_move, describe_position
+from kafkagroups.history.moved_commits import order_by_time
 from kafkagroups.history.repeated_ids import fold_replacements
 from kafkagroups.history.rewound import describe_rewound
 from kafkagroups.history.timeline import Timeline
@@ -29,6 +30,10 @@ REWOUND_SHOWN = 20
 """The largest number of positions that went back in the text without --all."""
 POSITIONS_SHOWN = 20
 """The largest number of positions with their last moves in the text without --all."""
+RETENTION_HINT = (
+    "Expired, or deleted by a request: --retention tells the two apart. Give the broker's offsets.retention.minutes, "
+    "for example --retention 7d."
+)
 NAME = "timeline"
 HELP = "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps"
 EXAMPLES = """\
@@ -131,7 +136,7 @@ def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
     partitions = {event.partition for event in shown}
     order = ""
     if len(partitions) > 1:
-        shown = _sort_by_time(shown)
+        shown = [shown[number] for number in order_by_time(shown)]
         order = "The events of several partitions are in the order of their times. "
     if shown and shown[0].partition is not None:
         first = shown[0]
@@ -149,6 +154,9 @@ def _print_text(path: str, history: Timeline, args: argparse.Namespace) -> None:
             print_line(line)
     _print_rewound(history, width, shows_all=args.all)
     _print_positions(history, width, shows_all=args.all)
+    if args.retention is None and any(event.can_be_request for event in shown):
+        for line in wrap(RETENTION_HINT):
+            print_line(line)
     forward_count = history.left_out + sum(event.is_routine for event in history.events)
     if not args.all and forward_count:
         print_line(f"Not shown: {count_of(forward_count, 'event')} that only moved forward. --all shows them.")
@@ -200,18 +208,6 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
         if shows_all or not event.is_routine:
             selected.append(event)
     return selected if shows_all else fold_replacements(selected)
-
-
-def _sort_by_time(events: list[Event]) -> list[Event]:
-    """Return the events of several partitions in the order of their times. Each partition keeps its order."""
-    latest_ms: dict[int | None, int] = {}
-    keys = []
-    for event in events:
-        time_ms = -1 if event.timestamp_ms is None else event.timestamp_ms
-        latest_ms[event.partition] = max(time_ms, latest_ms.get(event.partition, -1))
-        keys.append(latest_ms[event.partition])
-    order = sorted(range(len(events)), key=keys.__getitem__)
-    return [events[number] for number in order]
 
 
 def _format_position(event: Event) -> str:

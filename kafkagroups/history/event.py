@@ -71,6 +71,8 @@ class Event:
         partition of an offset that stands still.
     replaced_instances
         The instance ids of static members whose member ids were replaced by new ones.
+    can_be_request
+        Whether an expired offset can also have been deleted by a request, as far as the log tells.
     is_routine
         Whether the event only continues what earlier events show, for example a commit that moves forward.
     """
@@ -91,6 +93,7 @@ class Event:
     producer_id: int | None = None
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
+    can_be_request: bool = False
     is_routine: bool = False
 
 

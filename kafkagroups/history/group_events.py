@@ -96,6 +96,8 @@ class GroupEvents:
         self.has_hole = False
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
+        self._deleted_type: str | None = None
+        """The type of the group before it was deleted; None if it was not deleted."""
         self._has_generation = False
         """Whether the log had a record of type 2 before."""
         self._subscriptions = Subscriptions()
@@ -126,6 +128,7 @@ class GroupEvents:
     def _delete(self, record: GroupRecord) -> Event:
         members_left = tuple(self.state.members)
         generation = self.state.generation
+        self._deleted_type = self.state.type
         self.state = GroupState()
         self._subscriptions = Subscriptions()
         return self._event(record, "deleted", "The group was deleted.", generation, members_left=members_left)
@@ -153,6 +156,8 @@ class GroupEvents:
             joined = ()
         what = _add_to_sentence(what, subscriptions)
         self._old_type = None
+        if members:
+            self._deleted_type = None
         name = "empty" if is_empty else "generation"
         replaced = self._find_replaced(old.members, joined, left)
         return self._event(
@@ -163,7 +168,7 @@ class GroupEvents:
         self, old: GroupState, value: GroupMetadataValue, joined: tuple[str, ...], left: tuple[str, ...]
     ) -> str:
         generation = value.generation
-        if self._old_type is not None:
+        if self._old_type is not None or (value.members and self._has_other_type_than_before("classic")):
             return f"Generation {generation}: now a classic group, {self._describe_members(old, joined, left)}."
         if not value.members:
             if generation == 0:
@@ -195,6 +200,10 @@ class GroupEvents:
             parts.append(f"{list_names([old.members[member_id].name for member_id in left])} left")
         parts.append(count_of(len(self.state.members), "member"))
         return ", ".join(parts)
+
+    def _has_other_type_than_before(self, group_type: str | None) -> bool:
+        """Return whether the group was deleted, and had another type before."""
+        return self._deleted_type not in (None, group_type)
 
     def _find_replaced(
         self, old_members: Mapping[str, Member], joined: tuple[str, ...], left: tuple[str, ...]
@@ -277,6 +286,9 @@ class GroupEvents:
             parts.append(f"now a {self.state.type} group")
             self._old_type = None
             changed = []
+        elif self._has_other_type_than_before(self.state.type):
+            parts.append(f"now a {self.state.type} group")
+        self._deleted_type = None
         if replaced:
             parts.append(self._describe_replaced(replaced, known, joined, left))
         elif joined:

@@ -1,4 +1,4 @@
-"""The last moves of a group's committed offsets: which positions stand still while others move on, and who has them.
+"""The last moves of a group's committed offsets: which positions stand still, and which members have them.
 
 A position moves if a commit changes the offset. A consumer often commits the same offset again. Such a commit is no
 move. A position that stands still can have no new records, or its consumer can be stuck at a record.

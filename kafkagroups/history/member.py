@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
     @property
     def host_text(self) -> str:
-        """The host in parentheses, for a sentence; "" if the host is not known."""
+        """The host in parentheses, as a part of a sentence; "" if the host is not known."""
         host = self.host.removeprefix("/")
         return f" ({host})" if host else ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple, cast
 
@@ -84,6 +84,7 @@ class OffsetEvents:
         """The last move of each committed offset, since the last deletion of the offset."""
         self.topic_ids: dict[str, str] = {}
         """The newest id of each topic, as far as commits contain it."""
+        self._seen_topic_ids: set[str] = set()
         self._deleted: dict[TopicPartition, int] = {}
         """The topic partitions whose newest offset was deleted, and this offset."""
         self._by_key: dict[TopicPartition, dict[int, Pending]] = {}
@@ -108,17 +109,18 @@ class OffsetEvents:
             self._live_by_key.setdefault(key, {})[record.producer_id] = pending
             return
         old = self.committed.get(key)
-        is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count
+        new_id = self._note_topic_id(key, record)
+        is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
         if is_routine and self.skips_routine:
             self._store(key, record, offset, old, group)
             return
-        what = f"{self._describe_commit(key, old, offset)}."
+        what = f"{self._describe_commit(key, old, offset)}{new_id}."
         self._store(key, record, offset, old, group)
         time_ms = _get_time(record)
         at = _Position(record.offset, time_ms)
         from_offset = None if old is None else old.offset
         yield self._event(at, "commit", what, group, key, from_offset, offset, is_routine=is_routine)
-        yield from self._find_rewind(at, group, key, old, record, offset)
+        yield from self._find_rewind(at, group, key, old, record, offset, new_id)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
@@ -150,10 +152,26 @@ class OffsetEvents:
             commit_ms: int = cast(Any, record.record.value).commit_timestamp
             heapq.heappush(self._oldest, (commit_ms, next(self._numbers), key, commit))
 
-    def _store_last_move(self, key: TopicPartition, record: GroupRecord, offset: int) -> None:
+    def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
+        """Store the id of the topic that a commit contains. Return the end of a sentence if the topic has a new id.
+
+        The old positions of a topic that was created again are no longer the goal of the group.
+        """
         topic_id = getattr(record.record.value, "topic_id", UUID.default)
-        if topic_id != UUID.default:
-            self.topic_ids[key.topic] = topic_id
+        old_id = self.topic_ids.get(key.topic)
+        if topic_id in (UUID.default, old_id):
+            return ""
+        self.topic_ids[key.topic] = topic_id
+        is_new = topic_id not in self._seen_topic_ids
+        self._seen_topic_ids.add(topic_id)
+        if old_id is None or not is_new:
+            return ""
+        for positions in (self.positions, self.last_moves):
+            for other in [other for other in positions if other.topic == key.topic]:
+                del positions[other]
+        return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
+
+    def _store_last_move(self, key: TopicPartition, record: GroupRecord, offset: int) -> None:
         time_ms = _get_time(record)
         last_move = self.last_moves.get(key)
         if last_move is None:
@@ -169,13 +187,14 @@ class OffsetEvents:
         old: Commit | None,
         record: GroupRecord,
         to_offset: int,
+        new_id: str,
     ) -> Iterator[Event]:
         if old is None or to_offset >= old.offset:
             return
         what = (
             f"{key}: {old.offset} -> {to_offset}, back by {old.offset - to_offset}; "
             f"{_describe_origin(record, group)}{_describe_missing_epoch(old.group_record, record)}"
-            f"{_describe_missing_metadata(old.group_record, record)}."
+            f"{_describe_missing_metadata(old.group_record, record)}{new_id}."
         )
         self.rewinds[record.offset] = what
         yield self._event(at, "rewind", what, group, key, old.offset, to_offset)
@@ -203,13 +222,15 @@ class OffsetEvents:
                         f"back by {pending.offset - old.offset}."
                     )
             else:
-                what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}."
-                is_routine = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
+                new_id = self._note_topic_id(key, pending.group_record)
+                what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}{new_id}."
+                is_forward = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
+                is_routine = is_forward and not new_id
                 self._store(key, pending.group_record, pending.offset, old, group)
                 yield self._transaction_event(
                     at, "committed", what, group, key, from_offset, pending.offset, marker, is_routine=is_routine
                 )
-                yield from self._find_rewind(at, group, key, old, pending.group_record, pending.offset)
+                yield from self._find_rewind(at, group, key, old, pending.group_record, pending.offset, new_id)
 
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
         if self.is_classic:
@@ -277,7 +298,8 @@ class OffsetEvents:
                 self.causes[at.offset] = Cause.EXPIRED if expiry is Expiry.CERTAIN else Cause.UNKNOWN
             if expiry is not Expiry.IMPOSSIBLE:
                 what = f"{key}: {old.offset} {_describe_expiry(key, old.group_record, tombstone, group, expiry)}"
-                yield self._event(at, "expired", what, group, key, old.offset, None)
+                event = self._event(at, "expired", what, group, key, old.offset, None)
+                yield replace(event, can_be_request=expiry is Expiry.POSSIBLE)
             elif not deletes_group:
                 what = f"{key}: {old.offset} deleted, {self._describe_deletion(key, group)}."
                 yield self._event(at, "offset_deleted", what, group, key, old.offset, None)

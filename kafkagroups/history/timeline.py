@@ -21,6 +21,7 @@ from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.last_moves import Position, finish_positions, standstill_event
+from kafkagroups.history.moved_commits import describe_lower_commits
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -118,7 +119,7 @@ def build_timeline(
     """
     group_log = GroupLog(dialect, group)
     groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
-    all_events = []
+    all_events: list[Event] = []
     rewound: list[RewoundPosition] = []
     positions: list[Position] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
@@ -129,6 +130,7 @@ def build_timeline(
         all_events += found
         rewound += partition_history.offsets.find_rewound()
         positions += partition_history.find_positions()
+    all_events = describe_lower_commits(all_events)
     all_events = [event for event in all_events if _is_selected(event, since_time, topic)]
     events = [event for event in all_events if shows_all or not _is_left_out(event)]
     left_out = len(all_events) - len(events)

@@ -1,0 +1,180 @@
+"""A topic or a group that was made again, and a group that goes back when it moves to another partition.
+
+The logs follow real groups of 4.3.1 brokers. A topic was deleted and created again; a group was deleted, and a share
+consumer took its name; the offsets topic got more partitions. The expectations follow from the records.
+"""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records import consumer_group as consumer, share_group as share
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tests.groups.small_logs import MEMBER, START
+
+OLD = "5uQ2SNmWReyximm-_39NHQ"
+NEW = "BblvQal6RcSV5OeUtKizDQ"
+CREATED_AGAIN = f"the topic was created again: its id changed from {OLD} to {NEW}"
+DAY = 86_400
+
+
+def write(folder, batches, partition=7):
+    """Write batches: a second and its records."""
+    folder = folder / f"__consumer_offsets-{partition}"
+    folder.mkdir()
+    data = b""
+    offset = 0
+    for second, records in batches:
+        encoded = [kg.encode(record) for record in records]
+        data += encode_batch([LogRecord(offset + i, START + 1000 * second, *pair) for i, pair in enumerate(encoded)])
+        offset += len(records)
+    (folder / f"{0:020}.log").write_bytes(data)
+    return folder
+
+
+def commit(partition, offset, topic_id=None, topic="t"):
+    key = OffsetCommitKey("g", topic, partition)
+    if topic_id is None:
+        return kg.Record(1, key, OffsetCommitValue(offset, 0, "", START), 3)
+    return kg.Record(1, key, OffsetCommitValue(offset, 0, "", START, topic_id=topic_id), 4)
+
+
+def tombstone(partition):
+    return kg.Record(1, OffsetCommitKey("g", "t", partition), None, None)
+
+
+def generation(number, *members):
+    return kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", number, None, None, START, members), 3)
+
+
+def share_group():
+    member = share.ShareGroupMemberMetadataValue(None, "poc", "/10.0.0.1", ("t",))
+    return [
+        kg.Record(10, share.ShareGroupMemberMetadataKey("g", "m"), member, 0),
+        kg.Record(11, share.ShareGroupMetadataKey("g"), share.ShareGroupMetadataValue(2, 1), 0),
+    ]
+
+
+def consumer_group():
+    member = consumer.ConsumerGroupMemberMetadataValue(None, None, "c", "/h", ("t",), None, 1000, None, None)
+    return [
+        kg.Record(5, consumer.ConsumerGroupMemberMetadataKey("g", "m"), member, 0),
+        kg.Record(3, consumer.ConsumerGroupMetadataKey("g"), consumer.ConsumerGroupMetadataValue(2), 0),
+    ]
+
+
+def whats(path, **options):
+    return [event.what for event in kg.timeline(path, "g", **options).events]
+
+
+def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):
+    """Each partition of the topic has the new id. The timeline says it once."""
+    batches = [
+        (0, [commit(0, 100, OLD), commit(1, 200, OLD)]),
+        (1, [tombstone(0), tombstone(1)]),
+        (2, [commit(0, 110, NEW)]),
+        (3, [commit(1, 5, NEW)]),
+        (4, [commit(0, 111, NEW)]),
+    ]
+    assert whats(write(tmp_path, batches))[-2:] == [
+        f"t-0: 110, the first commit after a deletion, 100 before it; {CREATED_AGAIN}.",
+        "t-1: 5, the first commit after a deletion, 200 before it.",
+    ]
+
+
+@pytest.mark.parametrize(("offset", "change"), [(20, "100 -> 20, back by 80; no member is known"), (300, "100 -> 300")])
+def test_a_new_id_without_a_deletion_in_the_log(tmp_path, run, offset, change):
+    """The commit is shown also if it only moves forward. The old positions are not those of this topic."""
+    path = write(tmp_path, [(0, [commit(0, 100, OLD)]), (1, [commit(0, offset, NEW)])])
+    assert whats(path)[-1] == f"t-0: {change}; {CREATED_AGAIN}."
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert f"t-0: {change}; {CREATED_AGAIN}." in " ".join(out.split())
+    assert "Positions that went back" not in out
+
+
+def test_a_new_id_in_a_transaction(tmp_path):
+    """The topic's new id counts when the transaction is committed."""
+    path = write(tmp_path, [(0, [commit(0, 100, OLD)])])
+    pending = LogRecord(1, START, *kg.encode(commit(0, 120, NEW)))
+    marker = LogRecord(2, START, encode_control_key(ControlType.COMMIT), encode_end_transaction_marker(0))
+    producer = {"producer_id": 9, "producer_epoch": 0}
+    with (path / f"{0:020}.log").open("ab") as file:
+        file.write(encode_batch([pending], attributes=TRANSACTIONAL, **producer))
+        file.write(encode_batch([marker], attributes=TRANSACTIONAL | CONTROL, **producer))
+    assert whats(path)[-1] == f"t-0: 100 -> 120, by producer 9; {CREATED_AGAIN}."
+
+
+def test_a_commit_without_an_id_and_another_topic_say_nothing(tmp_path):
+    """Value version 3 has no topic id."""
+    batches = [(0, [commit(0, 100, OLD)]), (1, [commit(0, 101), commit(0, 7, NEW, "u")]), (2, [commit(0, 102, OLD)])]
+    assert not any("again" in what for what in whats(write(tmp_path, batches), all=True))
+
+
+@pytest.mark.parametrize(
+    ("records", "sentence"),
+    [
+        (share_group(), "Epoch 2: now a share group, poc (10.0.0.1) joined."),
+        (consumer_group(), "Epoch 2: now a consumer group, c (h) joined."),
+        ([generation(1, MEMBER)], "Generation 1: c (h) joined, 1 member."),
+    ],
+)
+def test_a_deleted_classic_group_gets_another_type(tmp_path, records, sentence):
+    deletion = kg.Record(2, GroupMetadataKey("g"), None, None)
+    path = write(tmp_path, [(0, [generation(1, MEMBER)]), (1, [generation(2)]), (2, [deletion]), (3, records)])
+    assert whats(path)[-1] == sentence
+
+
+def test_a_deleted_share_group_becomes_a_classic_group(tmp_path):
+    """Kafka 4 first writes a generation without members."""
+    deletion = [
+        kg.Record(10, share.ShareGroupMemberMetadataKey("g", "m"), None, None),
+        kg.Record(11, share.ShareGroupMetadataKey("g"), None, None),
+    ]
+    batches = [(0, share_group()), (1, deletion), (2, [generation(0)]), (3, [generation(1, MEMBER)])]
+    sentences = whats(write(tmp_path, batches))
+    assert sentences[0] == "Epoch 2: poc (10.0.0.1) joined."
+    assert sentences[-1] == "Generation 1: now a classic group, c (h) joined, 1 member."
+
+
+def test_a_first_commit_that_is_lower_than_in_the_old_partition(tmp_path):
+    """Only t-0 goes back. t-1 goes on, and t-2 was deleted before."""
+    old = [
+        (0, [commit(0, 900), commit(1, 900), commit(2, 900)]),
+        (1, [commit(0, 920)]),
+        (2, [tombstone(2)]),
+    ]
+    write(tmp_path, old, 9)
+    write(tmp_path, [(10, [commit(0, 25), commit(1, 905), commit(2, 25)]), (11, [commit(0, 30)])], 34)
+    assert [event.what for event in kg.timeline(tmp_path, "g").events if event.partition == 34] == [
+        "t-0: 25, the first commit; lower than 920 (9:3), its offset in partition 9 of __consumer_offsets.",
+        "t-1: 905, the first commit.",
+        "t-2: 25, the first commit.",
+    ]
+
+
+def test_a_commit_before_those_of_the_other_partition_is_not_lower(tmp_path):
+    write(tmp_path, [(10, [commit(0, 900)])], 9)
+    write(tmp_path, [(0, [commit(0, 25)])], 34)
+    assert not any("lower" in what for what in whats(tmp_path))
+
+
+def test_a_deleted_group_begins_again_in_the_other_partition(tmp_path):
+    deletion = [tombstone(0), kg.Record(2, GroupMetadataKey("g"), None, None)]
+    write(tmp_path, [(0, [generation(1)]), (1, [commit(0, 900)]), (2, deletion)], 9)
+    write(tmp_path, [(10, [commit(0, 25)])], 34)
+    assert not any("lower" in what for what in whats(tmp_path))
+
+
+def test_the_retention_time_tells_an_expiry_from_a_request(tmp_path, run):
+    """The hint stands once, and only if it helps."""
+    path = write(tmp_path, [(0, [commit(0, 1), commit(1, 2)]), (2 * DAY, [tombstone(0), tombstone(1)])])
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert " ".join(out.split()).count("or was deleted by a request.") == 2
+    assert out.count("--retention tells the two apart") == 1
+    for retention in ("1d", "7d"):
+        assert "tells the two apart" not in run("timeline", path, "--group", "g", "--retention", retention)[1]
+    kept = write(tmp_path, [(0, [commit(0, 1)])], 8)
+    assert "--retention" not in run("timeline", kept, "--group", "g")[1]

@@ -289,6 +289,7 @@ def timeline(
     Timeline
         `Timeline.events` are the events in the order of the log. `Timeline.to_json()` returns them as JSON, and
         `Timeline.events_frame()` as a pandas DataFrame. If the log has no record of the group, there are no events.
+        `Timeline.positions` are the committed offsets at the end of the log, with their last moves and their members.
 
     Raises
     ------

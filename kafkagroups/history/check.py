@@ -25,6 +25,7 @@ from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
 from kafkagroups.history.log_signs import read_signs
 from kafkagroups.history.look_alikes import find_look_alikes
+from kafkagroups.history.misplaced_groups import find_misplaced
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.history.unexpected_unload import describe_unload
@@ -205,7 +206,9 @@ def check_logs(
     checks = {}
     findings: list[Finding] = []
     after_cleaning = AfterCleaning(judged)
+    misplaced = find_misplaced(logs, judged, judged_groups)
     for log in logs:
+        findings += misplaced.get(log.partition, [])
         findings += after_cleaning.find(log, judged_groups.partitions[log.partition])
         check = _check_partition(log, judged_groups, is_judged_after_cleaning=log.partition in after_cleaning.judged)
         checks[log.partition] = check

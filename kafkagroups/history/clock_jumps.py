@@ -23,7 +23,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.history.event import count_of, describe_duration, describe_time
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import Finding, list_groups
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -32,8 +32,6 @@ KIND = "clock_jump"
 MIN_STEP_MS = 3_600_000
 MAX_STEPS = 100
 """After this number of steps, the rest of the log is not examined. Its times have no order at all."""
-GROUPS_SHOWN = 20
-"""A group that is not named here may lose records unnoticed, so the sentence has more names than others."""
 _GROUP_TYPES = (2, 3, 11, 17)
 """The record types whose tombstone deletes a group."""
 
@@ -129,7 +127,7 @@ def find_jump(log: Log, jumps: ClockJumps, dialect: Dialect) -> list[Finding]:
     remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
     offsets = sum(found.deleted.values())
     if offsets or found.groups:
-        names = _list_groups(sorted({*found.deleted, *found.groups}))
+        names = list_groups({*found.deleted, *found.groups})
         what += (
             f" In this range, {count_of(offsets, 'offset')} and {count_of(len(found.groups), 'group')} were deleted "
             f"({names}). With a wrong clock, the check for expired offsets deletes offsets that are not old."
@@ -144,12 +142,6 @@ def find_jump(log: Log, jumps: ClockJumps, dialect: Dialect) -> list[Finding]:
             "members."
         )
     return [Finding(log.partition, found.first, None, None, KIND, what, remedy)]
-
-
-def _list_groups(group_ids: list[str]) -> str:
-    more = len(group_ids) - GROUPS_SHOWN
-    names = ", ".join(group_ids[:GROUPS_SHOWN])
-    return f"{names} and {more} more" if more > 0 else names
 
 
 def _read_range(log: Log, step: StepBack, dialect: Dialect) -> _Range:

@@ -6,7 +6,7 @@ counts with an observer (observed_stats.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
@@ -15,12 +15,14 @@ from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.endless_commits import find_endless_commits
+from kafkagroups.history.finding import Finding
 from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
 from kafkagroups.history.group_families import count_families
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
 from kafkagroups.history.log_signs import read_signs
 from kafkagroups.history.look_alikes import find_groups_of
+from kafkagroups.history.misplaced_groups import find_misplaced
 from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.observed_stats import StatsObserver
 from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
@@ -94,7 +96,7 @@ def count_each_log(
     is_compiled = choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT) is not PYTHON
     counting = _Counting(by, dialect, is_compiled=is_compiled)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads, whole=whole)
-    return groups, counting.finish_all(logs, groups)
+    return groups, counting.finish_all(logs, groups, find_misplaced(logs, dialect, groups))
 
 
 class _Counting:
@@ -129,8 +131,10 @@ class _Counting:
         self._observers[id(log)] = observer
         return readable.fold(log, dialect, stop, base, count_bytes, observer)
 
-    def finish_all(self, logs: Sequence[Log], groups: Groups) -> Iterator[Stats]:
-        """Yield the statistics of each log, after all logs were loaded."""
+    def finish_all(
+        self, logs: Sequence[Log], groups: Groups, misplaced: Mapping[int | None, list[Finding]]
+    ) -> Iterator[Stats]:
+        """Yield the statistics of each log, after all logs were loaded. `misplaced` are findings by partition."""
         problems = groups.problems_by_partition
         parts = groups.groups.unbuilt()
         answers = Answers(parts, groups.orphans.unbuilt())
@@ -145,6 +149,7 @@ class _Counting:
             counts.abort_markers = signs.abort_markers
             stats.findings = [
                 *signs.find(log, self.dialect),
+                *misplaced.get(log.partition, []),
                 *find_in_partition(log, groups),
                 *find_endless_commits(log, groups),
                 *find_busy(log.partition, counts, parts, stats.commits),

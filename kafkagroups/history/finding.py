@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed")
 """The kinds of findings that can be about the whole topic. Their partition is then None."""
+GROUPS_SHOWN = 20
+"""More names than in other sentences: a group that is not named can lose records unnoticed."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,11 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
         return partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
 
     return sorted(findings, key=sort_key)
+
+
+def list_groups(group_ids: Collection[str]) -> str:
+    """Return the names of the groups that a finding is about, sorted."""
+    names = sorted(group_ids)
+    more = len(names) - GROUPS_SHOWN
+    listed = ", ".join(names[:GROUPS_SHOWN])
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -19,6 +19,7 @@ A log of a healthy broker has no findings. The rules:
   BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
+- `misplaced_groups`: records of groups that belong to another partition (misplaced_groups.py).
 - `look_alike_groups`: the ids of several groups look the same (look_alikes.py).
 - `group_family`: many groups without members have similar names, and most of the live records (group_families.py).
 - `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.

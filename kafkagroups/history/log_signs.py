@@ -75,11 +75,11 @@ def read_signs(log: Log, dialect: Dialect, groups: Groups) -> LogSigns:
 def _read_columns(log: Log, dialect: Dialect, batch_count: int, signs: LogSigns) -> None:
     """Read a log with the compiled reader. `batch_count` is how many batches the load has read."""
     from kafkagroups.kernels import record_columns as names
-    from kafkagroups.kernels.read_records import RecordReader
+    from kafkagroups.kernels.read_records import KernelColumnReader
 
     places = [names.KEY_START, names.KEY_SIZE, names.VALUE_START, names.VALUE_SIZE]
     of_group_records = [names.OFFSET, names.TIMESTAMP, *places]
-    for chunk in RecordReader(log, dialect, batch_count, _ROWS, _BYTES).read():
+    for chunk in KernelColumnReader(log, dialect, batch_count, _ROWS, _BYTES).read():
         columns = chunk.columns
         signs.jumps.add_columns(columns[names.OFFSET], columns[names.TIMESTAMP])
         types = columns[names.TYPE]

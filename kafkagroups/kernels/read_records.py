@@ -154,3 +154,15 @@ class RecordReader(SecondReading[RecordChunk]):
                 self._keys.clear()
             self._keys[key_bytes] = key
         return key
+
+
+class KernelColumnReader(RecordReader):
+    """The reader of only those columns that the kernel fills: it decodes no keys, and a chunk has no added texts.
+
+    A chunk is valid until the next one is read.
+    """
+
+    def collect(self, data: Array, count: int, segment: str) -> Iterator[RecordChunk]:
+        if count:
+            columns = self._columns[:, :count]
+            yield RecordChunk(data, np.empty(0, np.uint8), columns, columns[TYPE] != NO_TYPE)

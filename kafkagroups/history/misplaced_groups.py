@@ -1,0 +1,198 @@
+"""The findings about groups with records in a partition that is not their home partition.
+
+The hash of a group id and the partition count of the topic decide where the records of a group are written. There are
+two reasons for records in another partition: the partition count was changed, or files of another partition were put
+into this folder. For a change of the count, load_findings.py has a finding. These records are left out here.
+
+- `misplaced_groups`: a partition contains records of groups that belong to another partition. If the log begins with
+  the same bytes as the log of that partition, its files were copied. Then the partition count was not changed.
+
+If the partition count is unknown, it is assumed only if groups have records in several partitions, and if each group
+has records in its home partition. The number of partitions in the folder and the default count are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.finding import Finding, list_groups
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect
+
+KIND = "misplaced_groups"
+
+
+@dataclass
+class _Misplaced:
+    """The groups of a partition that belong to other partitions, and their records.
+
+    `homes` has the home partition of each group. `moved` are those of the groups that a change of the partition count
+    explains. `same_until` has the last offset up to which the log has the same bytes as that of a home partition.
+    """
+
+    homes: dict[str, int] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    same_until: dict[int, int] = field(default_factory=dict)
+    records: int = 0
+    first: int = -1
+    last: int = -1
+
+
+def find_misplaced(logs: Sequence[Log], dialect: Dialect, groups: Groups) -> dict[int | None, list[Finding]]:
+    """Return the findings about groups in a wrong partition, by partition number. `groups` is the load of the logs.
+
+    If a copied folder explains all groups of a change of the partition count, set `changed` in `groups` to None.
+    """
+    count = _find_count(groups)
+    if count is None:
+        return {}
+    places = _find_places(groups, count)
+    log_of = {log.partition: log for log in logs}
+    copied: set[str] = set()
+    for number, misplaced in places.items():
+        for home in sorted(set(misplaced.homes.values())):
+            if number in log_of and home in log_of:
+                same_until = _find_same(log_of[number], log_of[home])
+                if same_until is not None:
+                    misplaced.same_until[home] = same_until
+        copied |= {group_id for group_id, home in misplaced.homes.items() if home in misplaced.same_until}
+    change = groups.topic_partitions.changed
+    if change is not None and set(change.groups) <= copied:
+        groups.decided_partitions = replace(groups.topic_partitions, changed=None)
+    findings: dict[int | None, list[Finding]] = {}
+    for number, misplaced in places.items():
+        for group_id in misplaced.moved - copied:
+            del misplaced.homes[group_id]
+        if not misplaced.homes or number not in log_of:
+            continue
+        for offset in _read_offsets(log_of[number], dialect, groups, misplaced.homes):
+            misplaced.records += 1
+            misplaced.first = offset if misplaced.first < 0 else misplaced.first
+            misplaced.last = offset
+        if misplaced.records:
+            findings[number] = [_describe(number, count, misplaced, groups.coordinator)]
+    return findings
+
+
+def _find_count(groups: Groups) -> int | None:
+    """Return the partition count, also if it is only assumed; None if it is unknown."""
+    topic = groups.topic_partitions
+    if topic.count is not None or not topic.shared_groups:
+        return topic.count
+    numbers = {number for number in groups.partitions if number is not None}
+    has_all = groups.topic.is_folder and numbers == set(range(len(groups.partitions)))
+    candidates = [len(numbers)] if has_all else []
+    if max(numbers, default=0) < DEFAULT_PARTITION_COUNT:
+        candidates.append(DEFAULT_PARTITION_COUNT)
+    for count in candidates:
+        if all(partition_for(group_id, count) in places for group_id, places in groups.partitions_of.items()):
+            return count
+    return None
+
+
+def _find_places(groups: Groups, count: int) -> dict[int, _Misplaced]:
+    """Return the groups with records in a partition that is not their home partition, by this partition's number."""
+    change = groups.topic_partitions.changed
+    moved = set() if change is None else set(change.groups)
+    places: dict[int, _Misplaced] = {}
+    for group_id, numbers in groups.partitions_of.items():
+        home = partition_for(group_id, count)
+        for number in numbers:
+            if number is None or number == home:
+                continue
+            misplaced = places.setdefault(number, _Misplaced())
+            misplaced.homes[group_id] = home
+            if change is not None and group_id in moved and partition_for(group_id, change.from_count) == number:
+                misplaced.moved.add(group_id)
+    return dict(sorted(places.items()))
+
+
+def _find_same(log: Log, other: Log) -> int | None:
+    """Return the last offset up to which two logs have the same batches; None if the first batches differ."""
+    last = None
+    try:
+        for one, two in zip(log.find_batches(None), other.find_batches(None), strict=False):
+            if one.data != two.data:
+                break
+            last = one.frame.next_offset - 1
+    except InvalidLog:  # The load has found the damage, too.
+        return last
+    return last
+
+
+def _read_offsets(log: Log, dialect: Dialect, groups: Groups, group_ids: Collection[str]) -> Iterator[int]:
+    """Yield the offset of each record of these groups."""
+    if log.partition in groups.compiled_partitions:
+        yield from _read_compiled(log, dialect, groups.partitions[log.partition].batches, group_ids)
+        return
+    keys = LogKeys(dialect)
+    for batch in log:
+        try:
+            records = () if batch.is_control else batch.records
+        except BadBytes:
+            continue
+        for record in records:
+            try:
+                if keys[record.key].group_id in group_ids:
+                    yield record.offset
+            except BadBytes:
+                continue
+
+
+def _read_compiled(log: Log, dialect: Dialect, batch_count: int, group_ids: Collection[str]) -> Iterator[int]:
+    """Yield the same from a log that the compiled engine has folded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkagroups.tables.columns import columns_of
+    from kafkagroups.tables.record_arrays import read_record_arrays
+
+    wanted = pa.array(sorted(group_ids), pa.string())
+    for batch in read_record_arrays(log, dialect, batch_count, columns_of("records", ("offset", "group"))):
+        yield from batch.filter(pc.is_in(batch["group"], value_set=wanted))["offset"].to_pylist()
+
+
+def _describe(number: int, count: int, misplaced: _Misplaced, coordinator: str) -> Finding:
+    homes = sorted(set(misplaced.homes.values()))
+    partition = "partition" if len(homes) == 1 else "partitions"
+    belong = "belongs" if len(misplaced.homes) == 1 else "belong"
+    are = "is" if misplaced.records == 1 else "are"
+    place = f"offset {misplaced.first}" if misplaced.records == 1 else f"offsets {misplaced.first} to {misplaced.last}"
+    what = (
+        f"{count_of(misplaced.records, 'record')} ({place}) {are} of "
+        f"{count_of(len(misplaced.homes), 'group')} that {belong} to {partition} {list_names(homes)} of {count} "
+        f"({list_groups(misplaced.homes)})."
+    )
+    old_answers = (
+        "a classic coordinator can answer them with these records"
+        if coordinator == "classic"
+        else "their offsets of this partition are not answered"
+    )
+    if misplaced.same_until:
+        home, last = max(misplaced.same_until.items(), key=lambda pair: pair[1])
+        what += (
+            f" Up to offset {last}, this log is a copy of the beginning of partition {home}: somebody has put its "
+            "files into the wrong folder. The own older records of this partition are missing."
+        )
+        remedy = (
+            f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop the "
+            f"consumers of all groups of both partitions, stop the broker, copy both folders, and restore the files of "
+            f"partition {number}. Then compare the offsets with kafkagroups load before the consumers start."
+        )
+    else:
+        what += (
+            " Either the partition count was changed, or files of another partition were put into this folder: "
+            f"{old_answers}."
+        )
+        remedy = (
+            "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder came "
+            "from. Until it is clear, keep the consumers of these groups stopped, and change no file."
+        )
+    return Finding(number, misplaced.first, None, None, KIND, what, remedy)

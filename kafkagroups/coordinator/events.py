@@ -4,10 +4,11 @@ The coordinator answers requests from its memory. It reads the log only in a loa
 log can differ, until the next load.
 
 The classic coordinator first notes a commit as pending, then appends it, and changes its memory when the append is
-confirmed. The new coordinator changes its memory only by replaying records.
+confirmed. The new coordinator replays the record in its memory immediately, but answers and shows it only when the
+append is confirmed.
 
-For each event, the last rows name the place in Kafka's code, and the tests (in `tests/`) that show the event. Tests in
-`broker/` start real brokers. *Not recorded* means that we have no test and no recording of it.
+Below each table are the places in Kafka's code, and the tests in `tests/` that show the event. Tests in `broker/` start
+real brokers. *Not recorded* means that we have no test and no recording of it.
 Source: GroupCoordinator.scala, GroupMetadataManager.scala (3.9); CoordinatorRuntime.java, GroupMetadataManager.java,
 OffsetMetadataManager.java (4.3.1); conversations and runs with brokers of 3.9.2 and 4.3.1.
 """
@@ -39,6 +40,8 @@ _GOLDEN = "golden/coordinator"
 _RUNNING_NEW = "coordinator/test_running_tombstones.py::test_a_running_new_coordinator_answers_as_a_load_of_its_log"
 _FOREIGN = "broker/test_foreign_records.py::test_a_running_coordinator_and_a_record_of_another_program"
 _FAILED_APPEND = "broker/test_failed_appends.py::test_a_commit_whose_append_fails_leaves_the_old_offset"
+_FAILED_LOAD = "broker/test_failed_load.py::test_a_commit_after_a_failed_load"
+_ON_ITS_WAY = "broker/test_commit_on_its_way.py::test_a_fetch_returns_the_old_offset_until_the_commit_is_confirmed"
 _CRAFTED = "groups/test_load_crafted.py::test_crafted_logs_load_as_on_that_broker"
 
 COORDINATOR_EVENTS = (
@@ -69,16 +72,16 @@ COORDINATOR_EVENTS = (
         Reaction(
             "The partition counts as loaded, without its groups.",
             "It does not change. Later commits are appended.",
-            "OffsetFetch gets −1 without an error. Commits get NONE.",
+            "OffsetFetch gets no offset and no error. Commits get NONE.",
             "GroupMetadataManager.loadGroupsAndOffsets",
-            (_CRAFTED, "course/test_failed_load.py::test_both_brokers_answered_the_printed_answers"),
+            (_CRAFTED, _FAILED_LOAD),
         ),
         Reaction(
             "The coordinator has no groups of the partition.",
             "It does not change.",
             "NOT_COORDINATOR, until a load succeeds.",
             "CoordinatorRuntime.CoordinatorContext",
-            (_CRAFTED, "course/test_failed_load.py::test_both_brokers_answered_the_printed_answers"),
+            (_CRAFTED, _FAILED_LOAD),
         ),
     ),
     CoordinatorEvent(
@@ -130,7 +133,13 @@ COORDINATOR_EVENTS = (
             "GroupMetadataManager.storeOffsets",
             (f"{_GOLDEN}/16_store_offsets.txt", f"{_GOLDEN}/16_store_offsets_in_flight.txt"),
         ),
-        None,
+        Reaction(
+            "The new offset is in the memory, but not confirmed. Fetches read the confirmed state.",
+            "The record can wait for more records before the batch is appended.",
+            "No answer yet. A fetch gets the old offset. A stable fetch waits, and gets the new offset.",
+            "CoordinatorRuntime; GroupCoordinatorService.fetchOffsets",
+            (_ON_ITS_WAY,),
+        ),
     ),
     CoordinatorEvent(
         "The append of a commit is confirmed",
@@ -186,7 +195,13 @@ COORDINATOR_EVENTS = (
                 "coordinator/test_storing_rules.py::test_a_commit_whose_group_is_dead_when_its_append_is_answered",
             ),
         ),
-        None,
+        Reaction(
+            "The requests take effect in their order, so the group is deleted.",
+            "A load has no group.",
+            "The commit and the deletion get NONE, after the append.",
+            "CoordinatorRuntime",
+            (_ON_ITS_WAY,),
+        ),
     ),
     CoordinatorEvent(
         "The leader's SyncGroup arrives",

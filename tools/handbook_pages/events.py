@@ -17,7 +17,10 @@ def write_pages() -> dict[str, str]:
     """Return the page by its name. Raise LookupError if a named test does not exist."""
     parts = ["# What a coordinator does, by event", *read_paragraphs(events.__doc__)[1:]]
     for event in COORDINATOR_EVENTS:
-        parts += [f"## {event.title}", _make_table(event)]
+        sources = [_make_source("Classic", event.classic)]
+        if event.new is not None:
+            sources.append(_make_source("Kafka 4.x", event.new))
+        parts += [f"## {event.title}", _make_table(event), "\n".join(sources)]
     parts.append(f"Source: {read_source(events.__doc__)}")
     return {"events.md": "\n\n".join(parts) + "\n"}
 
@@ -28,10 +31,19 @@ def _make_table(event: CoordinatorEvent) -> str:
         ("memory", *(each.memory for each in reactions)),
         ("log", *(each.log for each in reactions)),
         ("clients", *(each.clients for each in reactions)),
-        ("Kafka", *(each.source for each in reactions)),
-        ("shown by", *("<br>".join(f"`{check_test(test)}`" for test in each.shown_by) for each in reactions)),
     ]
     return make_table((" ", "classic (3.9)", "Kafka 4.x"), rows)
+
+
+def _make_source(coordinator: str, reaction: Reaction) -> str:
+    """Return a line: the place in Kafka's code, and the tests. A test's name is written as words, so it can wrap."""
+    tests = []
+    for name in reaction.shown_by:
+        check_test(name)
+        file, _, test = name.partition("::")
+        words = test.removeprefix("test_").replace("_", " ")
+        tests.append(f"`{file}` ({words})" if words else f"`{file}`")
+    return f"- {coordinator}: {reaction.source}. Tests: {', '.join(tests)}."
 
 
 def check_test(name: str) -> str:

@@ -103,6 +103,25 @@ def _print_left_out(plan: RescuePlan) -> None:
     for why in Why:
         if why in reasons:
             print_wrapped(f"{why.value}: {_REASONS[why]}")
+    _print_lower_plans(plan)
+
+
+def _print_lower_plans(plan: RescuePlan) -> None:
+    """Print a line for each group whose planned offset is lower than the one of another partition of the topic."""
+    for group_id, group in sorted(plan.groups.items()):
+        lower = []
+        for key, entry in sorted(group.left_out.items()):
+            planned = group.offsets.get(key)
+            if entry.why is not Why.OTHER_PARTITION or entry.offset is None or planned is None:
+                continue
+            if planned.offset < entry.offset:
+                lower.append(f"{key} ({planned.offset}, and {entry.offset} in partition {entry.partition})")
+        if lower:
+            print_wrapped(
+                f"Group {group_id}: the planned offset is lower than the one of the other partition: "
+                f"{list_names(lower)}. The plan can repeat records. Find out which partition is right (kafkagroups "
+                "stats) before you apply it, and edit the plan if the other one is."
+            )
 
 
 def print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:

@@ -4,6 +4,10 @@ import json
 from pathlib import Path
 
 import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.rescue.plan_file import read_plan
 
 DATA = "data/harbour/4.3.1"
@@ -86,3 +90,18 @@ def test_an_assumed_partition_count_is_not_silent(run, foreign):
     (line,) = (line for line in loaded.splitlines() if line.startswith("The topic's partition count is unknown"))
     assert line in " ".join(out.split())
     assert kg.plan_rescue(foreign).made_from["topic_partitions"] == kg.load(foreign).topic_partitions.to_json()
+
+
+def test_a_planned_offset_below_that_of_another_partition_is_named(run, tmp_path):
+    """The new coordinator answers from the first partition if the partition count is unknown: CONTRACT 10."""
+    for partition, offset in ((1, 40), (3, 55)):
+        key = OffsetCommitKey("billing", "orders", 0)
+        pair = kg.encode(kg.Record(1, key, OffsetCommitValue(offset, commit_timestamp=1), 3))
+        with LogWriter(tmp_path / f"__consumer_offsets-{partition}", segment_bytes=1 << 20) as log:
+            log.append(encode_batch([LogRecord(0, offset, *pair)]))
+    assert kg.load(tmp_path)["billing"].offsets[kg.TopicPartition("orders", 0)].offset == 40
+    _, out, _ = run("rescue", "plan", tmp_path)
+    line = "the planned offset is lower than the one of the other partition: orders-0 (40, and 55 in partition 3)."
+    assert f"Group billing: {line} The plan can repeat records." in " ".join(out.split())
+    _, out, _ = run("rescue", "plan", DATA)
+    assert "is lower than the one of" not in " ".join(out.split())

@@ -68,6 +68,7 @@ def print_stats(path: str, statistics: Stats, top: int | None, dialect: Dialect)
             f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it, "
             "or if its transaction is open."
         )
+    _print_markers(statistics)
     _print_value_versions(statistics)
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > max_rows:
@@ -169,6 +170,14 @@ def _print_moved_offsets(path: str, moved: list[MovedOffset], max_rows: int, dia
             f"kafkagroups stats {shlex.quote(path)} --coordinator {dialect.coordinator} --kafka {dialect.kafka} "
             f"--top {len(moved)}"
         )
+
+
+def _print_markers(statistics: Stats) -> None:
+    """Print how many transactions were committed and aborted, if there are any markers."""
+    commits = sum(partition.commit_markers for partition in statistics.partitions.values())
+    aborts = sum(partition.abort_markers for partition in statistics.partitions.values())
+    if commits or aborts:
+        _print_wrapped(f"Markers: {count_of(commits, 'commit marker')} and {count_of(aborts, 'abort marker')}.")
 
 
 def _print_value_versions(statistics: Stats) -> None:

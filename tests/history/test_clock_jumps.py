@@ -1,9 +1,12 @@
 """Records whose times are far later than the time of a record after them."""
 
+import json
+
 import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import check, stats
+from kafkagroups.cli import main
 from kafkagroups.history.clock_jumps import MAX_STEPS, MIN_STEP_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
@@ -92,12 +95,18 @@ def test_a_record_without_a_time_is_no_step_back(engine, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_commit_and_abort_markers_are_counted(engine, tmp_path):
+def test_commit_and_abort_markers_are_counted(engine, tmp_path, capsys):
     batches = []
     kinds = [ControlType.COMMIT, ControlType.ABORT, ControlType.COMMIT]
     for number, kind in enumerate(kinds):
         pair = encode_control_key(kind), encode_end_transaction_marker(0)
         batches.append(encode_batch([commit(2 * number, START)], attributes=0x10, producer_id=7))
         batches.append(encode_batch([LogRecord(2 * number + 1, START, *pair)], attributes=0x30, producer_id=7))
-    (partition,) = stats(write(tmp_path, batches), engine=engine).partitions.values()
+    path = write(tmp_path, batches)
+    (partition,) = stats(path, engine=engine).partitions.values()
     assert (partition.commit_markers, partition.abort_markers) == (2, 1)
+    assert main(["stats", str(path), "--engine", engine]) == 0
+    assert "Markers: 2 commit markers and 1 abort marker." in capsys.readouterr().out
+    main(["stats", str(path), "--engine", engine, "--json"])
+    (counts,) = json.loads(capsys.readouterr().out)["partitions"].values()
+    assert (counts["commit_markers"], counts["abort_markers"]) == (2, 1)

@@ -10,13 +10,15 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
 from kafkagroups.history.event import Event, count_of, list_names
 from kafkagroups.history.group_log import GroupRecord, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
-from kafkagroups.log.holes import Hole
+from kafkagroups.log.damage import Gap
+from kafkagroups.log.holes import DamagedHole, Hole
 
 
 class _FirstRecord(NamedTuple):
@@ -45,6 +47,10 @@ class Gaps:
 
     def describe(self, hole: Hole) -> Event:
         """Return the event of a hole in the log."""
+        if isinstance(hole, DamagedHole):
+            place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
+            what = f"The bytes of {place} are damaged; any record of this group can be there."
+            return Event(self.partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
         what = f"{self._describe_range(hole)}; {self._describe_missing(hole)}."
         return Event(self.partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
 
@@ -71,6 +77,39 @@ class Gaps:
         if partitions:
             names.append(f"commits of {list_names(partitions)}")
         return f"perhaps older {' and '.join(names)}"
+
+
+def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
+    """Return the steps with a hole of its own for each range of offsets whose bytes are damaged.
+
+    `damaged` are the damaged bytes that the reader has skipped.
+    """
+    ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
+    marked: list[Step] = []
+    for step in steps:
+        parts = _split(step, ranges) if isinstance(step, Hole) else [step]
+        marked += parts
+    return marked
+
+
+def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
+    """Return the parts of a hole: the damaged ranges, and what is missing before, between and after them."""
+    parts: list[Step] = []
+    first = hole.first
+    undamaged = hole.missing
+    for start, end in ranges:
+        if start < hole.first or end > hole.last:
+            continue
+        undamaged -= end - start + 1
+        if start > first and undamaged > 0:
+            missing = min(undamaged, start - first)
+            parts.append(Hole(first, start - 1, missing))
+            undamaged -= missing
+        parts.append(DamagedHole(start, end, end - start + 1))
+        first = end + 1
+    if undamaged > 0:
+        parts.append(Hole(first, hole.last, undamaged))
+    return parts
 
 
 def _find_first_records(steps: list[Step]) -> list[_FirstRecord]:

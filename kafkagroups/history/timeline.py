@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
 from kafkagroups.history.event import Cause, Event, count_of, event_json, list_names, time_or_none
-from kafkagroups.history.gaps import Gaps
+from kafkagroups.history.gaps import Gaps, mark_damaged
 from kafkagroups.history.group_events import GroupEvents
 from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
@@ -123,10 +123,10 @@ def build_timeline(
     rewound: list[RewoundPosition] = []
     positions: list[Position] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
-        start_offset = groups.partitions[partition].start_offset
-        found, partition_history = walk(
-            group_log.steps[partition], partition, dialect, start_offset, retention_ms=retention_ms
-        )
+        loaded = groups.partitions[partition]
+        start_offset = loaded.start_offset
+        steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
+        found, partition_history = walk(steps, partition, dialect, start_offset, retention_ms=retention_ms)
         all_events += found
         rewound += partition_history.offsets.find_rewound()
         positions += partition_history.find_positions()

@@ -150,3 +150,12 @@ def test_past_damage_does_not_go_with(damaged, capsys, arguments):
     path, *_ = damaged
     status, out, err = run(capsys, arguments[0], path, *arguments[1:], "--past-damage")
     assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_the_timeline_says_that_the_bytes_are_damaged(damaged, capsys):
+    """The cleaner removed nothing: the captured log has every offset, and one byte of offset 3 was changed."""
+    path, *_ = damaged
+    _, out, _ = run(capsys, "timeline", path, "--group", "jt-committed", "--past-damage", *BROKER)
+    text = " ".join(out.split())
+    assert "The bytes of offset 3 are damaged; any record of this group can be there." in text
+    assert "cleaned away in 3" not in text

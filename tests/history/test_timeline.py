@@ -9,7 +9,10 @@ from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from kafkagroups.history.event import Event
+from kafkagroups.history.gaps import mark_damaged
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.damage import Gap
+from kafkagroups.log.holes import DamagedHole, Hole
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured
 from tests.cases import case
@@ -285,3 +288,13 @@ def test_who_joined_is_unknown_if_the_earlier_generations_are_gone():
     ]
     assert [member[:2] for member in before["members_joined"]] == ["m4"]
     assert after["members_joined"] == [] and "who joined is unknown" in after["what"]
+
+
+def test_a_hole_is_divided_into_damaged_and_cleaned_offsets():
+    """The reader skipped the damaged offsets 4 to 6 of the hole from 2 to 9. The cleaner removed the other ones."""
+    damage = [Gap("f", 0, 10, 4, 7, "expected another checksum"), Gap("f", 90, 10, 20, 20, "no offset is missing")]
+    assert mark_damaged([Hole(2, 9, 8)], damage) == [Hole(2, 3, 2), DamagedHole(4, 6, 3), Hole(7, 9, 3)]
+    (whole,) = mark_damaged([Hole(4, 6, 3)], damage)
+    assert isinstance(whole, DamagedHole)
+    (other,) = mark_damaged([Hole(10, 12, 3)], damage)
+    assert other == (10, 12, 3) and not isinstance(other, DamagedHole)

@@ -26,9 +26,9 @@ class Position:
     """A committed offset at the end of the log, and its last move.
 
     `partition` is the partition of the offsets topic. `record` and `moved_ms` are the commit that changed the offset
-    last, and `committed_ms` is the time of the newest commit. `longest_pause_ms` is the longest time between two moves.
-    `member` is the member that has the topic partition; None if the log shows none. If `stands_still` is true, the
-    group's other positions moved on.
+    last. `forward_ms` is the time of the last move forward, and `committed_ms` that of the newest commit.
+    `longest_pause_ms` is the longest time between two moves. `member` is the member that has the topic partition; None
+    if the log shows none. If `stands_still` is true, the group's other positions moved on.
     """
 
     topic_partition: TopicPartition
@@ -37,6 +37,7 @@ class Position:
     record: int
     moved_ms: int | None
     committed_ms: int | None
+    forward_ms: int | None = None
     moves: int = 0
     longest_pause_ms: int = 0
     member: tuple[str, Member] | None = None
@@ -49,6 +50,8 @@ class Position:
             return
         if time_ms is not None and self.moved_ms is not None:
             self.longest_pause_ms = max(self.longest_pause_ms, time_ms - self.moved_ms)
+        if offset > self.offset:
+            self.forward_ms = time_ms
         self.offset = offset
         self.record = record
         self.moved_ms = time_ms
@@ -63,7 +66,8 @@ def finish_positions(
     `members` are the members that have topic partitions. The members and the standstills of the positions are set.
     """
     ordered = sorted(positions, key=lambda each: (each.moved_ms or 0, each.topic_partition))
-    newest_ms = max((each.moved_ms or 0 for each in ordered), default=0)
+    # A tool that sets one offset does not show that the group moves on.
+    newest_ms = max((each.forward_ms or 0 for each in ordered if each.moves >= MIN_MOVES), default=0)
     for position in ordered:
         position.member = members.get(position.topic_partition)
         position.stands_still = _stands_still(position, newest_ms)

@@ -142,6 +142,16 @@ def test_positions_that_all_move_or_all_stop_are_not_shown(tmp_path, run):
     assert "stands still" not in out and "end of the log" not in out
 
 
+def test_an_offset_that_is_set_after_the_group_stopped(tmp_path):
+    """Somebody set the offset of t-1 back, and then offsets of t-3. The positions before stopped together."""
+    batches = [(0, classic_group()), *commits({0: 60, 1: 60}, 60)]
+    batches.append((90, [commit(1, 50, 90)]))
+    batches.append((91, [commit(3, 50, 91)]))
+    batches.append((92, [commit(3, 60, 92)]))
+    positions = kg.timeline(write(tmp_path, batches), "g").positions
+    assert len(positions) == 3 and not any(position.stands_still for position in positions)
+
+
 def test_a_pause_that_is_usual_is_no_standstill(tmp_path):
     """The position paused for 30 minutes before. A pause of 60 minutes is not much longer."""
     moves = [*range(1, 21), 50]

@@ -97,9 +97,11 @@ def _replay_group(group: ModernGroup, value: Any) -> bool:
             group.validated_topology_epoch = value.validated_topology_epoch
         return True
     if group.members:
-        raise LoadFailed(f"a tombstone deletes {group}, which has {len(group.members)} members")
+        members = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
+        raise LoadFailed(f"a tombstone deletes {group}, which has {members}")
     if group.targets and group.type != "streams":
-        raise LoadFailed(f"a tombstone deletes {group}, which has a target assignment for {len(group.targets)} members")
+        members = "1 member" if len(group.targets) == 1 else f"{len(group.targets)} members"
+        raise LoadFailed(f"a tombstone deletes {group}, which has a target assignment for {members}")
     if group.assignment_epoch != DELETED_EPOCH:
         raise LoadFailed(f"a tombstone deletes {group} before its target assignment was deleted")
     return False

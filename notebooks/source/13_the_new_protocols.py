@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## The first member: five records
 #
-# `loyalty` is a consumer group: its members have the setting `group.protocol=consumer`. The first member subscribed to `orders`, which has three partitions. It sent one *heartbeat*, and no JoinGroup. The broker wrote one batch, which the bracket shows:
+# `loyalty` is a *consumer group*. In this lesson, this means that its members have `group.protocol=consumer`. The first member subscribed to `orders`, which has three partitions. It sent one *heartbeat*, and no JoinGroup. The broker wrote one batch, which the bracket shows. The next sections explain *epoch* and *state*:
 
 # %%
 import kafkagroups as kg
@@ -43,6 +43,8 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
 # ## The record types
+#
+# Share and streams groups are explained below.
 #
 # | record | consumer | share | streams |
 # |---|---|---|---|
@@ -272,7 +274,7 @@ course.print_protocol_lines(log, "g1", first_offset=11)
 # %% [markdown]
 # ## A tombstone that comes too early
 #
-# A cleaning removes older **values**. So the target of a member can come before the member, for example, and a load accepts this. But a **tombstone** must not come too early. A broker deletes the parts of a group before the group. In another order, the load stops.
+# A cleaning removes older **values**. After it, the target of a member can come before the member. A load accepts this. But a **tombstone** must not come too early. A broker deletes the parts of a group before the group. In another order, the load stops.
 #
 # | the tombstone of | is refused if the group still has |
 # |---|---|
@@ -318,7 +320,7 @@ course.check("correct_tombstones", correct_tombstones)
 # %% [markdown]
 # ## Missing tombstones
 #
-# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. If a consumer of another type joins with the name of an Empty group, the broker first deletes the Empty group. Only an Empty share group stays, and the consumer is refused. Two requests came:
+# Kafka 4.3.1 and 4.4.0 have a bug: tombstones can be [**missing**](../docs/handbook/glossary.md#missing-tombstone). `s2` was a streams group. Its last member had left, so it was Empty. If a consumer joins with the name of an Empty group of another type, the broker first deletes this group. One exception: if it is a share group, the broker refuses the consumer. Two requests came:
 #
 # 1. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker refused it with `UNKNOWN_MEMBER_ID` and wrote nothing. But it had already changed its memory, as the box below shows.
 # 2. A consumer with `group.protocol=consumer` joined `s2`. The broker wrote five records, 42 to 46:
@@ -356,7 +358,7 @@ with course.fold("answer_for_g6", answer_for_g6, "the offset" if answered == "NO
 # %% [markdown]
 # ## Repair a partition that does not load
 #
-# Every restart fails again. The cell shows the remedy of `kafkagroups check`, and cuts a copy before record 42:
+# After every restart, the load fails again. The next cell shows the remedy of `kafkagroups check`, and cuts a copy before record 42:
 
 # %%
 course.print_first_remedy(log, kafka="4.3.1")
@@ -425,9 +427,8 @@ for name in ("s2", "g6"):
 # ## For your consumer
 #
 # - `group.protocol=consumer` selects the new protocol. The default is `classic`.
-# - Remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. The broker sets these times.
+# - Remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. The broker sets the times, and chooses the assignor.
 # - `group.remote.assignor` is `uniform` or `range`. Use the same value in all members.
-# - You can change a running group one consumer after the other.
 #
 # ## At 3 am
 #

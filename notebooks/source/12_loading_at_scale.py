@@ -47,7 +47,7 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 # | The cleaner works, and the groups commit less often. | The logs become shorter. This helps most. |
 # | You spread the leaders of the partitions over more brokers. | Several brokers load at the same time, and each loads fewer partitions. |
 #
-# No setting adds a second loading thread. But a **program** that loads copies of the logs can use all cores. The rest of this lesson is about such programs.
+# No setting adds a second loading thread. But a **program** that loads copies of the logs can use all cores.
 
 # %% [markdown]
 # ## A load is a fold
@@ -106,7 +106,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # - `at` is the position of the line in the log.
 # - `value` is the offset, or `None` for a tombstone.
 #
-# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. A third part can follow.
+# Write `merge(left, right)`. It returns a dictionary with the result of both parts together. `left` can be the earlier part or the later part. The result can be merged with a third part.
 
 # %%
 # exercise: merge
@@ -120,7 +120,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Transactions: collect the markers first
 #
-# An offset in a transaction is valid only if the next marker of its producer commits. This marker can be in another part of the log. So a program first collects all markers. Then the program can decide about each line without the other lines.
+# An offset in a transaction counts only if the next marker of its producer commits. This marker can be in another part of the log. So a program first collects all markers. Then the program can decide about each line without the other lines.
 #
 # The next cell does this for the whole shop. Lines of aborted and open transactions are left out. Each other line becomes one part. The parts are merged in 20 random orders:
 
@@ -186,7 +186,7 @@ course.reveal("from_log_2", from_log_2, course.load_described_log(log_2, "classi
 # %% [markdown]
 # ## Whole partitions need no merge
 #
-# A group lives in one partition. So a program can give whole partitions to each core, which reads them in order. This is correct for both coordinators, and needs no merge.
+# A group lives in one partition. So a program can give whole partitions to each core, which reads them in order. This is correct for both coordinators.
 #
 # But one core must read the largest partition alone. In our topic, partition 32 has 144,504 of the million records.
 #
@@ -310,7 +310,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is the saved result of a load, with the position at which to continue. It works for both coordinators, because the order stays.
+# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is the saved result of a load, with the position at which to continue. It works for both coordinators, because the second load continues in the order of the log.
 #
 # Below, `yesterday` is the topic without the newest segment of each partition:
 
@@ -358,20 +358,20 @@ course.check("for_spark", for_spark)
 # | some gigabytes | `kafkagroups load PATH` | It ends before Spark has started. |
 # | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
 # | one huge partition | `kafkagroups load PATH` | More machines do not help. |
-# | logs for many machines, or tables in Spark to join | Spark | Many machines read at the same time. |
+# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
 
 # %% [markdown]
 # ## Where the classic coordinator differs
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | When is an offset of a committed transaction valid? | If its record is the newest of its key. Tombstones count, too. | If the memory at the marker has no offset from a later record. A tombstone leaves nothing in the memory. |
+# | When does an offset of a committed transaction count? | If its record is the newest of its key. Tombstones count, too. | If the memory at the marker has no offset from a later record. A tombstone leaves nothing in the memory. |
 # | Can parts of a partition be merged? | Yes, if all markers are known. | No. |
 
 # %% [markdown]
 # <details><summary>Other versions</summary>
 #
-# Transactions exist since Kafka 0.11. In a log without transactions, the newest record of each key is valid for the classic coordinator, too. So the parts of an older log can be merged.
+# Transactions exist since Kafka 0.11. In a log without transactions, the newest record of each key counts for the classic coordinator, too. So the parts of an older log can be merged.
 #
 # </details>
 #
@@ -395,7 +395,7 @@ course.check("for_spark", for_spark)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | How long will the next failover take? | `kafkagroups stats FOLDER --by partition` | It prints the records of each partition. Divide them by 0.4 million per second | Reading a copy is safe |
-# | Groups wait for minutes during a failover | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | It prints the leader of each partition. This broker loads its partitions one after the other | Wait. After a restart, the load begins again |
+# | Groups wait for minutes during a failover | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | It prints the leader of each partition. Each leader loads its partitions one after the other | Wait. After a restart, the load begins again |
 # | A broker will restart soon, and its logs are long | `kafkagroups stats PATH` | It says why the log was not cleaned | Delay the restart, and repair the cleaner first: lesson 10 |
 # | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | It names the groups with the most records | Let these groups commit less often |
 #
@@ -418,7 +418,7 @@ course.check("for_spark", for_spark)
 #
 # ## What we left out, and why
 #
-# Our merge ignores the tombstone of a group, which also removes the group's older offsets. A complete merge needs the newest record of each group, too.
+# Our merge ignores the tombstone of a group, which hides the group's older offsets (lesson 11). A complete merge needs the newest record of each group, too.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -14,7 +14,7 @@
 #
 # 1. The next coordinator reads the **whole** log of the partition, and nothing else.
 # 2. The newest value of a key counts. A tombstone removes its key.
-# 3. After a failover, everything that is not in the log is **lost**: a rebalance in progress, requests without an answer, and the times of the last heartbeats.
+# 3. After a failover, everything that is not in the log is **lost**: a rebalance in progress, requests without a record, and the times of the last heartbeats.
 # 4. One record that cannot be read stops the load of the **whole partition**.
 
 # %% [markdown]
@@ -85,7 +85,7 @@ course.LoadStepper(course.find_data("harbour/4.3.1/__consumer_offsets-9"), "new"
 # %% [markdown]
 # ## Exercise: replay
 #
-# Write `replay(lines)` for the new coordinator. It returns a dictionary with the keys `(group, partition)` and the offsets that count at the end. `course.read_lines` makes the lines, as in lesson 08. The logs of this exercise have no transactions, but they have group records:
+# Write `replay(lines)` for the new coordinator. It returns a dictionary. Each key is a pair `(group, partition)`. Its value is the offset that counts at the end. `course.read_lines` makes the lines, as in lesson 08. The logs of this exercise have no transactions, but they have group records:
 #
 # | `line.record_type` | `line.value` | effect |
 # |---|---|---|
@@ -192,7 +192,7 @@ course.reveal("classic_answer", classic_answer, "the offset" if recorded else "n
 # %% [markdown]
 # ## Exercise: which log loads?
 #
-# A broker of Kafka 4.3.1 starts after a power failure. Each of three logs has thousands of good records and one problem:
+# A broker of Kafka 4.3.1 starts after a power failure. Each of three logs has one problem:
 #
 # - **A**: the last batch is only half written.
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
@@ -211,7 +211,7 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## How long a load takes
 #
-# During a load, all requests for groups of this partition get `COORDINATOR_LOAD_IN_PROGRESS`. A real broker loads about **0.4 million records per second**. So the time depends on the number of records, and the cleaner keeps this number small. Here is the partition of lesson 10 before and after a pass:
+# During a load, all requests for groups of this partition get `COORDINATOR_LOAD_IN_PROGRESS`. A broker loads about **0.4 million records per second**. So the time depends on the number of records, and the cleaner keeps this number small. Here is the partition of lesson 10 before and after a pass:
 
 # %%
 for moment in ["before-clean", "after-clean"]:
@@ -335,8 +335,8 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # **Step 5: bring the partition back.** Only one offset is old: `orders-0` of `billing` is 50 instead of 60.
 #
-# 1. Stop the faulty program, the consumers of both groups, and **all** brokers with a replica of partition 9. Every replica has record 45. Meanwhile, everything on these brokers is unavailable. With three brokers, this is the whole cluster.
-# 2. On each, **move** the partition's folder out of the log directory, and keep it. Make a new folder with the same name and owner. Put `partition.metadata` and the `.log` files of the shorter copy there. Start the brokers.
+# 1. Stop the faulty program, the consumers of both groups, and **all** brokers with a replica of partition 9. Every replica has record 45. Meanwhile, everything on these brokers is unavailable: with three brokers, the whole cluster.
+# 2. On each of these brokers, **move** the partition's folder out of the log directory, and keep it. Make a new folder with the same name and owner. Put `partition.metadata` and the `.log` files of the shorter copy there. Start the brokers.
 # 3. When the group `billing` is Empty, set the lost offset: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`. Otherwise `billing` reads ten records again.
 # 4. Start the consumers.
 #
@@ -377,7 +377,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## For your consumer
 #
-# - After `COORDINATOR_LOAD_IN_PROGRESS` and `NOT_COORDINATOR`, the client repeats its requests. Do not stop it.
+# - After `COORDINATOR_LOAD_IN_PROGRESS` and `NOT_COORDINATOR`, the client repeats its requests. Do not stop it, unless the load has failed (below).
 # - With a classic coordinator, set `auto.offset.reset=none`. If a load fails, the consumer then stops with an error instead of skipping records.
 # - If a load takes longer than `default.api.timeout.ms` (60 seconds), `commitSync` throws a `TimeoutException`. Commit again later.
 #
@@ -406,7 +406,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## What we left out, and why
 #
-# How a partition gets another leader belongs to replication, which is another course.
+# How a partition gets another leader belongs to replication.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -15,10 +15,10 @@
 # 1. The [**cleaner**](../docs/handbook/glossary.md#cleaner) is a thread of the broker. In one [*pass*](../docs/handbook/glossary.md#pass) over a partition, the cleaner copies the records that remain into new segments. Each record keeps its offset.
 # 2. The **newest record of each key** remains. Older records of the key no longer change an answer.
 # 3. The cleaner does not change the [**active segment**](../docs/handbook/glossary.md#active-segment). It also stops at an **open transaction**.
-# 4. Before and after a pass, a Kafka 4.x broker gives the same answers. Without passes, the log only takes longer to load.
+# 4. For every log that brokers write, a pass changes no answer of Kafka 4.x. Without passes, the log only takes longer to load.
 
 # %% [markdown]
-# ## Ten days of a dashboard
+# ## The log of a dashboard
 #
 # The group `dashboard` committed 300 times. In the same partition, another group was deleted, and a third group committed in ten transactions. Then the cleaner of a 4.3.1 broker made one pass. These are the segments before this pass:
 
@@ -37,7 +37,7 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the *active* one: the broker still appends to it. At 100 MB (`offsets.topic.segment.bytes`), the broker closes the active segment and begins a new one.
+# The last segment is the *active* one: the broker still appends to it. At 100 MB (`offsets.topic.segment.bytes`), the broker closes it and begins a new one. Here, this limit was much lower.
 #
 # The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit for `orders-0` of `dashboard`. The closed segments have this key, too.
 #
@@ -119,7 +119,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# These are eight records with seven keys. The records 493 and 498 have the same key, because record 498 is in the active segment.
+# The records 493 and 498 have the same key, because record 498 is in the active segment.
 #
 # Three of the eight records are tombstones. Why are they still there?
 
@@ -195,7 +195,7 @@ course.Compaction()
 #
 # The [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset) is the offset at which the first open transaction begins. Without an open transaction, it is the log end. The cleaner does not go beyond this offset, because it cannot find out whether the transaction will be committed. A pass cleans only whole segments. So the pass leaves out the segment with the last stable offset and all later segments.
 #
-# Here is the log of `dashboard` with one more record. It begins a transaction that never ends:
+# Here is the log of `dashboard` in smaller segments. One record was added at the end: it begins a transaction that never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -243,7 +243,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# The answers are equal. The long log only takes longer to load.
+# The answers are equal.
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -267,15 +267,15 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Can cleaning change an answer?
 #
-# With the new coordinator, cleaning changes no answer. Tests with 2,000 random logs confirm this. But a cleaned log cannot show an earlier moment, because older records are gone.
+# For every log that brokers write, cleaning changes no answer of the new coordinator. Tests with 2,000 random logs confirm this. But a cleaned log cannot show an earlier moment, because older records are gone.
 #
-# With the **classic** coordinator, cleaning changes an answer in one case: an offset was deleted while a transaction was open. Lesson 09 showed this log. Here are the answers of both coordinators, before and after a pass:
+# With the **classic** coordinator, cleaning changes an answer in one case: an offset was deleted while a transaction was open. Lesson 09 showed a similar log. Here are the answers of both coordinators, before and after a pass:
 
 # %%
 course.print_deletion_in_transaction()
 
 # %% [markdown]
-# Records 0 and 1 have the same key, so the pass removes record 0. Before the pass, the marker commits record 0 in a classic load. After the pass, there is nothing to commit. So a cleaned replica and a replica that was not cleaned give different answers.
+# Records 0 and 1 have the same key, so the pass removes record 0. Before the pass, the marker commits record 0 in a classic load. After the pass, there is nothing to commit. So two replicas can give different answers.
 #
 # <details><summary>A log that no broker writes</summary>
 #
@@ -305,13 +305,13 @@ course.print_deletion_in_transaction()
 # - The offset map contains only keys of the dirty range. The active segment stays unchanged.
 # - The first pass keeps a tombstone. A pass at least a day later removes it. A marker is removed at least two passes after the last record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
-# - Cleaning changes no answer of Kafka 4.x. A log that was never cleaned only takes longer to load.
+# - Cleaning a log that brokers wrote changes no answer of Kafka 4.x. A log that was never cleaned only takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - A new group name for every run makes new keys. Their offsets stay for `offsets.retention.minutes`, 7 days. Use few, stable names.
-# - Each commit is a record. Ten commits per second for one partition are 864,000 records per day. A pass leaves one of these records.
+# - Ten commits per second for one partition are 864,000 records per day. A pass leaves one of these records.
 #
 # ## At 3 am
 #

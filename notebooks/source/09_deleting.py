@@ -36,7 +36,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left: the group has no members and generation 2. The records 6 to 9 are the deletion: a tombstone for each offset, and a tombstone for the group.
+# The broker wrote record 5 when the last member left: the group has no members and generation 2. Here, the records 6 to 9 are the deletion: a tombstone for each offset, and a tombstone for the group.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -64,7 +64,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Exercise: count the tombstones, on paper
 #
-# `dashboard` is a simple group with two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 3.9.2, then of 4.3.1? Write a pair, for example `(5, 6)`.
+# In a test cluster, the simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 3.9.2, then of 4.3.1? Write a pair, for example `(5, 6)`.
 
 # %%
 # exercise: records_of_dashboard
@@ -123,7 +123,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | in a rebalance | do not expire | it is not known who will read what |
 # | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
 # | simple | the retention begins at the commit | only a commit shows that the group is in use |
-# | of the new protocol (lesson 13) | the same, but offsets of topics that a member reads do not expire | no record stores when it became Empty |
+# | of the new protocol (lesson 13) | the retention begins at the commit. Offsets of topics that a member reads do not expire | no record stores when it became Empty |
 
 # %% [markdown]
 # Three cases are special:
@@ -151,14 +151,13 @@ course.reveal("mailer_is_deleted_on", mailer_is_deleted_on, day)
 #
 # - Step through it with *next*. Which clock counts in each version?
 # - Let the member stay, or read only `payments`. What changes?
-# - Look for a deletion while the group has a member.
 
 # %%
 # figure
 course.ExpiryChart()
 
 # %% [markdown]
-# Before Kafka 2.1, the retention always began at the commit. So a group with a quiet topic could lose its offset, although its members were running. After a restart, the group began at the start or end of the partition.
+# Before Kafka 2.1, the retention always began at the commit. So a group with a quiet topic could lose its offset, although its members were running.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -173,7 +172,7 @@ course.ExpiryChart()
 # | `group.state_start` | the day on which the group entered its state |
 # | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day that the client asked for, or `None` |
 #
-# An offset is deleted **on** the day on which its retention ends: from day 0 with a retention of 7, on day 7.
+# An offset is deleted **on** the day on which its retention ends. If it begins on day 0 and lasts 7 days, this is day 7.
 
 # %%
 # exercise: expired
@@ -256,14 +255,14 @@ course.check("weekend", weekend)
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | immediately. After a crash, the group can be back, although the answer was `NONE` |
-# | an offset is deleted while a commit is pending in a transaction | the pending commit is deleted, too | after a failover, a commit marker brings the offset back |
+# | an offset is deleted while a commit is pending in a transaction | the pending commit is deleted, too | after a failover, a commit marker can make the pending offset count |
 #
 # <details><summary>Rare cases</summary>
 #
 # | | New coordinator | Classic coordinator |
 # |---|---|---|
 # | an offset expires while a commit is pending in a transaction | it stays until the transaction ends | it is deleted |
-# | `OffsetDelete` deletes the last offset of an Empty group | the group stays | the group is deleted, too |
+# | `OffsetDelete` deletes the last offset of an Empty group | the group stays until the next regular check | the group is deleted, too |
 # | the tombstones of expired offsets | one batch for the partition | one batch for each group |
 # | `OffsetDelete`, and the subscription of a member cannot be read | `GROUP_SUBSCRIBED_TO_TOPIC` for each partition | the same |
 #
@@ -283,9 +282,9 @@ course.check("weekend", weekend)
 #
 # - A tombstone is a record without a value. It deletes its key.
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
-# - While a member reads a topic, the group's offsets of this topic stay. The retention begins when the group becomes Empty.
+# - While a member reads a topic, the group's offsets of this topic stay. In a classic group that had members, the retention begins when the group becomes Empty.
 # - In a simple group, the retention of each offset begins at its commit.
-# - In a classic coordinator, an offset that is deleted during an open transaction can come back.
+# - In a classic coordinator, a deletion does not stop an open transaction. Its pending offset can appear after a failover.
 
 # %% [markdown]
 # ## For your consumer
@@ -302,7 +301,7 @@ course.check("weekend", weekend)
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time and its cause | Stop the consumers. The next rows find the old offsets and set them |
 # | When did offsets expire? | `grep -E "Removed .* expired offsets\|Generated .* tombstone records" server.log` | The first text is from a classic coordinator, the second one from Kafka 4.x | Reading is safe |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner removes the records. Each broker cleans at its own time, so another replica may still have them |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | It shows the group and its offsets at this time, if the log still has the records | Copy the folder before the cleaner (lesson 10) removes the records. Each broker cleans at its own time, so another replica may still have them |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | The file has lines like `orders,0,5` | Stop all consumers of the group first |
 # | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
 #

@@ -13,7 +13,7 @@
 # Four things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
-# 2. The marker decides **whether** a pending offset counts. If several offsets of one partition count, the coordinator uses the offset whose record is later in the log.
+# 2. The marker decides **whether** a pending offset *counts*: a fetch can return it. If several offsets of one partition count, the coordinator uses the offset whose record is later in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
 # 4. If no marker comes, the offset stays pending forever. The *log cleaner* (lesson 10) does not go beyond it.
 
@@ -30,7 +30,7 @@
 # - The producer of `fraud-check` sends its offsets to the **group coordinator**, with `sendOffsetsToTransaction`. The group coordinator appends the offsets to `__consumer_offsets`.
 # - At the end, the producer asks the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator) for a commit or an abort. The transaction coordinator writes a **marker** into each partition with records of this transaction.
 #
-# `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. If it names no member, these checks are left out. In both cases, a rebalance does not matter.
+# `sendOffsetsToTransaction` can name the member. Then an unknown member gets `UNKNOWN_MEMBER_ID`, and an old generation gets `ILLEGAL_GENERATION`. If it names no member, these checks are left out. Offsets are accepted in CompletingRebalance, too.
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -85,7 +85,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory: one for offsets that count, and one for pending offsets. The figure shows both maps for a shorter log with two producers. Load the log record by record. Then let the transactions end in another way, and watch which offset counts:
+# A coordinator has two maps in memory: one for offsets that count, and one for pending offsets. The figure shows both maps for a shorter log with two producers. Load the log record by record. Then let the transactions end in another way:
 
 # %%
 # figure
@@ -139,16 +139,18 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## The epoch of a producer
 #
-# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a number, the producer id, and an *epoch*. Both are in the header of each batch in a transaction.
+# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id*, which is a number, and an *epoch*. Both are in the header of each batch in a transaction.
 #
 # If a second process starts with the same `transactional.id`, it gets the same producer id and a higher epoch. From then on, brokers refuse requests with the old epoch. The first process is [*fenced*](../docs/handbook/glossary.md#fence). So a slow process cannot end a transaction of its successor.
 
 # %% [markdown]
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.9, the broker could accept this late request, because its producer id and its epoch were still right. The late record came after the marker in the log, so it began a new transaction. No client had asked for this transaction, so no client ended it.
+# A request with offsets can be delayed in the network until its transaction has ended. Up to Kafka 3.6, the broker could accept this late request, because its producer id and its epoch were still right. The late record came after the marker, so it began a new transaction, which no client ended.
 #
-# Since Kafka 4.0, each end of a transaction raises the producer's epoch by one. The marker already has the new epoch. A late request has the old epoch, so the broker refuses it. The client must also have version 4.0 or newer.
+# Kafka 3.7 to 3.9 refuse the late request, unless the producer has begun its next transaction: the late offset can then join it.
+#
+# Since Kafka 4.0, each end of a transaction raises the producer's epoch by one. The marker already has the new epoch. A late request has the old epoch, so the broker refuses it. The client must have 4.0, too.
 
 # %% [markdown]
 # *Predict*: the records of the first transaction in the log above have epoch 0. Which epoch do the records of the **fourth** transaction have?
@@ -181,7 +183,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 # %% [markdown]
 # ## Exercise: which one hangs?
 #
-# The brokers have version 3.9, and it is 10:05. Transactions have a timeout of 15 minutes. The end of a log has records of three producers:
+# The brokers have version 3.6, and it is 10:05. Transactions have a timeout of 15 minutes. The end of a log has records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00. No marker of producer 1 follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows producer 2 as `CompleteAbort`.
@@ -200,7 +202,7 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Tombstones and group records in a transactional batch
 #
-# Coordinators write only offsets into transactional batches. But a tool that copies the topic can write **all** records in its own transactions. A load must handle these records, too.
+# Coordinators write only offsets into transactional batches. But a tool that copies the topic can write **all** records in its own transactions.
 #
 # **Commits wait for the marker.** A group record and the tombstone of a group count immediately, even if the transaction is aborted. For tombstones of offsets, the coordinators differ:
 #
@@ -229,7 +231,7 @@ course.print_crafted_log("t-gt-in-txn-abort")
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary with the keys `(group, partition)` and the offsets that count at the end. In the logs of this exercise, no tombstone is in a transaction. When a tombstone deletes an offset, nothing is pending.
+# Write `replay_transactions(lines)`. It returns a dictionary. Each key is a pair `(group, partition)`. Its value is the offset that counts at the end. In the logs of this exercise, no tombstone is in a transaction. When a tombstone deletes an offset, nothing is pending.
 
 # %%
 # exercise: replay_transactions
@@ -245,12 +247,12 @@ course.check("replay_transactions", replay_transactions)
 #
 # | | New coordinator (Kafka 4.x) | Classic coordinator (up to 3.9) |
 # |---|---|---|
-# | epoch of the marker | one more than the epoch of the records | equal to the epoch of the records. After a timeout, or if a new process takes over, it is higher |
+# | epoch of the marker | one more than the epoch of the records, if the client has 4.0 or newer | equal to the epoch of the records. After a timeout, or if a new process takes over, it is higher |
 # | topic id in transactional commits | since 4.4 | never |
 #
 # <details><summary>Other versions</summary>
 #
-# Transactions exist since 0.11. If the topic still has an older message format, a broker refuses transactional commits with `UNSUPPORTED_FOR_MESSAGE_FORMAT`. *requireStable* exists since 2.5. Before that, a consumer got the old offset while a transaction was open. `kafka-transactions.sh` exists since 3.0. Since 3.6, a group coordinator first asks the transaction coordinator whether the transaction is open.
+# Transactions exist since 0.11. If the topic still has an older message format, a broker refuses transactional commits with `UNSUPPORTED_FOR_MESSAGE_FORMAT`. *requireStable* exists since 2.5. Before that, a consumer got the old offset while a transaction was open. `kafka-transactions.sh` exists since 3.0. Since 3.7, a group coordinator first asks the transaction coordinator whether the transaction is open. With `transaction.partition.verification.enable=false`, it does not ask, and a late request can cause a hanging transaction.
 #
 # </details>
 #
@@ -274,7 +276,7 @@ course.check("replay_transactions", replay_transactions)
 # - After a commit marker, the offset counts. After an abort marker, it never counts.
 # - Of all offsets that count, the offset that is later in the log wins.
 # - `UNSTABLE_OFFSET_COMMIT` means that a transaction is open. The client asks again.
-# - A transaction without a marker stops the log cleaner. Clients that ask for its stable offsets get an error.
+# - A transaction without a marker stops the log cleaner.
 
 # %% [markdown]
 # ## For your consumer
@@ -293,7 +295,7 @@ course.check("replay_transactions", replay_transactions)
 # | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first offset and its groups | Wait for the transaction's timeout first |
 # | The error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --broker-id 1` | It prints hanging transactions | Find the producer before you abort |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | It prints the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 33` | It writes an abort marker. 33 is the first offset of the transaction | The group continues at its last offset that counts. `kafkagroups load PATH --group fraud-check` prints this offset |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first offset of the hanging transaction | The group continues at its last offset that counts. `kafkagroups load PATH --group fraud-check` prints this offset |
 
 # <details><summary>In Kafka</summary>
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07 · Who may commit
 #
-# **Which checks stand before a commit, and in which order?**
+# **Which checks does a coordinator make before it stores a commit?**
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -71,7 +71,7 @@ course.reveal("late_commit", late_commit, life.events[-1].response)
 # | The group has members, and they do not have their new assignments yet (CompletingRebalance). | `REBALANCE_IN_PROGRESS` |
 # | The metadata is too long. | `OFFSET_METADATA_TOO_LARGE` |
 #
-# If the group does not exist and the commit passes all checks, the coordinator creates the group.
+# If the group does not exist and the commit passes all checks, the coordinator creates the group. (Kafka 4.x creates it before the last check: see *Other versions*.)
 
 # %% [markdown]
 # If the topic, the partition or the metadata is wrong, the coordinator refuses only the commit of this partition. It stores the others. In all other rows of the table, it refuses the whole request.
@@ -186,9 +186,9 @@ course.reveal("heard_by_the_old_process", heard_by_the_old_process, fenced)
 # %% [markdown]
 # ## Exercise: which name is used twice?
 #
-# The operator of the vans reports: *"`shipping` is Stable, with three members and always the same generation. But every few seconds, one of the processes logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
+# Some months later, the shop has three vans. Their operator reports: *"`shipping` is Stable, with three members and always the same generation. But every few seconds, one of the processes logs `FENCED_INSTANCE_ID`, stops, and is started again. It began when we set up a spare machine from a copy."*
 #
-# These are the group records of `shipping`, with the instance id and the member id of each member. The offsets that are missing here are commits:
+# These are the group records of `shipping`, with the instance id and the member id of each member. The log also has commits at other offsets. They are left out:
 
 # %%
 shipping = course.run_duplicate_static_member()
@@ -283,7 +283,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # %% [markdown]
 # ## In five lines
 #
-# - The coordinator checks the permissions, then the group, then the member, then the generation.
+# - The order of the checks: permissions, topics, right broker, group, member, generation, state.
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`. Its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
@@ -293,7 +293,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 #
 # - Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
 # - A consumer throws `CommitFailedException` after `UNKNOWN_MEMBER_ID` or `ILLEGAL_GENERATION`: the group continued without this member. Another member reads this member's records again. Your processing must tolerate records that come twice.
-# - After a `FencedInstanceIdException`, do not retry. Stop the process, and look for the other process with this instance id.
+# - After a `FencedInstanceIdException`, do not retry. Stop the process, and look for the other one.
 
 # %% [markdown]
 # ## At 3 am

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from IPython.display import display
@@ -20,11 +21,13 @@ from kafkagroups.course.misconceptions import MISCONCEPTIONS
 _SUMMARY = "Predict first. Then open this line to see the answer."
 _TEXT_WITHOUT_PREDICTION = "The answer is folded away. Write your prediction into the cell above, and run both cells."
 
+_is_inside_fold = ContextVar("is_inside_fold", default=False)
+
 
 def reveal(name: str, prediction: Any, answer: Any) -> None:
     """Show the answer to a prediction, and what is wrong with a frequent wrong prediction.
 
-    Without a prediction, the answer is folded away.
+    Without a prediction, the answer is folded away. Inside `fold`, it is only printed: the reader opens one line.
 
     Parameters
     ----------
@@ -35,6 +38,9 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
     answer
         The correct answer.
     """
+    if prediction is ... and _is_inside_fold.get():
+        print(f"The answer is {answer!r}.")
+        return
     if prediction is ...:
         _show_folded(f"<p>The answer is <code>{_escape(answer)}</code>.</p>")
         return
@@ -62,6 +68,7 @@ def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
             print(_compare(name, prediction, answer))
         return
     captured = None
+    outside = _is_inside_fold.set(True)
     try:
         with capture_output() as captured:
             yield
@@ -69,6 +76,8 @@ def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
         if captured is not None:
             captured.show()  # type: ignore[no-untyped-call]
         raise
+    finally:
+        _is_inside_fold.reset(outside)
     parts = [f"<pre>{_escape_text(captured.stdout)}</pre>"] if captured.stdout else []
     parts += [_read_html(output.data) for output in captured.outputs]
     _show_folded("".join(parts))

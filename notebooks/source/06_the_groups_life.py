@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | tell a rebalance in order, with the state of the group; say what the log contains of it; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |
+# | describe the steps of a rebalance, and the group's state after each; say which part of it the log contains; say what a dead consumer and a dead coordinator cost | {{minutes}} | no |
 #
 # ![A group goes from Empty through PreparingRebalance and CompletingRebalance to Stable, back to PreparingRebalance when its members change, and from every state to Dead.](pictures/06.svg)
 
@@ -14,15 +14,15 @@
 #
 # 1. The coordinator never calls a consumer. It only **answers** requests. It can delay the answers to JoinGroup and SyncGroup.
 # 2. A rebalance has two phases. [**Join**](../docs/handbook/glossary.md#join-phase) finds the members. [**Sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
-# 3. One member is the **leader of the group**. This consumer computes the assignments.
+# 3. One member is the **leader of the group**. It computes the assignments.
 # 4. The log has **one record for each finished rebalance**. It contains no state and no deadlines.
 #
-# This lesson is about the *classic protocol*, the default of Java consumers in Kafka 4.x, too. Lesson 13 reads the new protocols.
+# This lesson is about the *classic protocol*. It is also the default of Java consumers in Kafka 4.x. Lesson 13 reads the new protocols.
 
 # %% [markdown]
 # ## The first member
 #
-# `course.GroupLife` sends requests to a coordinator with the rules of Kafka 3.9. A coordinator of Kafka 4.x gives the same answers.
+# `course.GroupLife` sends requests to a coordinator with the rules of Kafka 3.9. Kafka 4.x gives almost the same answers: see the table at the end.
 #
 # Each line has the time, the client, the request and, after the arrow, the answer. Indented lines show what else happened.
 
@@ -49,7 +49,7 @@ life.wait(3)
 #
 # <details><summary>Which requests create a group?</summary>
 #
-# A JoinGroup without a member id creates the group in memory, if it does not exist. A heartbeat never creates a group. If the group is unknown, a heartbeat is answered `UNKNOWN_MEMBER_ID`.
+# A JoinGroup without a member id creates the group in memory, if it does not exist. A *heartbeat*, the sign of life of a member (below), never creates a group. If the group is unknown, a heartbeat is answered `UNKNOWN_MEMBER_ID`.
 #
 # Two requests can try to create the same group at the same moment. The classic coordinator puts the new group into its map only if the map does not contain it yet (*put if absent*). So one group is kept, and both requests use it. The new coordinator handles the requests of a partition one after the other, so this cannot happen.
 #
@@ -205,7 +205,7 @@ course.check("select_protocol", select_protocol)
 # | the join phase of the group | the **largest** rebalance timeout of all members | Members that have not joined are removed. The group continues. |
 # | the sync phase of the group | the largest rebalance timeout, too | Members that have not sent a SyncGroup are removed. A rebalance begins. |
 #
-# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). This is how long its code may work before it joins. The join phase ends when all members have joined, but at the latest after the **largest** rebalance timeout. So each member has at least its own rebalance timeout to join.
+# A Java consumer sends `max.poll.interval.ms` (5 minutes) as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). This is how long its code may work before it joins. The join phase ends when all members have joined, but at the latest after the **largest** rebalance timeout. So each member has at least its own timeout to join.
 #
 # A separate thread sends the heartbeats. So a consumer that hangs in its own code still sends heartbeats, but it does not join. If this takes longer than `max.poll.interval.ms`, Java's consumer sends a LeaveGroup itself. A client that never does this is removed at the end of the join phase.
 
@@ -243,7 +243,7 @@ course.check("end_of_join", end_of_join)
 # course.hint("end_of_join")
 
 # %% [markdown]
-# A real 3.9.2 broker had such a member. The rebalance timeout of both members is 8 seconds. `member-a` sends heartbeats, but it does not join:
+# On a real 3.9.2 broker, a group had a member like b. The rebalance timeout of both members is 8 seconds. `member-a` sends heartbeats, but it does not join:
 
 # %%
 recorded = course.play_conversation("3.9.2-rebalance")
@@ -251,7 +251,7 @@ recorded.print_requests(43, 55)
 course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
 
 # %% [markdown]
-# Request 44 was answered after 8 seconds. Then the coordinator removed `member-a`, and answered its next heartbeat with UNKNOWN_MEMBER_ID. `written: 0/9` is the group record, at offset 9 of partition 0.
+# After 8 seconds, the coordinator removed `member-a` and answered request 44. The next heartbeat of `member-a` was answered UNKNOWN_MEMBER_ID. `written: 0/9` is the group record, at offset 9 of partition 0.
 #
 # ## What is in the log
 #
@@ -280,7 +280,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next coordinator loads the log. Each step of the table is an event of the figure, with *no one dies*. Each `+` is a written record. `Dead` means that there is no such group:
+# If the coordinator crashes, the next coordinator loads the log. Each step of the table is an event of the figure, with the choice *no one dies*. Each `+` is a written record. `Dead` means that there is no such group:
 
 # %%
 course.print_crash_table()
@@ -399,7 +399,7 @@ course.check("after_the_failover", after_the_failover)
 # | A group rebalances all the time. | `kafkagroups timeline PATH --group billing` | It shows the members of each generation. Find the one that comes and goes. `kafkagroups dump PATH --group billing --type 2` shows its host. | Look at its log (next line). |
 # | Does my consumer call `poll` too rarely? | `grep "consumer poll timeout has expired"` in the log of your program | If there is a line, the consumer left for this reason. | Raise `max.poll.interval.ms`, or lower `max.poll.records`. |
 # | Which member was removed, and why? | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason and the member id. | Find the cause in the log of this member. Then restart it. |
-# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | A member does not join. | Close its process normally, so that it sends LeaveGroup. If you kill it, the group waits for its session timeout. |
+# | A group hangs in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | It lists the members. One does not join. | Close its process normally, so that it sends LeaveGroup. If you kill it, the group waits for its session timeout. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

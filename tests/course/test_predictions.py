@@ -69,6 +69,18 @@ def test_a_block_is_folded_away_as_a_whole():
     assert "<pre>NONE &amp; more\n</pre>" in html and "NONE" not in text
 
 
+def test_an_answer_inside_a_folded_block_has_no_fold_of_its_own():
+    """The reader opens one line, not two. After the block, an answer is folded away again."""
+    with capture_output() as inside, course.fold("error", ...):
+        course.reveal("error", ..., "NONE")
+    with capture_output() as afterwards:
+        course.reveal("error", ..., "NONE")
+
+    assert inside.outputs[0].data["text/html"].count("<details>") == 1
+    assert "The answer is 'NONE'." in inside.outputs[0].data["text/html"]
+    assert afterwards.outputs[0].data["text/html"].count("<details>") == 1
+
+
 def test_with_a_prediction_a_block_is_printed_as_usual():
     """The output is not folded. The last line compares the prediction with the answer."""
     with capture_output() as captured, course.fold("error", "NONE", "NONE"):

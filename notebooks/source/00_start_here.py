@@ -83,7 +83,7 @@ print("offset   ", record.value.offset)
 # %% [markdown]
 # ## How an exercise works
 #
-# Each lesson has three exercises. Replace `...` by your answer, run the cell, and run the check after it. A check prints one line:
+# Each of the lessons 00 to 13 has three exercises. Replace `...` by your answer, run the cell, and run the check after it. A check prints one line:
 #
 # | sign | meaning |
 # |---|---|
@@ -108,7 +108,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This program is simplified. In Kafka's Java client, the methods have the same names. Some boxes *For your consumer* refer to its lines:
+# This program is simplified. In Kafka's Java client, the methods have the same names. Each lesson ends with a box *For your consumer*. Some of these boxes refer to the lines of this program:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -222,7 +222,7 @@ course.check("home_of_promo", home_of_promo)
 #
 # The part of a broker that manages groups is also called a coordinator. Kafka has had two of them: [`"new"`](../docs/handbook/glossary.md#new-coordinator) in Kafka 4.x, and [`"classic"`](../docs/handbook/glossary.md#classic-coordinator) up to 3.9. You choose whose rules `kg.load` follows.
 #
-# The next cell prints the groups of the 4.3.1 broker. A `Stable` group has members. An `Empty` group has no members, but it can have offsets. The group `mailer` is missing, because the shop deleted it before that night. Later lessons introduce the other names.
+# The next cell prints the groups of a broker of Kafka 4.3.1. A `Stable` group has members. An `Empty` group has no members, but it can have offsets. The groups `mailer` and `promo` are missing, because they were deleted before that night. Later lessons introduce the other names.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -273,12 +273,12 @@ course.progress()
 # | lesson | the question it answers |
 # |---|---|
 # | [01 · Records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
-# | [02 · Partitions](02_partitions.ipynb) | On which of 50 partitions does a group live, and why must that number never change? |
+# | [02 · Partitions](02_partitions.ipynb) | On which of 50 partitions does a group live, and why must the number of partitions never change? |
 # | [03 · The log](03_the_log.ipynb) | What does the file on disk look like? |
 # | [04 · Storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
 # | [05 · Fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
 # | [06 · The group's life](06_the_groups_life.ipynb) | What does a rebalance do, and what does a death cost? |
-# | [07 · Who may commit](07_who_may_commit.ipynb) | Which checks stand before a commit? |
+# | [07 · Who may commit](07_who_may_commit.ipynb) | Which checks does a coordinator make before it stores a commit? |
 # | [08 · Transactions](08_transactions.ipynb) | When does an offset in a transaction count? |
 # | [09 · Deleting](09_deleting.ipynb) | How do you delete from a file that only grows? |
 # | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
@@ -302,7 +302,7 @@ course.progress()
 #
 # ## In five lines
 #
-# - A commit is a record in the topic `__consumer_offsets`.
+# - A commit becomes a record in the topic `__consumer_offsets`.
 # - The committed offset is the offset of the next record to read.
 # - Records that were read and not committed are read again after a crash.
 # - All records of a group are in one partition, which its name decides.
@@ -318,7 +318,7 @@ course.progress()
 # %% [markdown]
 # ## At 3 am
 #
-# The commands of this course read a copy of a broker's files. They never write to a broker. You can make the copy while the brokers run:
+# Most `kafkagroups` commands read a copy of a broker's files. None of them writes to a broker, except `kafkagroups rescue apply` with `--yes`. You can make the copy while the brokers run:
 #
 # - Through the brokers, from any machine: `kafkagroups pull --bootstrap localhost:9092 --out PATH`. Your user needs the permission READ for the topic `__consumer_offsets`.
 # - With `cp` of all `.log` files of a partition's folder, on the broker that leads the partition. The end of the copy can be incomplete. This is harmless. Run `ls -l` before and after the copy. The broker appends to the file with the highest number. If another file has changed, or files are missing, copy all of them again: the broker may have compacted the topic meanwhile (lesson 10).

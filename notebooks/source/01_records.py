@@ -43,7 +43,7 @@ course.hexdump(value)
 # - A **uvarint** is a number that takes one byte up to 127, and more bytes above 127 (lesson 03).
 # - **Metadata** is a text that a client stores with its offset. Its length is a uvarint, **plus one**. So `07` means six bytes, and `00` means null.
 # - The [**leader of a partition**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a counter. It rises when another broker becomes the leader of `orders-0`.
-# - **Tagged fields** are optional fields at the end. The field with the tag 0 is the *topic id*.
+# - **Tagged fields** are optional fields at the end. The field with the tag 0 is the *topic id* (below).
 
 # %% [markdown]
 # Go through the fields with *next*, or click a block.
@@ -55,7 +55,7 @@ course.hexdump(value)
 course.RecordRibbon(key, value)
 
 # %% [markdown]
-# <details><summary>How many bytes has each field?</summary>
+# <details><summary>How many bytes does each field have?</summary>
 #
 # | field | bytes in the key |
 # |---|---|
@@ -130,7 +130,7 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The versions of a commit
 #
-# The layout of the value has changed four times. This table is about *plain* commits, which are outside of transactions:
+# The layout of the value has changed four times. This table is about *plain* commits: outside of transactions, and without a *retention time* (below):
 #
 # | value version | Kafka release | fields |
 # |---|---|---|
@@ -205,7 +205,7 @@ course.VersionOverlay()
 # %% [markdown]
 # ## What stops a load
 #
-# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. Some records **stop the load**, for example these (lesson 11 has a longer list):
+# After a failover, the next broker [*loads*](../docs/handbook/glossary.md#load) the partition: it reads all records. Some records **stop the load**, for example these (lesson 11 has more):
 #
 # - a value whose version the broker does not know
 # - a value of zero bytes (a tombstone has no value at all)
@@ -230,7 +230,7 @@ course.VersionOverlay()
 #
 # The newest releases have 22 record types: the numbers 0 to 23 without 9 and 18. Types 3 to 23 belong to the new group protocols (lesson 13).
 #
-# An unknown **type** does not stop the load. Since Kafka 3.4.1, a broker skips a record whose type it does not know.
+# An unknown **type** does not stop the load: since Kafka 3.4.1, a broker skips this record.
 
 # %% [markdown]
 # ## The words of a group
@@ -239,7 +239,7 @@ course.VersionOverlay()
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member: the topics that it wants to read.
 # - The [**assignment**](../docs/handbook/glossary.md#assignment) of a member: the partitions that it must read.
-# - A *rebalance* computes new assignments. Each rebalance has a number, the [**generation**](../docs/handbook/glossary.md#generation).
+# - A *rebalance* replaces the assignments. Each rebalance has a number, the [**generation**](../docs/handbook/glossary.md#generation).
 # - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is a member, not a broker. It computes the assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
 
 # %% [markdown]
@@ -268,7 +268,7 @@ for member in group.members:
 #
 # <details><summary>Where do subscription and assignment come from?</summary>
 #
-# Each member sends its subscription in a JoinGroup request (lesson 06). The leader of the group sends all assignments in a SyncGroup request. The broker forwards the bytes of both, and stores them. Their content does not change a rebalance: only the leader of the group decides. The bytes can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
+# Each member sends its subscription in a JoinGroup request (lesson 06). The leader of the group sends all assignments in a SyncGroup request. The broker forwards the bytes of both, and stores them. The coordinator does not use their content in a rebalance. Only the leader of the group uses it. The bytes can contain *user data* for the assignor. A subscription can also contain the *owned partitions*, which the member had before.
 #
 # Since Kafka 2.4, a broker also reads the topics in a subscription. It keeps the offsets of topics that a member reads (lesson 09).
 #
@@ -320,7 +320,7 @@ for offset in range(6, 10):
 # %%
 for records in [2, 5, 6, 10]:
     group = kg.load(mailer, until=records).get("mailer")
-    state = f"{group.state.value}, {len(group.members)} members, {len(group.offsets)} offsets" if group else "no group"
+    state = f"{group.state.value}, members: {len(group.members)}, offsets: {len(group.offsets)}" if group else "no group"
     print(f"after {records:>2} records: {state}")
 
 # %% [markdown]
@@ -345,7 +345,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## Read the topic yourself
 #
-# Two tools of Kafka decode these records, and print JSON.
+# Two tools of Kafka decode these records. New releases print JSON.
 #
 # <details><summary>The commands</summary>
 #
@@ -468,7 +468,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## For your consumer
 #
-# - `commitSync(offsets)` can store metadata with each offset. If a text is longer than 4,096 characters (`offset.metadata.max.bytes`), the broker answers `OFFSET_METADATA_TOO_LARGE`.
+# - `commitSync(offsets)` can store metadata with each offset. If a text is longer than 4,096 UTF-16 units (lesson 07; `offset.metadata.max.bytes`), the broker answers `OFFSET_METADATA_TOO_LARGE`.
 # - Do not read `__consumer_offsets` in your own code. `Admin.listConsumerGroupOffsets` returns the offsets and does not depend on value versions.
 
 # %% [markdown]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 02 · Partitions
 #
-# **On which of 50 partitions does a group live, and why must that number never change?**
+# **On which of 50 partitions does a group live, and why must the number of partitions never change?**
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -150,7 +150,7 @@ print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes
 #
 # `offsets.topic.num.partitions` is 50 by default. A broker reads this setting only once, when it creates the topic. After that, only the real number of partitions matters. Each broker counts the partitions when it starts.
 #
-# An administrator can *widen* the topic: add partitions, as to every other topic. After its next restart, a broker computes with the new number. This cannot be undone, because Kafka cannot remove partitions.
+# An administrator can add partitions, as with any other topic. We say: the topic is *widened*. After its next restart, a broker computes with the new number. This cannot be undone, because Kafka cannot remove partitions.
 #
 # *Predict*: the number changes from 50 to 60. How many of the shop's 8 groups then have another partition?
 
@@ -172,7 +172,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 # 300 is 6 · 50 and also 5 · 60, and no smaller number can be divided by both. So divide the hash by 300:
 #
 # - If the remainder is 0 to 49, it is also the remainder for 50 and for 60. The group stays.
-# - If the remainder is 50 to 299, the remainders for 50 and for 60 differ. For example, 55 gives 5 for 50, and 55 for 60. The group gets another partition.
+# - If the remainder is 50 to 299, the remainders for 50 and for 60 differ. For example, 55 leaves the remainder 5 when you divide by 50, and 55 when you divide by 60. The group gets another partition.
 #
 # 50 of 300 remainders are one sixth. So about one group in six stays.
 #
@@ -208,6 +208,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # - **Step 1** shows the hot partitions. Look for the fullest cell and for empty cells.
 # - **Step 2**: look for groups that stay, and for the old records (crossed) of groups that moved.
 # - **Step 3**: choose the other coordinator. Which groups find an offset now?
+# - **Step 4**: the groups commit again, in their new partitions.
 # - **Step 5** widens the topic again, to 65 partitions. Look for groups that find an old offset.
 #
 # You can also type a name of your own.
@@ -221,7 +222,7 @@ course.PartitionGrid(names, shop)
 #
 # With 65 partitions, `shipping` is in partition 8 again, as with 50. There, the coordinator of Kafka 4.x finds offset 50. The newer offset 60 is in partition 58, where it does not look.
 #
-# The classic coordinator finds both commits, in two partitions. If a group is already in its cache, it ignores the group of another partition. So it keeps the group that it loads first, which may be the older one.
+# The classic coordinator finds both commits, in two partitions. If the cache already contains a group, this coordinator ignores the same group in another partition. So it keeps the group that it loads first, which may be the older one.
 #
 # </details>
 

@@ -61,7 +61,7 @@ for batch in batches:
 # %% [markdown]
 # ## One batch, byte by byte
 #
-# The batch from byte 406 of the file is a commit of one partition. This figure counts **from the start of the batch**. Press *next*, or click a block:
+# The batch that begins at byte 406 of the file is a commit of one partition. This figure counts **from the start of the batch**. Press *next*, or click a block:
 
 # %%
 # figure
@@ -144,7 +144,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # Normally, a client makes a batch and computes its checksum. Later, a broker sets the offset and the leader epoch, and appends the batch. The checksum stays right, because it does not cover these two fields.
 #
-# - A wrong epoch goes unnoticed, and usually a wrong offset, too. A broker notices two wrong offsets: one below the number in the file's name, and one more than 2,147,483,647 above it.
+# - A wrong epoch goes unnoticed, and usually a wrong offset, too. A broker notices a wrong offset only in two cases: it is smaller than the number in the file's name, or it is more than 2,147,483,647 larger.
 # - A wrong length is noticed: the broker then computes the checksum of too many or too few bytes.
 # - A wrong *magic* is noticed. Byte 16 of a batch is the number of its format. In another format, the bytes make no sense.
 #
@@ -295,8 +295,8 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## For your consumer
 #
-# - All offsets of one `commitSync` are in one batch. After a crash, the log contains all of them or none.
-# - If you read `__consumer_offsets` with a consumer, set `isolation.level=read_committed`. Otherwise you also read the offsets of aborted transactions.
+# - All accepted offsets of one `commitSync` are in one batch. After a crash, the log contains all or none.
+# - If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Otherwise you also read the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am

@@ -13,7 +13,7 @@
 # Four things to hold on to:
 #
 # 1. The order is: **log, replicas, fetches, answer**. When the replicas have the record, fetches return the new offset, or the offset of a later commit. Then the client gets its answer, `NONE` (no error).
-# 2. All offsets of one request are in **one batch**. They are stored together, or none of them is stored.
+# 2. All accepted offsets of one request are in **one batch**. They are stored together, or not at all.
 # 3. If two commits are for one partition, the commit **later in the log** is newer.
 # 4. After an error, the commit **may still be stored**.
 #
@@ -24,7 +24,7 @@
 #
 # A broker answers a commit in a few milliseconds. We want to stop in between. So our log, `HeldLogs`, appends each batch to the disk, but the replicas confirm it only when we call `release()`.
 #
-# The coordinator follows the rules of Kafka 3.9, because they make each step visible. Kafka 4.x works in another order inside. A client sees few differences: the table at the end lists them.
+# The coordinator follows the rules of Kafka 3.9, because they make each step visible. Internally, Kafka 4.x uses another order. A client sees few differences: the table at the end lists them.
 
 # %%
 from kafkagroups import course
@@ -64,7 +64,7 @@ course.reveal("while_in_flight", while_in_flight, fetched)
 #
 # </details>
 #
-# In the lessons 05 and 08, the word *pending* has a second meaning: an offset in an open transaction.
+# In lessons 05 and 08, the word *pending* has a second meaning: an offset in an open transaction.
 #
 # Now the replicas have the record:
 
@@ -275,7 +275,7 @@ course.compare_with_broker(ours, [(batch.base_offset, batch.size) for batch in r
 course.print_crash_outcomes()
 
 # %% [markdown]
-# A crash loses only the coordinator's memory. The next broker rebuilds the cache from its log. It cannot rebuild `pending`.
+# A crash loses the coordinator's memory, and perhaps unconfirmed records. The next broker rebuilds the cache from its log, but not `pending`.
 
 # %% [markdown]
 # ## Read, but not committed
@@ -321,8 +321,8 @@ course.check("commit_again", commit_again)
 #
 # <details><summary>Other versions</summary>
 #
-# - Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, a day there. If a commit has version 0 of the request, 1.0.1 stores it in ZooKeeper.
-# - Up to 3.7, if a commit has too long metadata, the coordinator refuses it, but leaves its note in `pending`. Until the next commit or load, fetches of stable offsets (lesson 05) receive an error for this partition. Its offset does not expire.
+# - Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`. In 1.0.1, this is one day by default. If the commit request has version 0, 1.0.1 stores it in ZooKeeper.
+# - Up to 3.7, if the metadata of a commit is too long, the coordinator refuses the commit, but leaves its note in `pending`. Until the next commit or load, fetches of stable offsets (lesson 05) receive an error for this partition. Its offset does not expire.
 # - In the classic coordinator, `INVALID_COMMIT_OFFSET_SIZE` is an answer to commits only. If a *group record* is too large, SyncGroup is answered `UNKNOWN_SERVER_ERROR`, as in Kafka 4.x.
 # - In the classic coordinator, the log's error `NOT_ENOUGH_REPLICAS_AFTER_APPEND` becomes `COORDINATOR_NOT_AVAILABLE`. It means that the record is written, but too few replicas have it.
 # - Since 3.6, the classic coordinator answers `COORDINATOR_LOAD_IN_PROGRESS` if a commit in a transaction fails with `NETWORK_EXCEPTION`.
@@ -371,7 +371,7 @@ course.check("commit_again", commit_again)
 #
 # ## What we left out, and why
 #
-# How replicas copy records: here, they confirm when you call `release()`. Lesson 07 shows which commits are allowed.
+# How replicas copy records. In this lesson, they confirm when you call `release()`. Lesson 07 shows which commits are allowed.
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

@@ -121,10 +121,10 @@ for answer in answers:
     print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
 
 # %% [markdown]
-# - **FindCoordinator** answers `NONE` early, because it reads only the cluster's metadata. It does not say whether the coordinator has loaded its partition.
+# - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader. It does not say whether the coordinator has loaded its partition.
 # - **OffsetFetch** is answered as soon as the group's own partition is loaded.
 # - **ListGroups** answered `NONE` with 0 groups before the load began. So an empty list without an error proves nothing.
-# - **ListGroups** then returned an incomplete list, with `COORDINATOR_LOAD_IN_PROGRESS`. The missing groups were only not loaded yet.
+# - **ListGroups** then returned an incomplete list, with `COORDINATOR_LOAD_IN_PROGRESS`. The missing groups were not loaded yet.
 
 # %% [markdown]
 # ## Nothing committed
@@ -150,9 +150,9 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 # A client can ask for **all** partitions or **by name**:
 #
 # - *All*: the answer contains only partitions with a committed offset.
-# - *By name*: the answer contains each named partition, with −1 if it has no committed offset.
+# - *By name*: the answer contains each named partition, with −1 if nothing is committed.
 #
-# A test client with a group `f` asked a real broker in both ways. It had committed −1 for `pay-ments-2`, so this −1 is a committed offset. *none* is an empty list of names, and `(empty id)` the group with an empty name.
+# A test client with a group `f` asked a real broker in both ways. It had committed −1 for `pay-ments-2`, so this −1 is a committed offset. Below, *none* means an empty list of names. `(empty id)` is the group with an empty name.
 
 # %%
 talk = course.read_exchanges("3.9.2-fetch")
@@ -167,7 +167,7 @@ course.compare_with_broker([each.our_response for each in talk], [each.broker_re
 # | The group is new, or a name is wrong. | The log has no commit of this group and partition. |
 # | The offset has expired or was deleted (lesson 09). | The log has a tombstone for it. |
 # | The number of partitions of `__consumer_offsets` was changed (lesson 02). | The commit is in another partition of the topic. |
-# | On a broker up to 3.9, the load has failed (lesson 11). | The commit is in the log, and `server.log` has an error. |
+# | The load has failed, on a broker up to 3.9 (lesson 11). | The commit is in the log, and `server.log` has an error. |
 # | A client has committed −1. Java's clients cannot do this. | The log has a commit with −1. |
 #
 # So −1 does not prove that a group has lost offsets. The log shows the reason ("At 3 am").
@@ -363,7 +363,7 @@ course.check("proof_of_loss", proof_of_loss)
 # <details><summary>Other versions</summary>
 #
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
-# - Up to 0.8.1 offsets were in ZooKeeper, one node per offset. ZooKeeper is slow for frequent small writes, so Kafka introduced the topic.
+# - Up to 0.8.1, offsets were in ZooKeeper: one entry for each offset. ZooKeeper is slow for frequent small writes, so Kafka introduced the topic.
 # - Version 0 of OffsetCommit and OffsetFetch used ZooKeeper up to 3.x. The two places are independent: a commit with version 0 is invisible to a fetch with version 1.
 #
 # </details>

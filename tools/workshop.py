@@ -39,11 +39,16 @@ COPIED = (
     "locks/java.txt",
     "tools/setup.sh",
     "tools/lab.sh",
+    "tools/brokers.sh",  # With the next two, lesson 14 starts a real broker.
+    "tests/broker/pom.xml",
+    "locks/live.txt",
     "tools/jupyter",
     "benchmarks/measured.json",  # A figure of lesson 12 shows these measurements.
     "data",
     "docs/handbook/glossary.md",  # The lessons link to it.
     "docs/terms.md",
+    "docs/operator.md",  # Lesson 14 names it.
+    "docs/releases.md",  # The page above links to it.
     "notebooks",
     ":(exclude)notebooks/solutions",
     ":(exclude)notebooks/source",
@@ -113,14 +118,15 @@ def remove_outputs(path: Path) -> None:
 
 
 def select_rules(makefile: str) -> str:
-    """Return a Makefile with two rules of the project's Makefile: the set-up of a learner, and `lab`."""
+    """Return a Makefile with three rules of the project's Makefile: the set-up of a learner, `lab` and `brokers`."""
     first_line = makefile.partition("\n")[0]
     python = re.search(r"^PY := .*\n", makefile, re.MULTILINE)
     lab = re.search(r"^lab:.*\n(?:\t.*\n)+", makefile, re.MULTILINE)
+    brokers = re.search(r"^brokers:.*\n(?:\t.*\n)+", makefile, re.MULTILINE)
     set_up = re.search(r"^# The stamp names its folder\..*?(?=^\.venv/\.develop:)", makefile, re.MULTILINE | re.DOTALL)
-    if python is None or lab is None or set_up is None:
+    if python is None or lab is None or brokers is None or set_up is None:
         raise SystemExit("tools/workshop.py: the Makefile has changed, so select_rules must change too")
-    parts = (f"{first_line}\n.PHONY: lab FORCE\n", python[0], lab[0], set_up[0].rstrip("\n") + "\n")
+    parts = (f"{first_line}\n.PHONY: lab brokers FORCE\n", python[0], lab[0], brokers[0], set_up[0].rstrip("\n") + "\n")
     return "\n".join(parts)
 
 
@@ -226,12 +232,14 @@ def print_participants(participants: dict[str, Results]) -> None:
     width = max(len(name) for name in [*participants, "participant"])
     print(f"{PASSED} passed   {FAILED} failed   {NOT_ATTEMPTED} not attempted, or the notebook is missing")
     print()
-    print(f"{'participant':<{width}}  {' '.join(f'{lesson:<3}' for lesson in EXERCISES_BY_LESSON)}  passed")
+    widths = {lesson: max(3, len(exercises)) for lesson, exercises in EXERCISES_BY_LESSON.items()}
+    heads = " ".join(f"{lesson:<{widths[lesson]}}" for lesson in EXERCISES_BY_LESSON)
+    print(f"{'participant':<{width}}  {heads}  passed")
     for name, results in participants.items():
         columns = []
-        for exercises in EXERCISES_BY_LESSON.values():
+        for lesson, exercises in EXERCISES_BY_LESSON.items():
             marks = "".join(results.get(exercise.name, NOT_ATTEMPTED) for exercise in exercises)
-            columns.append(f"{marks:<3}")
+            columns.append(f"{marks:<{widths[lesson]}}")
         passed = list(results.values()).count(PASSED)
         print(f"{name:<{width}}  {' '.join(columns)}  {passed} of {len(EXERCISES)}")
 

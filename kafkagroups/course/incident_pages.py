@@ -94,11 +94,17 @@ def show_worked_solution(name: str) -> None:
 
 
 def write_incident(incident: Incident, folder: Path) -> None:
-    """Write the log and the page of an incident into a folder. Partition folders that exist are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.rglob(_PARTITION_FOLDERS):
-        if old.is_dir():
-            shutil.rmtree(old)
+    """Write the log and the page of an incident into a folder. Only the incident's own partitions are replaced.
+
+    Raises UsageError if the folder cannot be written, for example because there is a file with its name.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for replica in incident.replicas:
+            for old in (folder / replica).glob(_PARTITION_FOLDERS):
+                _remove(old)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
     incident.write(folder, SEED)
     page = [f"# Incident {incident.number}: {incident.title}", _format_symptoms(incident)]
     if incident.chart is not None:
@@ -106,6 +112,14 @@ def write_incident(incident: Incident, folder: Path) -> None:
         page.append(f"![{incident.chart.text}](chart.svg)")
     page.append(_format_questions(incident))
     (folder / "symptoms.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, or a link or file with a folder's name."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _find_incident(name: str) -> Incident:

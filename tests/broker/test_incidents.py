@@ -102,6 +102,7 @@ def test_a_broker_answers_what_we_load(start, version, incident, replica, tmp_pa
     ours = kg.load(logs, coordinator=coordinator, kafka=version, partitions=PARTITIONS)
     assert broker.failed() == set(ours.failed)
     names = sorted(ours.partitions_of)
+    assert names
     with client.asking(broker.address) as ask:
         theirs = client.offsets(ask, names, stable=True)
     for name in names:

@@ -69,9 +69,13 @@ def test_a_second_write_keeps_the_files_of_the_learner(incident, tmp_path):
     write_incident(incident, tmp_path)
     before = hash_segments(tmp_path)
     (tmp_path / "my-notes.txt").write_text("partition 12?")
+    cleaned = tmp_path / "cleaned" / "__consumer_offsets-12"
+    cleaned.mkdir(parents=True)
+    (cleaned / "result.txt").write_text("25 live records")
     write_incident(incident, tmp_path)
     assert hash_segments(tmp_path) == before
     assert (tmp_path / "my-notes.txt").read_text() == "partition 12?"
+    assert (cleaned / "result.txt").read_text() == "25 live records"
 
 
 def test_an_incident_is_complete(incident):
@@ -118,13 +122,22 @@ def test_an_unknown_incident_has_a_clear_error():
         course.open_incident("growing")
 
 
+def test_a_file_in_the_place_of_the_folder_has_a_clear_error(tmp_path, monkeypatch):
+    """The learner reads one line, and nothing is lost."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "incidents").write_text("mine")
+    with pytest.raises(UsageError, match="incidents"):
+        course.open_incident("growing_partition")
+    assert (tmp_path / "incidents").read_text() == "mine"
+
+
 def test_open_incident_shows_the_page(tmp_path, monkeypatch, capsys):
     """The folder is next to the notebook, and its path is short."""
     monkeypatch.chdir(tmp_path)
     folder = course.open_incident("growing_partition")
     assert str(folder) == "incidents/01-growing-partition"
     shown = capsys.readouterr().out
-    assert "Partition 12 is not" in shown
+    assert "49 of the 50 partitions" in shown
     assert "Which group writes most of the bytes?" in shown
 
 

@@ -56,14 +56,14 @@ INCIDENT = Incident(
     title="One partition fills the disk",
     kafka=KAFKA,
     complaint="""\
-The disk of broker 2 is full. 49 of the 50 partitions of `__consumer_offsets` are small. Partition 12 is not, and it
-grows by the same amount every hour. The folder has a copy of its first twenty hours.
+On Sunday, the disk of broker 2 was full. 49 of the 50 partitions of `__consumer_offsets` are small. Partition 12 is
+not, and it grew by the same amount every day. The folder has twenty hours of it, from our small test cluster.
 
 The team on call says: "We only have six groups there, and they have few partitions. We do not understand it."
 """,
     server_log=(
-        "[2026-03-02 20:00:04,113] WARN [UnifiedLog partition=__consumer_offsets-12] "
-        "no more than 5% of the disk is free (monitoring agent)",
+        "2026-03-08 18:00:04 disk-monitor: broker 2, /var/lib/kafka/data: 97% used, limit 95%",
+        "2026-03-08 23:10:12 disk-monitor: broker 2, /var/lib/kafka/data: 100% used, limit 95%",
     ),
     chart=Chart(
         "Size of partition 12, in GB",

@@ -171,7 +171,7 @@ not hours.
     ),
     questions=(
         Question(
-            "After a failover to one of the two brokers, the consumers wait for hours. How many records does this "
+            "After a failover to one of the two brokers, the load takes much longer. How many records does this "
             "broker read?",
             Exercise(
                 "slow_records",

@@ -108,6 +108,7 @@ def _print_left_out(plan: RescuePlan) -> None:
 
 def _print_lower_plans(plan: RescuePlan) -> None:
     """Print a line for each group whose planned offset is lower than the one of another partition of the topic."""
+    has_lower = False
     for group_id, group in sorted(plan.groups.items()):
         lower = []
         for key, entry in sorted(group.left_out.items()):
@@ -117,11 +118,16 @@ def _print_lower_plans(plan: RescuePlan) -> None:
             if planned.offset < entry.offset:
                 lower.append(f"{key} ({planned.offset}, and {entry.offset} in partition {entry.partition})")
         if lower:
+            has_lower = True
             print_wrapped(
                 f"Group {group_id}: the planned offset is lower than the one of the other partition: "
-                f"{list_names(lower)}. The plan can repeat records. Find out which partition is right (kafkagroups "
-                "stats) before you apply it, and edit the plan if the other one is."
+                f"{list_names(lower)}."
             )
+    if has_lower:
+        print_wrapped(
+            "The plan can repeat records. Find out which partition is right (kafkagroups stats) before you apply it, "
+            "and edit the plan if the other one is."
+        )
 
 
 def print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:

@@ -86,7 +86,7 @@ class GroupCoordinator:
         operation.
     verify
         A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. Before 3.6, brokers do not verify transactions.
+        the offsets topic, otherwise an error. Before 3.7, group coordinators do not verify transactions.
     zookeeper
         The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
         partition). None: no offsets are stored yet.
@@ -389,7 +389,7 @@ class GroupCoordinator:
         -------
         ResponseFuture[CommitErrors]
             The errors of `offset_commit`. If the commit contains no member (generation -1, member id ""), the member is
-            not checked. Since Kafka 3.6 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
+            not checked. Since Kafka 3.7 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
             INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
 
         Notes

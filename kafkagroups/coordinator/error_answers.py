@@ -92,7 +92,7 @@ CLASSIC_ERRORS: dict[Errors, ErrorEntry] = {
         (
             Answer(_WITHOUT_SYNC_AND_HEARTBEAT, "The group's partition is being loaded."),
             Answer(("ListGroups",), "A partition is being loaded. The groups that are already loaded are listed."),
-            Answer(_COMMITS, "The append of the commit ends with NETWORK_EXCEPTION (since 3.6)."),
+            Answer(_COMMITS, "The append of the commit ends with NETWORK_EXCEPTION (since 3.7)."),
         ),
         _RETRY,
         "Wait. If it lasts for minutes, read `kafkagroups stats`: the partition may be too large.",
@@ -239,7 +239,7 @@ CLASSIC_ERRORS: dict[Errors, ErrorEntry] = {
         "Check transactional.id.expiration.ms: the transactional id may have expired.",
     ),
     Errors.CONCURRENT_TRANSACTIONS: ErrorEntry(
-        (Answer(("TxnOffsetCommit",), "The transaction coordinator still ends the previous transaction (since 3.6)."),),
+        (Answer(("TxnOffsetCommit",), "The transaction coordinator still ends the previous transaction (since 3.7)."),),
         _RETRY,
         "Nothing, unless it lasts. Then look for a transaction that hangs.",
     ),

@@ -80,7 +80,7 @@ def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -
     """Return the error that a client gets if the append of its commit ends with `error`.
 
     `verifies_transactions` says whether the broker asks the transaction coordinator if a transaction is open (since
-    3.6). If the transaction coordinator does not answer, `error` is NETWORK_EXCEPTION. The client then gets
+    3.7). If the transaction coordinator does not answer, `error` is NETWORK_EXCEPTION. The client then gets
     COORDINATOR_LOAD_IN_PROGRESS, so it sends the commit again.
     Source: GroupMetadataManager.maybeConvertOffsetCommitError (3.9).
     """

@@ -114,7 +114,7 @@ class GroupMetadataManager(GroupCache):
                     _complete_commit(group, valid_offsets, producer_id, first_offset)
                 else:
                     self._drop_pending_commit(group, valid_offsets, producer_id)
-            answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 6)))
+            answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 7)))
 
         # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending. These offsets stay pending.
         prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets

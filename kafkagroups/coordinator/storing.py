@@ -42,7 +42,7 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 class CommitRequests:
     """The commits of all groups.
 
-    `verify` replaces the transaction coordinator. It is called only with the rules of Kafka 3.6 and later.
+    `verify` replaces the transaction coordinator. It is called only with the rules of Kafka 3.7 and later.
     """
 
     def __init__(
@@ -222,11 +222,11 @@ class CommitRequests:
         *,
         supports_abortable_error: bool,
     ) -> Errors:
-        """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.6).
+        """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.7).
 
         Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, the client gets INVALID_TXN_STATE instead.
         """
-        if self.settings.is_before(3, 6):
+        if self.settings.is_before(3, 7):
             return Errors.NONE
         error = self.verify(transactional_id, producer_id, producer_epoch, partition)
         can_send_abortable_error = supports_abortable_error and self.settings.is_at_least(3, 8)

@@ -299,7 +299,7 @@ def test_a_transactional_commit_of_a_member(kafka):
         ("2.8.2", Errors.TRANSACTION_ABORTABLE, True, Errors.NONE),
     ],
 )
-def test_since_3_6_a_transaction_must_be_open(broker, version, found, knows, response):
+def test_since_3_7_a_transaction_must_be_open(broker, version, found, knows, response):
     """KIP-890; 3.9.2-txnodd 27, 49 against 2.8.2-txnodd 26: refused, and by then the group is there."""
     kafka = broker(version)
     kafka.coordinator.commits.verify = lambda *transaction: found

@@ -98,7 +98,7 @@ def test_a_static_member_that_was_replaced_twice_is_not_put_back(kafka):
 
 
 def test_a_transaction_that_cannot_be_verified():
-    """GMM.maybeConvertOffsetCommitError: a network error is the verification's, which came with 3.6."""
+    """GMM.maybeConvertOffsetCommitError: a network error is the verification's, which came with 3.7."""
     loading = Errors.COORDINATOR_LOAD_IN_PROGRESS
     network = Errors.NETWORK_EXCEPTION
     assert convert_commit_append_error(network, verifies_transactions=True) is loading

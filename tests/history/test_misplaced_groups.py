@@ -65,6 +65,13 @@ def test_files_of_another_partition_in_a_folder_are_found(partitions, engine, tm
     assert verdict.topic_partitions.changed is None
 
 
+def test_a_load_does_not_say_that_the_count_was_changed(tmp_path):
+    """An old count that explains only a part of the places explains none: the files of 34 are in the folder of 21."""
+    write_copied(tmp_path)
+    loaded = kg.load(tmp_path, coordinator="classic", kafka="3.9.2", partitions=50)
+    assert loaded.topic_partitions.changed is None
+
+
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_without_the_home_partition_both_reasons_are_named(engine, tmp_path):
     append(tmp_path, 21, [*groups_of(21, 2), *groups_of(34, 1), *groups_of(7, 1)])

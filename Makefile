@@ -63,8 +63,8 @@ lint: .venv/.develop
 	$(PY) tools/style.py
 	$(PY) tools/notebooks.py --check
 
-brokers: ## download the jars of the brokers that the tests start, once, if Maven is installed
-	@sh tools/brokers.sh
+brokers: ## download the jars of the brokers that the tests start, with Maven (KAFKA=4.3.1: only this one)
+	@sh tools/brokers.sh $(KAFKA)
 
 notebooks: .venv/.develop ## rebuild the notebooks from notebooks/source (LESSONS="00 03": only these)
 	$(PY) tools/notebooks.py $(LESSONS)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from kafkagroups.course import rescue_broker
 from kafkagroups.course.exercises.catalog import EXERCISES
 from tests.cases import case
 
@@ -257,6 +259,34 @@ def test_make_lab_in_the_copy_does_what_it_does_in_the_project(workshop):
     ):
         assert (workshop / name).read_bytes() == run_git(workshop, "show", f"HEAD:{name}")
     assert "make lab" in (workshop / "README.md").read_text()
+
+
+def test_make_brokers_in_the_copy_fetches_the_broker_of_lesson_14(workshop, tmp_path):
+    """The copy has the commands that the message of the lesson names, with every file that they need."""
+    assert rescue_broker.FETCH_JARS == "make brokers KAFKA=4.3.1"
+    assert (workshop / rescue_broker.INSTALL_CLIENT.split()[-1]).read_text().count("kafka-python==") == 1
+    mvn = tmp_path / "mvn"
+    mvn.write_text('#!/bin/sh\nwhile [ "$1" != -f ]; do shift; done\ngrep -c "<id>4.3.1</id>" "$2"\n')
+    mvn.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
+    command = rescue_broker.FETCH_JARS.split()
+    done = subprocess.run(command, cwd=workshop, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = tmp_path / "kafkagroups" / "kafka-4.3.1"
+    assert done.stdout.splitlines() == [f"fetching the jars of a Kafka 4.3.1 broker into {folder}", "1"]
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_the_documents_that_lessons_name_are_in_the_copy(workshop):
+    """Each `docs/….md` in the text of a lesson is a file of the copy, with the documents that it links to."""
+    named = set()
+    for path in (workshop / "notebooks").glob("*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            named.update(re.findall(r"docs/[\w/]+\.md", "".join(cell["source"])))
+    assert "docs/operator.md" in named
+    for name in named:
+        for link in re.findall(r"\]\(([\w./]+\.md)", (workshop / name).read_text(encoding="utf-8")):
+            assert (workshop / name).parent.joinpath(link).exists(), (name, link)
 
 
 def test_without_git_one_line_says_so(tmp_path):

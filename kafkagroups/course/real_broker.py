@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import time
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -55,6 +56,8 @@ LOGGING = {
     ),
 }
 """By version: the JVM option that names the logging file, and the content of the file."""
+LOG_LEVELS = ("TRACE ", "DEBUG ", "INFO ", "WARN ", "ERROR ", "FATAL ")
+"""The first word of each message in a broker's log."""
 
 
 def find_jars(version: str) -> Path:
@@ -167,11 +170,10 @@ class RealBroker:
         deadline = time.monotonic() + START_SECONDS
         while len(set(re.findall(pattern, self.log))) < times:
             if self.process is None or self.process.poll() is not None:
-                raise UsageError(f"the broker ended:\n{self.log[-MAX_SHOWN_CHARACTERS:]}")
+                raise UsageError(describe_failure("the broker ended", self.log))
             if time.monotonic() > deadline:
-                raise UsageError(
-                    f"the broker did not print {pattern} in {START_SECONDS} s:\n{self.log[-MAX_SHOWN_CHARACTERS:]}"
-                )
+                what = f"the broker did not print {pattern} in {START_SECONDS} s"
+                raise UsageError(describe_failure(what, self.log))
             time.sleep(0.2)
 
     def stop(self) -> None:
@@ -197,7 +199,27 @@ class RealBroker:
         """Run a tool of the jars in the folder. Raises UsageError with its output if it fails."""
         done = subprocess.run(self._command(*words), cwd=self.folder, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
-            raise UsageError(f"{words[0]} failed:\n{done.stdout}{done.stderr}")
+            raise UsageError(describe_failure(f"{words[0]} failed", done.stdout + done.stderr))
+
+
+def describe_failure(what: str, log: str) -> str:
+    """Return what failed and the reason, in one line. The end of the log follows."""
+    return f"{what}: {find_reason(log)}\n{log[-MAX_SHOWN_CHARACTERS:]}"
+
+
+def find_reason(log: str) -> str:
+    """Return the last error of a broker's log in one line: the message, and the first cause of its exception.
+
+    If no message is an error, this is the last line that is not empty. Stack frames are left out.
+    """
+    lines = [line.rstrip() for line in log.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+    errors = [number for number, line in enumerate(lines) if line.startswith(("ERROR ", "FATAL "))]
+    if not errors:
+        return lines[-1] if lines else "it printed nothing"
+    message, *rest = lines[errors[-1] :]
+    exception = list(takewhile(lambda line: not line.startswith(LOG_LEVELS), rest))
+    causes = [line for line in exception if line.startswith("Caused by: ")] or exception[:1]
+    return " ".join([message, *causes[-1:]])
 
 
 def find_free_ports(count: int) -> list[int]:

@@ -1,8 +1,8 @@
 """Incident 10 of lesson 14: a rescue plan is applied to a new broker, which is started for it.
 
-The broker is a real one (Kafka 4.3.1). It needs Java, the broker's jars (`make brokers`) and the Python package
-kafka-python. If something is missing, the plan is compared with the answers that a real broker gave after the right
-plan: `data/incidents/dead-cluster.json`.
+The broker is a real one (Kafka 4.3.1). It needs Java, the broker's jars (`make brokers KAFKA=4.3.1`) and the Python
+package kafka-python. If something is missing, the plan is compared with the answers that a real broker gave after the
+right plan: `data/incidents/dead-cluster.json`.
 
 If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started. Tests use this, because their
 results must not depend on the machine.
@@ -44,6 +44,9 @@ VARIABLE = "KAFKAGROUPS_BROKER"
 RECORDED = "recorded"
 KAFKA = "4.3.1"
 PARTITIONS = 50
+FETCH_JARS = f"make brokers KAFKA={KAFKA}"
+INSTALL_CLIENT = ".venv/bin/python -m pip install -r locks/live.txt"
+"""Both commands work in the folder of the project, and in the copy for a workshop."""
 ANSWERS_FILE = "incidents/dead-cluster.json"
 PLAN_COMMAND = "kafkagroups rescue plan . --kafka 3.9.2 --past-damage --out plan.json"
 Offsets = dict[tuple[str, TopicPartition], int]
@@ -96,6 +99,7 @@ def rescue_into_new_broker(plan: str | Path) -> None:
         try:
             answered = ask_new_broker(path, content, recorded)
         except (UsageError, OSError, subprocess.SubprocessError) as error:
+            # The first line has the reason. The log that follows it is long.
             missing = [f"the new broker failed ({str(error).splitlines()[0]})"]
     if missing:
         print(f"The answers below are recorded: a real Kafka {KAFKA} broker gave them to the right plan.")
@@ -146,9 +150,9 @@ def find_missing() -> list[str]:
     except NoJava as error:
         missing.append(f"it needs Java 17 or newer, but there is {error.found}")
     if not has_jars(KAFKA):
-        missing.append(f"the jars of Kafka {KAFKA} are missing (`make brokers` fetches them with Maven)")
+        missing.append(f"the jars of Kafka {KAFKA} are missing (`{FETCH_JARS}` fetches them with Maven)")
     if importlib.util.find_spec("kafka") is None:
-        missing.append("the Python package kafka-python is missing (pip install 'kafkagroups[live]')")
+        missing.append(f"the Python package kafka-python is missing (`{INSTALL_CLIENT}` installs it)")
     return missing
 
 

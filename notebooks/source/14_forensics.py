@@ -422,7 +422,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # Does the plan contain everything? `kafkagroups rescue plan --help` lists the options. A plan never overwrites a file, so delete an old plan first. The plan is a text file in JSON: correct it with an editor or with Python. Each group in `groups` has `offsets`, which are applied, and `left_out`, which are not. To choose a left-out offset, write its number into `offsets`.
 
 # %% [markdown]
-# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, the jars that `make brokers` fetches, and the Python package kafka-python. Without them, your plan is compared with the recorded answers of a real broker.
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. That takes about 20 seconds. It needs Java, the broker's jars, and the Python package kafka-python. In the project's folder, `make brokers KAFKA=4.3.1` fetches the jars (55 MB, with Maven), and `.venv/bin/python -m pip install -r locks/live.txt` installs the package. Without them, your plan is compared with the recorded answers of a real broker.
 
 # %%
 course.rescue_into_new_broker(folder / "plan.json")

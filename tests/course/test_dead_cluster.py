@@ -4,6 +4,7 @@ The rescue with a real broker is in tests/broker/test_incidents.py.
 """
 
 import json
+import sys
 
 import pytest
 
@@ -14,13 +15,36 @@ from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.incidents import dead_cluster
 from kafkagroups.course.exercises.incidents.catalog import SEED
 from kafkagroups.course.incident_pages import write_incident
+from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.course.rescue_broker import INCIDENT, PLAN_COMMAND, correct_plan, read_recorded_answers
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import BadBytes
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode
-from kafkagroups.spark.java import NoJava
+from kafkagroups.spark.java import Java, NoJava
+
+LOG_OF_A_TAKEN_PORT = (
+    """\
+INFO [SocketServer listenerType=BROKER, nodeId=1] Enabling request processing.
+ERROR Unable to start acceptor for PLAINTEXT
+org.apache.kafka.common.KafkaException: Socket server failed to bind to 127.0.0.1:9092: Address already in use.
+Caused by: java.net.BindException: Address already in use
+\t... 18 more
+INFO [BrokerServer id=1] Transition from STARTING to STARTED
+ERROR Exiting Kafka due to fatal exception during startup.
+java.lang.RuntimeException: Received a fatal error while waiting for all of the SocketServer Acceptors to be started
+\tat kafka.server.BrokerServer.startup(BrokerServer.scala)
+Caused by: java.lang.RuntimeException: Unable to start acceptor for PLAINTEXT
+\t... 6 more
+Caused by: org.apache.kafka.common.KafkaException: Socket server failed to bind to 127.0.0.1:9092: …
+\t... 6 more
+Caused by: java.net.BindException: Address already in use
+\t... 6 more
+"""
+    + 60 * "INFO [QuorumController id=1] writeNoOpRecord: event unable to start processing because of shutdown\n"
+)
+"""The errors in the log of a Kafka 4.3.1 broker whose port was taken. The INFO lines stand for its 1700 others."""
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +165,7 @@ def test_without_jars(right_plan, monkeypatch, may_start, tmp_path, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rescue_into_new_broker(right_plan)
     (_, reason), rows, _ = split(capsys)
-    assert reason.endswith("the jars of Kafka 4.3.1 are missing (`make brokers` fetches them with Maven).")
+    assert reason.endswith("the jars of Kafka 4.3.1 are missing (`make brokers KAFKA=4.3.1` fetches them with Maven).")
     assert len(rows) == 51
 
 
@@ -149,21 +173,49 @@ def test_without_the_client(right_plan, monkeypatch, may_start, capsys):
     monkeypatch.setattr(rescue_broker.importlib.util, "find_spec", lambda name: None)
     rescue_into_new_broker(right_plan)
     (_, reason), rows, _ = split(capsys)
-    assert "the Python package kafka-python is missing (pip install 'kafkagroups[live]')" in reason
+    command = ".venv/bin/python -m pip install -r locks/live.txt"
+    assert f"the Python package kafka-python is missing (`{command}` installs it)" in reason
     assert len(rows) == 51
 
 
 def test_a_broker_that_does_not_start(right_plan, monkeypatch, may_start, capsys):
-    """The first line of the broker's error is shown, and the recorded answers are used."""
+    """The reason is shown, which is far from the end of the broker's log. The recorded answers are used."""
+    script = f"print({LOG_OF_A_TAKEN_PORT!r}); raise SystemExit(1)"
 
-    def fail(*_):
-        raise UsageError("the broker ended:\nERROR Exiting Kafka due to fatal exception")
+    class Failing(RealBroker):
+        def _command(self, *words):
+            return [sys.executable, "-c", script if words[0] == "kafka.Kafka" else ""]
 
-    monkeypatch.setattr(rescue_broker, "ask_new_broker", fail)
+    monkeypatch.setattr(real_broker, "find_java", lambda: Java("java", "17.0.1"))
+    monkeypatch.setattr(rescue_broker, "RealBroker", Failing)
     rescue_into_new_broker(right_plan)
-    (_, reason), rows, _ = split(capsys)
-    assert reason == "On this machine, no broker has answered: the new broker failed (the broker ended:)."
+    (_, _, reason), rows, _ = split(capsys)
+    assert reason == (
+        "On this machine, no broker has answered: the new broker failed (the broker ended: "
+        "ERROR Exiting Kafka due to fatal exception during startup. "
+        "Caused by: java.net.BindException: Address already in use)."
+    )
     assert len(rows) == 51
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("INFO a\nERROR b\njava.io.IOException: full\n\tat c\nINFO d\n", "ERROR b java.io.IOException: full"),
+        ("ERROR a\nINFO b\nCaused by: c\n", "ERROR a"),
+        ("ERROR a\nERROR b\n", "ERROR b"),
+        # A Java without memory, as it printed this.
+        (
+            "Error: Unable to initialize main class kafka.Kafka\n"
+            "Caused by: java.lang.OutOfMemoryError: Java heap space\n",
+            "Caused by: java.lang.OutOfMemoryError: Java heap space",
+        ),
+        ("java.io.IOException: full\n\tat a\n\n", "java.io.IOException: full"),
+        ("\n", "it printed nothing"),
+    ],
+)
+def test_the_reason_in_a_log(log, reason):
+    assert real_broker.find_reason(log) == reason
 
 
 def test_the_worked_rescue(capsys):

@@ -46,6 +46,9 @@ COPIED = (
     "benchmarks/measured.json",  # A figure of lesson 12 shows these measurements.
     "data",
     "docs/handbook/glossary.md",  # The lessons link to it.
+    "docs/handbook/errors.md",  # The glossary leads to this page and the next two.
+    "docs/handbook/events.md",
+    "docs/handbook/tombstones.md",
     "docs/terms.md",
     "docs/operator.md",  # Lesson 14 names it.
     "docs/releases.md",  # The page above links to it.

@@ -50,7 +50,7 @@ course.run_command("kafkagroups timeline . --group fraud-check --kafka 3.9.2", s
 # - **wins**: a broker answers from this record.
 # - **superseded**: a later record of the same key counts.
 # - **aborted**, **pending**: the transaction was aborted, or has no marker yet.
-# - **deleted**, **expired**: a tombstone followed.
+# - **deleted**, **hidden**: a tombstone of the offset, or of its group, followed.
 # - **▼**: the offset went back.
 
 # %%

@@ -1,5 +1,6 @@
 """How all tests run: skipped tests, the order of the files, the hypothesis profiles, and notebooks under nbval."""
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -7,8 +8,9 @@ import shutil
 from collections import Counter
 
 import hypothesis
+import nbval.kernel
 import pytest
-from nbval.kernel import RunningKernel
+from nbval.kernel import RunningKernel, start_new_kernel
 
 from kafkagroups.spark.java import NoJava, find_java
 
@@ -40,6 +42,17 @@ def _execute_cell(kernel, source, allow_stdin=None):
 
 # nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
 RunningKernel.execute_cell_input = _execute_cell
+
+
+def _start_kernel(**settings):
+    """Start a kernel, at most three times. A kernel dies if another program takes one of the ports chosen for it."""
+    for _ in range(2):
+        with contextlib.suppress(RuntimeError):
+            return start_new_kernel(**settings)
+    return start_new_kernel(**settings)
+
+
+nbval.kernel.start_new_kernel = _start_kernel
 
 
 def pytest_collection_modifyitems(items):

@@ -5,7 +5,6 @@ import builtins
 import functools
 import re
 from pathlib import Path
-from runpy import run_path
 from typing import NamedTuple
 
 import nbformat
@@ -422,20 +421,3 @@ def test_the_first_page_leads_to_every_page_and_every_plan():
         assert f"({name})" in page
     for heading in re.findall(r"^## (.*)$", (KIT / "plans.md").read_text(encoding="utf-8"), re.MULTILINE):
         assert f"(plans.md#{heading.lower().replace(' ', '-')})" in page
-
-
-def test_the_answers_of_the_quizzes_are_not_on_the_site(tmp_path, monkeypatch):
-    """Learners read the web edition. It has the kit, but not the folder with the answers."""
-    tool = run_path(str(ROOT / "tools" / "site.py"))
-    docs = tmp_path / "docs"
-    for name in ("instructor/index.md", "instructor/quiz/00.md", "instructor/answers/00.md", "site/index.md"):
-        (docs / name).parent.mkdir(parents=True, exist_ok=True)
-        (docs / name).write_text("text")
-    names = tool["copy_documents"].__globals__
-    monkeypatch.setitem(names, "ROOT", tmp_path)
-    monkeypatch.setitem(names, "SOURCE", tmp_path / "source")
-    tool["copy_documents"]()
-    copied = sorted(
-        path.relative_to(tmp_path / "source" / "docs").as_posix() for path in tmp_path.rglob("source/**/*.md")
-    )
-    assert copied == ["instructor/index.md", "instructor/quiz/00.md"]

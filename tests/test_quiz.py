@@ -1,11 +1,10 @@
 """The form of the quizzes: questions, answers, sections to read again, and one printed page."""
 
 import re
-from runpy import run_path
 
 import pytest
 
-from tests.quiz.pages import KIT, LESSONS, NUMBERS, ROOT, read_answers, read_quiz
+from tests.quiz.pages import KIT, LESSONS, NUMBERS, read_answers, read_quiz
 
 MOST_LINES = 40  # So many lines fit on a printed page, with room for the answers.
 CHARACTERS_IN_LINE = 95
@@ -54,15 +53,3 @@ def test_a_quiz_has_a_line_for_the_name_and_fits_on_one_page(number):
     assert re.search(r"^Name: _{20,}$", text, re.M)
     lines = [line for line in text.splitlines() if line.strip("` ")]
     assert sum(1 + len(line) // CHARACTERS_IN_LINE for line in lines) <= MOST_LINES
-
-
-def test_the_site_has_the_quizzes_and_not_the_answers(monkeypatch, tmp_path):
-    """`tools/site.py` copies the documents for the site."""
-    pytest.importorskip("sphinx")
-    tool = run_path(str(ROOT / "tools" / "site.py"))
-    source = tmp_path / "site-source"
-    monkeypatch.setitem(tool["copy_documents"].__globals__, "SOURCE", source)
-    tool["copy_documents"]()
-    names = [path.relative_to(source).as_posix() for path in source.rglob("*.md")]
-    assert "docs/instructor/quiz/00.md" in names
-    assert [name for name in names if "answers" in name] == []

@@ -73,6 +73,13 @@ def test_every_saved_output_is_on_its_page():
             assert read_words(last_line) in words, (path.name, last_line)
 
 
+def test_the_quizzes_are_on_the_site_and_their_answers_are_not():
+    """The kit has the answers in a folder of their own."""
+    assert list((ROOT / "docs" / "instructor" / "answers").glob("*.md"))
+    assert (SITE / "docs" / "instructor" / "quiz" / "00.html").is_file()
+    assert [path for path in SITE.rglob("*") if "answers" in path.parts] == []
+
+
 def read_words(text):
     """Return the letters and digits of a text, without markup, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", html.unescape(text))

@@ -22,7 +22,7 @@ def count_figures(lesson):
     """Return how many figures the learner's notebook contains."""
     cells = nbformat.read(ROOT / "notebooks" / f"{lesson}.ipynb", 4).cells
     outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
-    return sum("data:image/svg+xml" in output.get("data", {}).get("text/html", "") for output in outputs)
+    return sum("kafkagroups_figure" in output.get("metadata", {}) for output in outputs)
 
 
 LESSONS_WITH_FIGURES = [lesson for lesson in LESSONS if count_figures(lesson) and not lesson.startswith("12")]

@@ -86,3 +86,8 @@ class Broker(RealBroker):
             command = [str(keytool), *words, *store]
             subprocess.run(command, cwd=self.folder, capture_output=True, check=True, timeout=60)
         return self.folder / "ca.pem"
+
+
+def read_size(broker: Broker) -> int:
+    """Return the bytes of all segments of the broker's partition 0."""
+    return sum(segment.stat().st_size for segment in broker.partition(0).glob("*.log"))

@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import Broker
+from tests.broker.broker import Broker, read_size
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -64,7 +64,3 @@ def test_a_fetch_returns_the_old_offset_until_the_commit_is_confirmed(tmp_path):
 def commit_in_thread(address, offset):
     with client.asking(address) as ask:
         return client.commit(ask, "g", "t", 0, offset)
-
-
-def read_size(broker):
-    return sum(segment.stat().st_size for segment in broker.partition(0).glob("*.log"))

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkagroups.course.real_broker import has_jars
-from tests.broker.broker import VERSIONS, Broker
+from tests.broker.broker import VERSIONS, Broker, read_size
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -45,7 +45,3 @@ def test_a_commit_whose_append_fails_leaves_the_old_offset(version, tmp_path):
             assert client.offsets(ask, ["g"], stable=True) == {"g": {"t-0": (3, -1, "")}}
     finally:
         broker.stop()
-
-
-def read_size(broker):
-    return sum(segment.stat().st_size for segment in broker.partition(0).glob("*.log"))

@@ -6,7 +6,7 @@ from kafkagroups.course.real_broker import has_jars
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from tests.broker.broker import VERSIONS, Broker
+from tests.broker.broker import VERSIONS, Broker, read_size
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -55,7 +55,3 @@ def test_a_commit_after_a_failed_load(version, tmp_path):
         assert (fetched, error, after, is_written) == ({}, client.NONE, {"t-0": (7, -1, "")}, True)
     else:
         assert (fetched, error, after, is_written) == (NOT_COORDINATOR, NOT_COORDINATOR, NOT_COORDINATOR, False)
-
-
-def read_size(broker):
-    return sum(segment.stat().st_size for segment in broker.partition(0).glob("*.log"))

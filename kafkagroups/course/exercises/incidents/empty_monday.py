@@ -10,6 +10,7 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
+from kafkagroups.course.exercises.incidents.incident_consumers import make_consumer
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.simulation import Consumer
 
@@ -69,10 +70,13 @@ class _Shop:
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
-        self.bread = [self._make_consumer(CLOSED_GROUP, 1), self._make_consumer(CLOSED_GROUP, 2)]
-        self.oven = self._make_consumer(OPEN_GROUP, 1)
-        self.invoice = self._make_consumer(WEEKEND_GROUP, 1)
-        self.label = self._make_consumer(NIGHTLY_GROUP, 1)
+        self.bread = [
+            make_consumer(self.broker, CLOSED_GROUP, 1, PARTITIONS),
+            make_consumer(self.broker, CLOSED_GROUP, 2, PARTITIONS),
+        ]
+        self.oven = make_consumer(self.broker, OPEN_GROUP, 1, PARTITIONS)
+        self.invoice = make_consumer(self.broker, WEEKEND_GROUP, 1, PARTITIONS)
+        self.label = make_consumer(self.broker, NIGHTLY_GROUP, 1, PARTITIONS)
         self._join(*self.bread, self.oven, self.invoice)
 
     def run_step(self, minute: int) -> None:
@@ -99,18 +103,6 @@ class _Shop:
         if minute % 60 == 30:
             self._commit(SIMPLE_GROUP, range(3), minute)
             self._commit(PARTLY_IDLE_GROUP, range(4 if minute < FRIDGES_OFF else 2), minute)
-
-    def _make_consumer(self, group: str, number: int) -> Consumer:
-        topic = group.split("-")[0]
-        return Consumer(
-            self.broker,
-            group,
-            f"{group}-{number}",
-            (topic,),
-            PARTITIONS,
-            session_timeout_ms=30 * MINUTE_MS,
-            protocol_version=1,
-        )
 
     def _join(self, *consumers: Consumer) -> None:
         while not all(consumer.assignment for consumer in consumers):

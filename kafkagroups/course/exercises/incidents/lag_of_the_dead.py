@@ -10,6 +10,7 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
+from kafkagroups.course.exercises.incidents.incident_consumers import make_consumer
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.simulation import Consumer
 
@@ -70,7 +71,7 @@ class _Shop:
         self.broker = broker
         self.random = random
         self.members = {
-            group: self._make_consumer(group, 1)
+            group: make_consumer(self.broker, group, 1, PARTITIONS)
             for group in (*CONSUMER_GROUPS, RETURNED_GROUP, *DELETED_GROUPS, DEAD_GROUP)
         }
         self._join(*self.members.values())
@@ -107,7 +108,7 @@ class _Shop:
     def _use_first_life(self, minute: int) -> None:
         """Rebalance the dead group in its first life, and delete it."""
         if minute == 6 * 60:
-            second = self._make_consumer(DEAD_GROUP, 2)
+            second = make_consumer(self.broker, DEAD_GROUP, 2, PARTITIONS)
             self._join(second, self.members[DEAD_GROUP])
             second.leave()
             self._join(self.members[DEAD_GROUP])
@@ -117,18 +118,6 @@ class _Shop:
     def _leave_and_delete(self, group: str) -> None:
         self.members[group].leave()
         self.broker.delete_groups([group])
-
-    def _make_consumer(self, group: str, number: int) -> Consumer:
-        topic = group.split("-")[0]
-        return Consumer(
-            self.broker,
-            group,
-            f"{group}-{number}",
-            (topic,),
-            PARTITIONS,
-            session_timeout_ms=30 * MINUTE_MS,
-            protocol_version=1,
-        )
 
     def _join(self, *consumers: Consumer) -> None:
         """Let the consumers poll until they have received an assignment."""

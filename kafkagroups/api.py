@@ -79,7 +79,9 @@ def load(
         "python" is the readable engine. "compiled" is fast and needs numba. "auto" chooses by the size of the log.
         All engines give the same result.
     threads
-        How many partitions the compiled engine loads at the same time. 0 means as many as the machine has CPUs.
+        How many partitions are loaded at the same time: by threads of the compiled engine, or by as many processes of
+        the readable engine, which uses only one for logs below 16 MiB together. 0 means as many as the machine has
+        CPUs.
     progress
         A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
         come from any thread.

@@ -23,6 +23,7 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.loading import processes
 from kafkagroups.log import cleaner
 from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.log_to_clean import Progress
@@ -93,10 +94,15 @@ class Engine:
     ) -> Generator[Shard, None, None]:
         """Yield the shard of each log, in the order of the logs.
 
-        A parallel engine uses `threads` threads; 0 means one thread per CPU. `stop` and `count_bytes` are those of
-        FoldLog.
+        A parallel engine uses `threads` threads, and the readable engine as many processes, unless the logs are small
+        (processes.py); 0 means one per CPU. `stop` and `count_bytes` are those of FoldLog.
         """
-        thread_count = min(threads or os.cpu_count() or 1, len(logs)) if self.is_parallel else 1
+        thread_count = min(threads or os.cpu_count() or 1, len(logs))
+        if self is PYTHON and thread_count > 1 and sum(log.size for log in logs) >= processes.MIN_SIZE:
+            yield from processes.fold_in_processes(logs, dialect, stop, thread_count, count_bytes=count_bytes)
+            return
+        if not self.is_parallel:
+            thread_count = 1
         if thread_count <= 1:
             for log in logs:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)

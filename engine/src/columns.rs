@@ -1,0 +1,60 @@
+//! Columns in Arrow's layout: little-endian numbers, texts with their ends, and a bit for each value that is not null.
+
+/// A column while it is filled.
+#[derive(Default)]
+pub struct Column {
+    /// The numbers of the column, or the bytes of all its texts.
+    pub data: Vec<u8>,
+    /// Only for texts: where each text ends, after a first 0.
+    pub ends: Vec<u8>,
+    pub valid: Vec<u8>,
+    pub nulls: usize,
+    rows: usize,
+}
+
+impl Column {
+    fn mark(&mut self, is_valid: bool) {
+        if self.rows % 8 == 0 {
+            self.valid.push(0);
+        }
+        if is_valid {
+            self.valid[self.rows / 8] |= 1 << (self.rows % 8);
+        } else {
+            self.nulls += 1;
+        }
+        self.rows += 1;
+    }
+
+    pub fn int64(&mut self, value: Option<i64>) {
+        self.data.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
+        self.mark(value.is_some());
+    }
+
+    pub fn int32(&mut self, value: Option<i32>) {
+        self.data.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
+        self.mark(value.is_some());
+    }
+
+    pub fn text(&mut self, value: Option<&[u8]>) {
+        if self.rows == 0 {
+            self.ends.extend_from_slice(&0i32.to_le_bytes());
+        }
+        self.data.extend_from_slice(value.unwrap_or_default());
+        self.ends.extend_from_slice(&(self.data.len() as i32).to_le_bytes());
+        self.mark(value.is_some());
+    }
+}
+
+/// A UUID as Kafka prints it: base64 for URLs, without padding.
+pub fn uuid_text(id: &[u8; 16]) -> [u8; 22] {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let bits = u128::from_be_bytes(*id);
+    let mut text = [0; 22];
+    for (index, letter) in text.iter_mut().enumerate() {
+        // The last letter has only two bits.
+        let shift = 122 - 6 * index as i32;
+        let six = if shift >= 0 { bits >> shift } else { bits << -shift };
+        *letter = LETTERS[(six & 63) as usize];
+    }
+    text
+}

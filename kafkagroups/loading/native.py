@@ -1,0 +1,396 @@
+"""The native engine: folds one log into a shard, or hands the log over to the readable engine.
+
+The engine is the module `kafkagroups_engine`, a distribution of its own that is written in Rust (engine/). It reads
+segments and returns columns: committed and pending offsets, the group records that still count, and, on request, what
+the records come to, the fate of each one, and the batches of one group. It holds no rule that the readable engine
+(groups/fold.py) does not have, and it knows no group: the records that are not offset records are replayed here, by the
+code of the readable engine.
+
+The engine hands a log over if the log is unusual: batches of magic 0 or 1, damage, an odd layout, offsets that do not
+rise, or a record that a coordinator refuses. Rules of Kafka before 0.10.1 are handed over too, because these releases
+keep offsets separately from groups.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
+from kafkagroups.groups.fold import create_shard
+from kafkagroups.groups.group import Group, GroupRecord
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.int_limits import MAX_INT64, MIN_INT64
+from kafkagroups.log.batch import NO_TIMESTAMP, LogRecord
+from kafkagroups.log.segment_file import WHOLE_FILE, MissingSegment, segment_errors
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
+from kafkagroups.records.text import decode_utf8, uuid_text
+from kafkagroups.regular_files import check_regular
+
+INTERFACE = 1
+"""The number of the interface that this code expects of the module."""
+REBUILD = "pip install ./engine"
+LOADS, COUNTS, KEEPS_FATES = range(3)
+"""What `read` follows: nothing; what the records come to; and also the fate of each record."""
+
+
+class HandedOver(Exception):
+    """The native engine cannot fold a log exactly. `segment`, `position` and `reason` say where and why."""
+
+    def __init__(self, segment: str, position: int, reason: str) -> None:
+        super().__init__(f"{segment}: position {position}: {reason}")
+        self.segment = segment
+        self.position = position
+        self.reason = reason
+
+
+@cache
+def find_module() -> ModuleType:
+    """Return the module of the engine. KAFKAGROUPS_ENGINE=off means that it counts as not installed.
+
+    Raises ImportError if it is not installed, and UsageError if it has another interface.
+    """
+    if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
+        raise ImportError("KAFKAGROUPS_ENGINE is off", name="kafkagroups_engine")
+    import kafkagroups_engine
+
+    found = getattr(kafkagroups_engine, "INTERFACE", None)
+    if found != INTERFACE:
+        raise UsageError(
+            f"the installed kafkagroups_engine has interface {found}, and this kafkagroups needs {INTERFACE}: "
+            f"build it again with {REBUILD}"
+        )
+    return kafkagroups_engine
+
+
+@cache
+def is_available() -> bool:
+    """Return whether "auto" may choose the engine. If it has another interface, say so once on stderr."""
+    try:
+        find_module()
+    except ImportError:
+        return False
+    except UsageError as error:
+        print(f"{error}; until then, the readable engine answers", file=sys.stderr)
+        return False
+    return True
+
+
+class Rules(NamedTuple):
+    """The rules of a dialect and where to stop, as the engine takes them (fold.rs).
+
+    `types` has for each record type from 0 on: whether it is read, whether its key has a group id, a second text, a
+    member id, whether its tombstone ends the group, and its newest value version.
+    """
+
+    is_classic: bool
+    max_offset_version: int
+    max_type0_version: int
+    max_group_version: int
+    keeps_topic_ids: bool
+    needs_marker: bool
+    last_offset: int
+    last_time: int
+    max_batch_bytes: int
+    types: Sequence[tuple[bool, bool, bool, bool, bool, int]]
+
+
+def make_rules(dialect: Dialect, stop: Stop, max_batch_bytes: int) -> Rules:
+    is_classic = dialect.coordinator == "classic"
+    last_offset = MAX_INT64 if stop.until_offset is None else _limit(stop.until_offset - 1)
+    last_time = MAX_INT64 if stop.until_time is None else _limit(stop.until_time)
+    if stop.until_time is not None and stop.until_time < MIN_INT64:  # Every timestamp is after this time.
+        last_offset = MIN_INT64
+    return Rules(
+        is_classic,
+        dialect.max_offset_value_version,
+        dialect.max_type0_value_version,
+        dialect.max_group_value_version,
+        not is_classic and dialect.version >= (4, 1),
+        is_classic and not dialect.since(2, 0, 1),
+        last_offset,
+        last_time,
+        max_batch_bytes,
+        [_describe_type(dialect, number) for number in range(max(RECORD_TYPES) + 1)],
+    )
+
+
+def _limit(number: int) -> int:
+    return max(MIN_INT64, min(number, MAX_INT64))
+
+
+def _describe_type(dialect: Dialect, number: int) -> tuple[bool, bool, bool, bool, bool, int]:
+    if number not in RECORD_TYPES:
+        return False, False, False, False, False, 0
+    key = RECORD_TYPES[number].key
+    has_member = issubclass(key, MemberIdKey)
+    return (
+        has_type(dialect, number),
+        number in (0, 1, 2) or number in GROUP_TYPE_BY_RECORD_TYPE,
+        has_member or hasattr(key, "regular_expression"),
+        has_member,
+        number in GROUP_ENDING_TYPES,
+        newest_value_version(dialect, number),
+    )
+
+
+def list_segments(log: Log) -> list[tuple[Any, int, int | None]]:
+    """Return the segments of a log as the engine takes them: a path or a buffer, and the range of its bytes."""
+    segments: list[tuple[Any, int, int | None]] = []
+    for segment in log.segments:
+        start, end = log.ranges.get(segment, WHOLE_FILE)
+        source: Any = None
+        if log.content:
+            source = log.content[segment]
+        else:
+            source = os.path.join(log.folder, segment)
+            with segment_errors(segment):
+                check_regular(os.stat(source), segment)
+        segments.append((source, start, end))
+    return segments
+
+
+def read(
+    log: Log,
+    dialect: Dialect,
+    stop: Stop = NO_STOP,
+    *,
+    follow: int = LOADS,
+    group: str | None = None,
+    count_bytes: CountBytes = ignore_bytes,
+) -> Any:
+    """Fold a log, and return the `Reading` of the engine (python.rs describes its methods).
+
+    `follow` is LOADS, COUNTS or KEEPS_FATES. `group` is a group whose batches are found. Raises HandedOver, UsageError
+    if a segment cannot be read, and InvalidLog if it has changed.
+    """
+    if has_separate_offset_cache(dialect):
+        raise HandedOver(log.path, 0, "this release keeps offsets separately from groups")
+    counted = 0
+
+    def count(size: int) -> None:
+        nonlocal counted
+        counted += size
+        count_bytes(size)
+
+    with engine_errors(log):
+        reading = find_module().read(
+            list_segments(log),
+            make_rules(dialect, stop, log.max_batch_bytes),
+            follow=follow,
+            start_offset=log.start_offset,
+            group=None if group is None else group.encode(),
+            progress=None if count_bytes is ignore_bytes else count,
+        )
+    log.damage = None
+    log.gaps = []
+    log.zeros = None
+    if reading.zeros is not None:
+        index, position, size = reading.zeros
+        log.note_zeros(log.segments[index], position, size)
+    if count_bytes is not ignore_bytes:
+        count_bytes(max(log.size - counted, 0))  # The bytes after a stop, and zeros.
+    return reading
+
+
+class engine_errors:
+    """Turns the engine's errors about a log into HandedOver, UsageError and InvalidLog."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and len(error.args) == 3:
+            number, text, index = error.args
+            segment = self._log.segments[index]
+            if number is None:
+                raise InvalidLog(f"{segment}: {text}: read it again") from None
+            if isinstance(error, FileNotFoundError):
+                raise MissingSegment(f"{segment}: {os.strerror(number)}") from None
+            raise UsageError(f"{segment}: {os.strerror(number)}") from None
+        if error is not None and isinstance(error, find_module().HandOver):
+            index, position, reason = error.args
+            raise HandedOver(self._log.segments[index], position, reason) from None
+
+
+def fold(
+    log: Log,
+    dialect: Dialect,
+    stop: Stop = NO_STOP,
+    base: Shard | None = None,
+    count_bytes: CountBytes = ignore_bytes,
+) -> Shard:
+    """Fold a log into a shard as `readable.fold` does. Onto a `base`, the readable engine folds."""
+    shard = fold_if_possible(log, dialect, stop, base, count_bytes)
+    return readable.fold(log, dialect, stop, base, count_bytes) if shard is None else shard
+
+
+def fold_if_possible(
+    log: Log,
+    dialect: Dialect,
+    stop: Stop = NO_STOP,
+    base: Shard | None = None,
+    count_bytes: CountBytes = ignore_bytes,
+) -> Shard | None:
+    """Return the shard of a log as `fold` does, or None if the readable engine must fold it."""
+    if base is not None:
+        return None
+    try:
+        return make_shard(read(log, dialect, stop, count_bytes=count_bytes), log, dialect)
+    except HandedOver:
+        return None
+
+
+def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
+    """Return the shard of a log that the engine has folded. Raises HandedOver if the load fails at a group record."""
+    offsets = NativeOffsets(reading)
+    shard = create_shard(log, dialect)
+    shard.offsets = offsets
+    shard.loaded.zeros = log.zeros
+    shard.loaded.gaps = [] if log.skips_damage else None
+    shard.loaded.batches = reading.batches
+    shard.loaded.records = reading.records
+    if reading.batches:
+        shard.loaded.next_offset = reading.next_offset
+    try:
+        _replay_other_records(shard, offsets)
+    except (LoadFailed, BadBytes) as error:
+        # The readable engine must load the log again: only its shard has the exact content at the failure.
+        raise HandedOver(log.path, 0, f"the load fails: {error}") from None
+    return shard
+
+
+class NativeOffsets:
+    """The offsets of a shard, in the columns of the engine. They are decoded when they are read (ShardOffsets)."""
+
+    def __init__(self, reading: Any) -> None:
+        self.reading = reading
+        self.committed: dict[str, GroupOffsets] = {}
+        """The committed offsets of each group."""
+        self.newest_commits: dict[str, int] = {}
+        """By group id: the Kafka offset of the newest commit; -1 if the group has only tombstones."""
+        for number, group_id, newest_commit, count in reading.groups():
+            self.newest_commits[group_id] = newest_commit
+            if count:
+                self.committed[group_id] = GroupOffsets(reading, number, count)
+
+    @cached_property
+    def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
+        """The pending commits of open transactions, by producer id and then by group."""
+        pending: dict[int, dict[str, PartitionOffsets]] = {}
+        for producer_id, group_id, row in self.reading.pending():
+            partition, offset = _decode_commit(row)
+            pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
+        return pending
+
+
+class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
+    """The committed offsets of one group. Every operation except `len` decodes all of them. A pickle is a dict.
+
+    `reading` is the engine's result, and `number` the number of the group in it.
+    """
+
+    def __init__(self, reading: Any, number: int, count: int) -> None:
+        self.reading = reading
+        self.number = number
+        self._count = count
+
+    def decode(self) -> PartitionOffsets:
+        """Return the offsets as a dict."""
+        return dict(map(_decode_commit, self.reading.offsets(self.number)))
+
+    def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:
+        return self.decode()[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.decode())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def items(self) -> Any:
+        """Return the decoded items. Without this method, `dict()` and comparisons would decode once per item."""
+        return self.decode().items()
+
+    def keys(self) -> Any:
+        return self.decode().keys()
+
+    def __repr__(self) -> str:
+        return repr(self.decode())
+
+    def __reduce__(self) -> tuple[type, tuple[PartitionOffsets]]:
+        return dict, (self.decode(),)
+
+
+def _decode_commit(row: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
+    topic, partition, offset, metadata, time, epoch, expire_time, topic_id, record_offset, batch_offset = row
+    return TopicPartition(topic, partition), OffsetAndMetadata(
+        offset,
+        metadata if isinstance(metadata, str) else decode_utf8(metadata),
+        time,
+        epoch,
+        expire_time,
+        None if topic_id is None else uuid_text(topic_id),
+        record_offset,
+        batch_offset,
+    )
+
+
+def _replay_other_records(shard: Shard, offsets: NativeOffsets) -> None:
+    """Replay the records that are not offset records, and create the groups that only have commits.
+
+    In the new coordinator, a commit creates its group if the group does not exist. The classic coordinator creates
+    these groups after the load, in the cache (loading/caches.py).
+    """
+    is_classic = isinstance(shard, ClassicShard)
+    shard.seen_group_ids.update(dict.fromkeys(offsets.newest_commits))
+    last_removals: dict[str, int] = {}
+    """By group id: the Kafka offset of the last record after which the group did not exist."""
+    for offset, commit_before, key, value, is_plain in offsets.reading.other_records():
+        if is_plain:
+            group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode()
+            shard.seen_group_ids[group_id] = None
+            _replay_plain(shard, group_id, offset, key, value)
+        else:
+            record, group_id = shard.decode_record(LogRecord(offset, NO_TIMESTAMP, key, value))
+            if not is_classic and commit_before >= 0:
+                shard.groups.setdefault(group_id, Group(group_id, shard.partition))
+            if is_classic or isinstance(record.key, GroupMetadataKey | GroupIdKey):
+                shard.replay_group(offset, record, group_id)
+        if group_id not in shard.groups:
+            last_removals[group_id] = offset
+    if is_classic:
+        return
+    for group_id, newest_commit in offsets.newest_commits.items():
+        if group_id not in shard.groups and newest_commit > last_removals.get(group_id, -1):
+            shard.groups[group_id] = Group(group_id, shard.partition)
+
+
+def _replay_plain(shard: Shard, group_id: str, offset: int, key: bytes, value: bytes | None) -> None:
+    """Replay a group record that the coordinator can certainly read, without decoding it."""
+    if value is None:
+        shard.groups.pop(group_id, None)
+    else:
+        shard.groups[group_id] = GroupRecord(shard.partition, offset, key, value, shard.dialect)
+    if isinstance(shard, ClassicShard):
+        if value is None:
+            shard.removed_groups[group_id] = None
+        else:
+            shard.removed_groups.pop(group_id, None)

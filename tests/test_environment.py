@@ -14,12 +14,15 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 GROUPS = PYPROJECT["dependency-groups"]
-LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in ("learn", "develop", "java", "live")}
+LOCK_NAMES = ("learn", "develop", "java", "live", "maturin", "release")
+LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in LOCK_NAMES}
 
 PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJECT["project"]["requires-python"])]
 NEEDED = [
     *(("learn", line) for line in [*PYPROJECT["project"]["dependencies"], *GROUPS["setup"]]),
     *(("develop", line) for line in GROUPS["develop"]),
+    *(("maturin", line) for line in GROUPS["engine"]),
+    *(("release", line) for line in GROUPS["release"]),
     *(
         (name if name in LOCKS else "learn", line)
         for name, lines in PYPROJECT["project"]["optional-dependencies"].items()

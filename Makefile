@@ -17,23 +17,24 @@ OUTSIDE := broker or browser or cluster or compiler
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
 
-lab: .venv/.learn ## set up, check, open JupyterLab (with LAB_ARGS="…")
+lab: .venv/.learn .venv/.engine ## set up, check, open JupyterLab (with LAB_ARGS="…")
 	@sh tools/lab.sh $(LAB_ARGS)
 
-demo: .venv/.learn ## set up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
+demo: .venv/.learn .venv/.engine ## set up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
 test: .venv/.develop ready ## every test that needs no broker, browser, cluster or compiler, under 10 minutes with the set-up
 	$(PYTEST) $(NBVAL) -m "not ($(OUTSIDE))" notebooks tests $(PYTEST_ARGS)
 
-test-all: .venv/.develop brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the compiler, timed gates
+test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the compiler, timed gates
 	$(PYTEST) -p no:nbval -m "$(OUTSIDE)" tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(RUN_GATES)
+	$(PY) tools/engine.py test
 
 check: .venv/.develop ready ## the quick tests, to run while you work, under 2 minutes
 	$(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS)
 
-long: .venv/.develop brokers site ## the long profiles, for a night
+long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a night
 	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."
 	@echo "It changes every byte of every vector, sends a million random requests to a coordinator,"
 	@echo "and fuzzes (tests/fuzz) for thirty minutes, and all commands for an hour."
@@ -42,11 +43,11 @@ long: .venv/.develop brokers site ## the long profiles, for a night
 	$(PY) -m tests.fuzz.commands --seconds 3600 --seed $$(date +%s) --spark
 	KG_PROFILE=long $(RUN_GATES)
 
-bench: .venv/.develop brokers ## compare the package with everything else that loads a log (BENCH_ARGS="--records 10M …")
+bench: .venv/.develop .venv/.engine brokers ## compare the package with everything else that loads a log (BENCH_ARGS="--records 10M …")
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
 # The checks and the compiler need one core each. Without `kernels`, both workers would compile the same functions.
-ready: .venv/.develop
+ready: .venv/.develop .venv/.engine
 	@$(MAKE) --no-print-directory -j 2 -o .venv/.develop lint kernels $(SPARK_CLASSES)
 
 kernels: .venv/.develop
@@ -62,6 +63,7 @@ lint: .venv/.develop
 	.venv/bin/lint-imports --no-logo
 	$(PY) tools/style.py
 	$(PY) tools/notebooks.py --check
+	$(PY) tools/engine.py lint
 
 brokers: ## download the jars of the brokers that the tests start, with Maven (KAFKA=4.3.1: only this one)
 	@sh tools/brokers.sh $(KAFKA)
@@ -78,7 +80,7 @@ slides: .venv/.site ## write build/slides: slides of the lessons, for a projecto
 workshop: .venv/.learn ## write build/workshop: a clean copy of the lessons, for the participants of a workshop
 	@$(PY) tools/workshop.py
 
-wheelhouse: .venv/.learn ## write build/wheelhouse, from which laptops install without a network (WHEELHOUSE_ARGS="--java …")
+wheelhouse: .venv/.learn .venv/.engine ## write build/wheelhouse, from which laptops install without a network (WHEELHOUSE_ARGS="--java …")
 	@$(PY) tools/wheelhouse.py $(WHEELHOUSE_ARGS)
 
 handbook: .venv/.learn ## write docs/handbook from the declarations in the code
@@ -104,10 +106,14 @@ locks: .venv/.learn ## write the pins again after a change in pyproject.toml (UP
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 	$(COMPILE) --extra live pyproject.toml -c locks/learn.txt -o locks/live.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
+	$(COMPILE) --group engine -c locks/learn.txt -o locks/maturin.txt
+	$(COMPILE) --group release -c locks/learn.txt -o locks/release.txt
+	$(PY) tools/engine.py pin $(UPGRADE)
 
 clean: ## delete caches and leftovers, but not .venv
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log
+	rm -rf engine/target engine/Cargo.lock
 	find . -path ./.venv -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # The stamp names its folder. A .venv that was copied or moved, or whose Python is missing, is repaired.
@@ -122,6 +128,10 @@ problem = $(shell PYTHON="$(PYTHON)" WHEELHOUSE="$(WHEELHOUSE)" sh tools/setup.s
 .venv/.learn: locks/learn.txt pyproject.toml tools/setup.sh $(STALE)
 	@$(if $(problem),$(error $(problem)))
 	@sh tools/setup.sh learn
+
+# The native engine is built again when one of these changes; .venv may be made again without it.
+.venv/.engine: $(wildcard engine/*.toml engine/src/*.rs engine/src/*/*.rs) locks/engine.txt locks/maturin.txt | .venv/.learn
+	@sh tools/setup.sh engine
 
 .venv/.develop: .venv/.learn locks/develop.txt locks/live.txt
 	@sh tools/setup.sh develop

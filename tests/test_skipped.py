@@ -24,12 +24,13 @@ def test_runs(): pass
 def run(tmp_path):
     """Run pytest with this project's conftest.py on other tests, on a machine without Chromium."""
     shutil.copy(Path(__file__).parent / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    browser:\n    slow:\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    browser:\n    engine:\n    slow:\n")
 
-    def run(tests: str, *options: str, ci: bool) -> tuple[int, str]:
+    def run(tests: str, *options: str, ci: bool, **variables: str) -> tuple[int, str]:
         (tmp_path / "test_it.py").write_text(tests)
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST"))}
-        env |= {"PATH": "/nowhere"} | ({"CI": "true"} if ci else {})
+        others = ("CI", "PYTEST", "KAFKAGROUPS")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+        env |= {"PATH": "/nowhere", **variables} | ({"CI": "true"} if ci else {})
         command = [sys.executable, "-m", "pytest", "-p", "no:nbval", *options, str(tmp_path)]  # nbval is slow to import
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         return done.returncode, done.stdout
@@ -46,6 +47,14 @@ def test_skipped_tests_are_listed_and_fail_ci(run, ci, options):
     assert "1 skipped: no Chromium" in output
     assert "1 skipped: it rains" in output
     assert "1 passed, 2 skipped" in output.splitlines()[-1]
+
+
+def test_an_engine_that_is_switched_off_is_not_tested(run):
+    """CI runs the quick tests like this, too. A skipped test would fail it, so the engine tests are deselected."""
+    tests = "import pytest\n\n@pytest.mark.engine\ndef test_marked(): 1 / 0\n\ndef test_runs(): pass\n"
+    code, output = run(tests, ci=True, KAFKAGROUPS_ENGINE="off")
+    assert code == 0
+    assert "1 passed, 1 deselected" in output.splitlines()[-1]
 
 
 def test_a_run_without_skips_says_so(run):

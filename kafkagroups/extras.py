@@ -17,13 +17,18 @@ EXTRA_OF_MODULE = {
 }
 """The extra that installs a module, by the name of the module. pyproject.toml lists the packages of each extra."""
 
+NATIVE_ENGINE = "kafkagroups_engine"
+"""The module of the native engine. No extra installs it, because it is built from the folder `engine`."""
+
 
 def describe_missing(module: str | None, user: str) -> str | None:
-    """Return a line that says how to install a missing module, or None if no extra installs it.
+    """Return a line that says how to install a missing module, or None if nothing of this project does.
 
     `module` is the name of the module, for example "pyarrow.parquet". `user` is what needs the module.
     """
     package = (module or "").partition(".")[0]
+    if package == NATIVE_ENGINE:
+        return f"{user} needs the native engine: pip install ./engine, in a clone of kafkagroups"
     extra = EXTRA_OF_MODULE.get(package)
     if extra is None:
         return None

@@ -4,6 +4,7 @@ import argparse
 import importlib.metadata
 import json
 import stat
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -40,8 +41,22 @@ def fake_java(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def healthy(monkeypatch, fake_java):
+def fake_engine(monkeypatch):
+    """Installs a native engine with a version and an interface; this kafkagroups needs interface 7."""
+
+    def install(version: str, interface: int) -> None:
+        engine = SimpleNamespace(__version__=version, INTERFACE=interface)
+        monkeypatch.setitem(sys.modules, "kafkagroups_engine", engine)
+        monkeypatch.setattr(doctor, "_read_needed_interface", lambda: 7)
+        monkeypatch.delenv("KAFKAGROUPS_ENGINE", raising=False)
+
+    return install
+
+
+@pytest.fixture
+def healthy(monkeypatch, fake_java, fake_engine):
     """A machine on which everything is ok."""
+    fake_engine("0.3.0", 7)
     monkeypatch.setenv("JAVA_HOME", str(fake_java('openjdk version "17.0.15" 2025-04-15')))
     monkeypatch.setattr(doctor, "_read_available_memory", lambda: 8 * doctor.GIB)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=9 * doctor.GIB))
@@ -55,6 +70,7 @@ def test_a_healthy_machine(healthy, capsys):
         "python",
         "environment",
         "packages",
+        "engine",
         "kernel",
         "java",
         "spark worker",
@@ -146,6 +162,44 @@ def test_a_package_missing(monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert check("packages").found == "crc32c is missing"
+
+
+def test_the_native_engine(fake_engine, monkeypatch):
+    """The engine is shown with its version, also where it is switched off."""
+    fake_engine("0.3.0", 7)
+    assert check("engine") == doctor.Check("engine", True, "kafkagroups_engine 0.3.0")
+    monkeypatch.setenv("KAFKAGROUPS_ENGINE", "off")
+    engine = check("engine")
+    assert (engine.ok, engine.found) == (True, "kafkagroups_engine 0.3.0, switched off")
+    assert "unset KAFKAGROUPS_ENGINE" in engine.fix
+
+
+def test_no_native_engine(healthy, monkeypatch, capsys):
+    """All works without the engine, so that is ok; the fix is how to get it."""
+    monkeypatch.setitem(sys.modules, "kafkagroups_engine", None)
+    engine = check("engine")
+    assert (engine.ok, engine.found) == (True, "no native engine is installed, so large logs load slowly")
+    assert "install Rust" in engine.fix and "make lab" in engine.fix and "pip install ./engine" in engine.fix
+    assert run() == 0
+    assert f"Not needed, but faster, engine: {engine.fix}." in capsys.readouterr().out
+
+
+def test_a_native_engine_of_another_kafkagroups(fake_engine):
+    """An engine that speaks another interface is not used, so the doctor names both numbers and the repair."""
+    fake_engine("0.2.0", 6)
+    engine = check("engine")
+    assert not engine.ok
+    assert "kafkagroups_engine 0.2.0 has interface 6, and this kafkagroups needs 7" in engine.found
+    assert "pip install ./engine" in engine.fix
+
+
+def test_a_native_engine_that_does_not_load(monkeypatch, tmp_path):
+    """A library of another machine is a problem, and not a missing engine."""
+    (tmp_path / "kafkagroups_engine.py").write_text("raise ImportError('wrong ELF class')")
+    monkeypatch.delitem(sys.modules, "kafkagroups_engine", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    engine = check("engine")
+    assert (engine.ok, engine.found) == (False, "kafkagroups_engine cannot be imported: wrong ELF class")
 
 
 def test_a_kernel_of_another_python(monkeypatch, tmp_path):

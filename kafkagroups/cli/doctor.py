@@ -6,6 +6,7 @@ The checks are fast: they do not import Spark or pandas, and they start Java onl
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -33,6 +34,7 @@ GIB = 1024**3
 HOW_TO_INSTALL = (
     "run `make lab` again, or with conda `conda env update -f environment.yml`, or `pip install 'kafkagroups[course]'`"
 )
+HOW_TO_BUILD_ENGINE = "install Rust and run `make lab` again, or in a clone of kafkagroups `pip install ./engine`"
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Check:
     """The result of one check.
 
     `check` is the name of the check, and `found` says what was found on the machine. `fix` says how to repair the
-    machine; it is empty if `ok` is true.
+    machine. If `ok` is true it is empty, except where something that is not needed would make the machine faster.
     """
 
     check: str
@@ -70,6 +72,7 @@ def run_checks() -> Iterator[Check]:
     yield _check_python()
     yield _check_environment()
     yield _check_packages()
+    yield _check_engine()
     yield _check_kernel()
     yield _check_java()
     yield _check_spark_worker()
@@ -130,6 +133,35 @@ def _is_needed(requirement: Any) -> bool:
     """Return whether the course needs a requirement: a packaging.requirements.Requirement."""
     extras = ("", "course", "spark", "pandas", "fast")
     return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
+
+
+def _check_engine() -> Check:
+    """Check that the native engine fits this package. A missing one is ok, because everything works without it."""
+    try:
+        engine = importlib.import_module("kafkagroups_engine")
+    except ModuleNotFoundError:
+        found = "no native engine is installed, so large logs load slowly"
+        return Check("engine", True, found, HOW_TO_BUILD_ENGINE)
+    except ImportError as error:
+        return Check("engine", False, f"kafkagroups_engine cannot be imported: {error}", HOW_TO_BUILD_ENGINE)
+    found = f"kafkagroups_engine {getattr(engine, '__version__', 'without a version')}"
+    interface = getattr(engine, "INTERFACE", None)
+    needed = _read_needed_interface()
+    if needed is not None and interface != needed:
+        found += f" has interface {interface}, and this kafkagroups needs {needed}, so large logs load slowly"
+        return Check("engine", False, found, HOW_TO_BUILD_ENGINE)
+    if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
+        return Check("engine", True, f"{found}, switched off", "unset KAFKAGROUPS_ENGINE, which is off")
+    return Check("engine", True, found)
+
+
+def _read_needed_interface() -> int | None:
+    """Return the interface of the native engine that this package uses."""
+    try:
+        native = importlib.import_module("kafkagroups.loading.native")
+    except ImportError:
+        return None
+    return int(native.INTERFACE)
 
 
 def _check_kernel() -> Check:
@@ -219,3 +251,5 @@ def _print_table(results: list[Check]) -> None:
         if not result.ok:
             # With soft_wrap, rich does not break the line, so that the user can copy a command.
             console.print(Text(f"\nTo repair {result.check}: {result.fix}."), soft_wrap=True)
+        elif result.fix:
+            console.print(Text(f"\nNot needed, but faster, {result.check}: {result.fix}."), soft_wrap=True)

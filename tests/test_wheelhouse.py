@@ -142,6 +142,49 @@ def test_wheels_of_an_old_lock_are_removed(tmp_path, pip):
     assert list(tmp_path.glob("pyspark-*.whl"))
 
 
+@pytest.fixture
+def built_engine(tmp_path, monkeypatch):
+    """The native engine as set-up has built it on this machine: the wheel of version 2.0."""
+    folder = tmp_path / "built"
+    folder.mkdir()
+    wheel = folder / "kafkagroups_engine-2.0-cp311-abi3-manylinux_2_34_x86_64.whl"
+    wheel.write_text("the engine")
+    monkeypatch.setitem(TOOL["write_wheelhouse"].__globals__, "BUILT_ENGINE", folder)
+    return wheel
+
+
+def test_the_engine_of_this_machine_is_added(tmp_path, pip, built_engine):
+    """Wheels of the same version for other platforms stay, and engine.txt has the hashes of all of them."""
+    folder = tmp_path / "house"
+    folder.mkdir()
+    (folder / "kafkagroups_engine-1.0-cp311-abi3-manylinux_2_34_x86_64.whl").write_text("old")
+    (folder / "kafkagroups_engine-2.0-cp311-abi3-macosx_11_0_arm64.whl").write_text("for a Mac")
+    TOOL["write_wheelhouse"](folder, TOOL["name_this_platform"](), "3.12", java=False)
+    assert [path.name for path in sorted(folder.glob("kafkagroups_engine-*"))] == [
+        "kafkagroups_engine-2.0-cp311-abi3-macosx_11_0_arm64.whl",
+        built_engine.name,
+    ]
+    hashes = [f"--hash=sha256:{hashlib.sha256(each).hexdigest()}" for each in (b"for a Mac", b"the engine")]
+    assert (folder / "engine.txt").read_text() == f"kafkagroups-engine==2.0 {' '.join(hashes)}\n"
+    assert "kafkagroups" not in (folder / "built.txt").read_text()
+
+
+def test_the_engine_of_another_platform_is_built_there(tmp_path, pip, built_engine, capsys):
+    """This machine's wheel would not run on the other one, so the folder gets none, and a line says so."""
+    other = next(name for name in TOOL["PLATFORMS"] if name != TOOL["name_this_platform"]())
+    TOOL["write_wheelhouse"](tmp_path, other, "3.12", java=False)
+    assert not list(tmp_path.glob("kafkagroups_engine-*")) and not (tmp_path / "engine.txt").exists()
+    assert f"the native engine for {other} must be built there" in capsys.readouterr().err
+
+
+def test_a_machine_without_an_engine_writes_a_folder_without_one(tmp_path, pip, monkeypatch, capsys):
+    """The course works without the engine."""
+    monkeypatch.setitem(TOOL["write_wheelhouse"].__globals__, "BUILT_ENGINE", tmp_path / "nowhere")
+    assert TOOL["write_wheelhouse"](tmp_path, "linux-x86_64", "3.12", java=False) == 0
+    assert not (tmp_path / "engine.txt").exists()
+    assert "without the native engine" in capsys.readouterr().err
+
+
 def test_a_failed_download_is_one_line(tmp_path, monkeypatch, capsys):
     """The folder then does not say that it is complete."""
     monkeypatch.setitem(TOOL["write_wheelhouse"].__globals__, "run_pip", lambda *_: False)

@@ -249,10 +249,14 @@ def test_make_lab_in_the_copy_does_what_it_does_in_the_project(workshop):
     """The copy has the rules of the set-up and of `lab`, and every file that they need."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(["make", "-n", "lab"], cwd=workshop, env=env, capture_output=True, text=True)
-    assert done.stdout.split("\n")[:2] == ["sh tools/setup.sh learn", "sh tools/lab.sh "]
+    assert done.stdout.split("\n")[:3] == ["sh tools/setup.sh learn", "sh tools/setup.sh engine", "sh tools/lab.sh "]
     for name in (
         "tools/setup.sh",
         "tools/lab.sh",
+        "tools/engine.py",
+        "engine/pyproject.toml",
+        "locks/engine.txt",
+        "locks/maturin.txt",
         "tools/jupyter/jupyter_server_config.py",
         "locks/java.txt",
         "LICENSE",

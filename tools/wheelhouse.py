@@ -8,6 +8,9 @@
 Every download must have a hash of `locks/`. Run it again for each other platform and Python: the folder keeps the
 wheels of all of them. Most wheels fit every platform, so a second platform needs much less space than the first one.
 
+The native engine is in no lock. If this machine has built it, its wheel is added, for this platform and every Python,
+and `engine.txt` in the folder has its hash. For another platform, run this program there, with the same folder.
+
 A package in `WITHOUT_WHEEL` is published only as source. This program builds its wheel once. The lock cannot contain
 the hash of that wheel, so `built.txt` in the folder contains it. `wheelhouse.txt` lists the platforms and Pythons.
 
@@ -20,6 +23,7 @@ import argparse
 import hashlib
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +35,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 ROOT = Path(__file__).resolve().parents[1]
 WHEELHOUSE = ROOT / "build" / "wheelhouse"
+BUILT_ENGINE = ROOT / ".venv" / "engine"
+"""The folder into which tools/setup.sh builds the wheel of the native engine."""
 WITHOUT_WHEEL = frozenset({"pyspark"})
 PYTHONS = ("3.11", "3.12", "3.13")
 OLDEST_GLIBC = 5
@@ -173,14 +179,45 @@ def build(folder: Path, pins: list[Pin]) -> bool:
         wanted.unlink()
         if not worked:
             return False
-    lines = []
-    for pin in pins:
-        for wheel in find_wheels(folder, pin):
-            with wheel.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            lines.append(f"{pin.name}=={pin.version} --hash=sha256:{digest}\n")
+    lines = [f"{pin.name}=={pin.version} {hash_of(wheel)}\n" for pin in pins for wheel in find_wheels(folder, pin)]
     (folder / "built.txt").write_text("".join(lines), encoding="utf-8")
     return True
+
+
+def hash_of(wheel: Path) -> str:
+    """Return the hash of a wheel as pip's option."""
+    with wheel.open("rb") as file:
+        return f"--hash=sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def add_engine(folder: Path, platform_name: str) -> None:
+    """Copy the wheel of the native engine that this machine built, and write `engine.txt`, which tools/setup.sh reads.
+
+    The wheels of another version are removed. Those of the same version for other platforms stay.
+    """
+    built = sorted(BUILT_ENGINE.glob("*.whl"))
+    if not built:
+        print("without the native engine: this machine has not built it", file=sys.stderr)
+        return
+    if platform_name == name_this_platform():
+        shutil.copy(built[0], folder)
+    else:
+        print(f"the native engine for {platform_name} must be built there", file=sys.stderr)
+    name, version, _, _ = parse_wheel_filename(built[0].name)
+    kept = []
+    for wheel in find_engines(folder):
+        if parse_wheel_filename(wheel.name)[1] == version:
+            kept.append(wheel)
+        else:
+            wheel.unlink()
+    hashes = "".join(f" {hash_of(wheel)}" for wheel in kept)
+    if hashes:
+        (folder / "engine.txt").write_text(f"{name}=={version}{hashes}\n", encoding="utf-8")
+
+
+def find_engines(folder: Path) -> list[Path]:
+    """Return the wheels of the native engine in a folder."""
+    return sorted(folder.glob("kafkagroups_engine-*.whl"))
 
 
 def find_wheels(folder: Path, pin: Pin) -> Iterator[Path]:
@@ -193,7 +230,7 @@ def find_wheels(folder: Path, pin: Pin) -> Iterator[Path]:
 
 def remove_old_wheels(folder: Path, pins: list[Pin]) -> None:
     """Remove the wheels that no lock names any more."""
-    kept = {path for pin in pins for path in find_wheels(folder, pin)}
+    kept = {path for pin in pins for path in find_wheels(folder, pin)}.union(find_engines(folder))
     for path in folder.glob("*.whl"):
         if path not in kept:
             path.unlink()
@@ -239,6 +276,7 @@ def write_wheelhouse(folder: Path, name: str, python: str, *, java: bool) -> int
     if not build(folder, sources):
         print("make wheelhouse: a package could not be built, see pip's lines above", file=sys.stderr)
         return 1
+    add_engine(folder, name)
     note_platform(folder, f"{name} {python}")
     print_sizes(folder)
     return 0

@@ -38,6 +38,10 @@ COPIED = (
     "locks/learn.txt",
     "locks/java.txt",
     "tools/setup.sh",
+    "engine",  # With the next three, the set-up builds the native engine.
+    "locks/engine.txt",
+    "locks/maturin.txt",
+    "tools/engine.py",
     "tools/lab.sh",
     "tools/brokers.sh",  # With the next two, lesson 14 starts a real broker.
     "tests/broker/pom.xml",

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
-from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, choose_cleaner, choose_engine_for
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.loading.progress import ByteProgress
-from kafkagroups.log.cleaner import CleanerConfig, Compaction
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.log_to_clean import Progress
@@ -123,7 +123,7 @@ def load(
         str(path),
         partitions=partitions,
         stop=Stop(until, until_time),
-        engine=choose_engine_for(engine, logs),
+        engine=choose_engine(engine),
         threads=threads,
         count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
     )
@@ -400,7 +400,7 @@ def compare_replicas(
     logs = []
     for path in (a, b):
         side, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
-        chosen = choose_engine_for(engine, side)
+        chosen = choose_engine(engine)
         stop = Stop(until, until_time)
         loads.append(load_logs(side, dialect, str(path), partitions=partitions, stop=stop, engine=chosen))
         logs.append(side)
@@ -658,7 +658,8 @@ def compact(
         producer_expiration_ms,
     )
     log = logs[0].limit_batches(max_batch_bytes)
-    return choose_cleaner(engine, log)(log, Path(out), config, progress)
+    choose_engine(engine)  # One cleaner serves all engines: only the name is checked.
+    return clean(log, Path(out), config, progress)
 
 
 def plan_rescue(
@@ -855,7 +856,7 @@ def load_table(
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     if max_batch_bytes is not None:
         log = log.limit_batches(max_batch_bytes)
-    chosen_engine = choose_engine_for(engine, [log])
+    chosen_engine = choose_engine(engine)
     if table == "records":
         batches = read_record_table(log, dialect, selected_columns, chosen_engine)
     elif table == "fates":
@@ -917,7 +918,7 @@ def record_table(
         raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")
     selected_columns = columns_of(table, columns)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-    chosen_engine = choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT)
+    chosen_engine = choose_engine(engine)
     if table == "fates":
         batches = read_fate_table(logs, dialect, selected_columns, chosen_engine, path=str(path), partitions=partitions)
     else:

@@ -15,8 +15,8 @@ pub struct GroupFinder {
     /// The hole since the last batch that was found.
     hole: Option<Hole>,
     is_found: bool,
-    /// Where each batch begins, and the hole before it or in it.
-    pub found: Vec<(Place, Option<Hole>)>,
+    /// Where each batch begins, its size, and the hole before it or in it.
+    pub found: Vec<(Place, usize, Option<Hole>)>,
 }
 
 impl GroupFinder {
@@ -69,6 +69,6 @@ impl GroupFinder {
         if !header.is_control() && (header.producer_id != NO_PRODUCER_ID || header.is_transactional()) {
             self.producers.insert(header.producer_id);
         }
-        self.found.push((place, self.hole.take()));
+        self.found.push((place, header.size, self.hole.take()));
     }
 }

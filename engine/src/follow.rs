@@ -17,7 +17,7 @@ const GROUP_TYPE: i16 = 2;
 /// A step back in time is at least an hour, and after a hundred steps the times have no order at all.
 const MIN_STEP_MS: i64 = 3_600_000;
 const MAX_STEPS: usize = 100;
-const NO_GROUP: u32 = u32::MAX;
+pub const NO_GROUP: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
@@ -46,12 +46,14 @@ pub struct Live {
 /// Records, bytes and tombstones.
 pub type Count = [i64; 3];
 
-/// The first and the last offset of a group's records, and their number.
+/// The first and the last offset of a group's records, their number, and their times.
 #[derive(Clone, Copy)]
 pub struct Extent {
     pub first: i64,
     pub last: i64,
     pub records: i64,
+    pub first_ms: i64,
+    pub last_ms: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -295,9 +297,14 @@ impl Follow {
         if self.extents.len() <= group as usize {
             self.extents.resize(group as usize + 1, None);
         }
-        let extent = self.extents[group as usize].get_or_insert(Extent { first: row.offset, last: 0, records: 0 });
+        let none = Extent { first: row.offset, last: 0, records: 0, first_ms: i64::MAX, last_ms: i64::MIN };
+        let extent = self.extents[group as usize].get_or_insert(none);
         extent.last = row.offset;
         extent.records += 1;
+        if row.timestamp != NO_TIMESTAMP {
+            extent.first_ms = extent.first_ms.min(row.timestamp);
+            extent.last_ms = extent.last_ms.max(row.timestamp);
+        }
         if row.is_transactional {
             if let Some(open) = self.open.get_mut(&row.producer_id) {
                 open.groups.insert(group);

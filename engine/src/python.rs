@@ -3,10 +3,10 @@
 use crate::columns::{uuid_text, Column};
 use crate::explain::{GroupFinder, Hole};
 use crate::fold::{fold_log, Fold, Rules, TypeRule};
-use crate::follow::{Fate, Follow};
+use crate::follow::{Fate, Follow, NO_GROUP};
 use crate::pending::Value;
 use crate::records::{Columns, RecordReader};
-use crate::source::{Batches, Bytes, Segment, Stopped, Zeros};
+use crate::source::{Batches, Bytes, Place, Segment, Stopped, Zeros};
 use crate::table::{Extra, Keys, HAS_EXPIRE, HAS_TOPIC_ID, NONE};
 use crate::{groups::OtherRecords, pending::Pending};
 use pyo3::buffer::PyBuffer;
@@ -276,14 +276,15 @@ impl Reading {
         Ok(parts)
     }
 
-    /// Where the batches of the group begin that `read` was asked for: the segment, the position, and the hole before;
-    /// and the hole after the last one.
+    /// Where the batches of the group begin that `read` was asked for: the segment, the position, the size, and the hole
+    /// before; and the hole after the last one.
     #[allow(clippy::type_complexity)]
-    fn group_batches(&self) -> (Vec<(usize, u64, Option<Hole>)>, Option<Hole>) {
+    fn group_batches(&self) -> (Vec<(usize, u64, usize, Option<Hole>)>, Option<Hole>) {
         let Some(finder) = &self.finder else {
             return (Vec::new(), None);
         };
-        let rows = finder.found.iter().map(|(place, hole)| (place.segment, place.position, *hole)).collect();
+        let row = |(place, size, hole): &(Place, usize, _)| (place.segment, place.position, *size, *hole);
+        let rows = finder.found.iter().map(row).collect();
         (rows, finder.last_hole())
     }
 
@@ -327,7 +328,11 @@ impl Reading {
             }
         }
         totals.set_item("rows", rows)?;
-        let others: Vec<_> = follow.other_counts.iter().map(|(key, count)| (key.0, key.1, *count)).collect();
+        let others: Vec<_> = follow
+            .other_counts
+            .iter()
+            .map(|(key, count)| ((key.0 != NO_GROUP).then_some(key.0), key.1, *count))
+            .collect();
         totals.set_item("other_rows", others)?;
         let live: Vec<_> = follow
             .group_records
@@ -374,7 +379,10 @@ impl Reading {
             .iter()
             .enumerate()
             .filter_map(|(group, extent)| {
-                extent.map(|extent| (group as u32, extent.first, extent.last, extent.records))
+                extent.map(|extent| {
+                    let times = (extent.first_ms <= extent.last_ms).then_some((extent.first_ms, extent.last_ms));
+                    (group as u32, extent.first, extent.last, extent.records, times)
+                })
             })
             .collect();
         totals.set_item("extents", extents)?;

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkagroups.editing.log_facts import LogFacts
-from kafkagroups.loading.engines import choose_cleaner
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord, record_count
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.cleaner import CleanerConfig, Compaction, copy_segment
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.log_to_clean import list_segments
@@ -189,7 +188,7 @@ class EditedLog:
         cleaned = self.folder / _CLEANED
         config = CleanerConfig(now_ms, delete_retention_ms, self.next_dirty)
         try:
-            result = choose_cleaner("auto", log)(log, cleaned, config)
+            result = clean(log, cleaned, config)
             for path in log.segments:
                 os.remove(path)
             for file in cleaned.iterdir():

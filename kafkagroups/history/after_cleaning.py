@@ -35,9 +35,9 @@ from pathlib import Path
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.finding import Finding
-from kafkagroups.loading.engines import choose_cleaner, choose_engine_for
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import load_logs
-from kafkagroups.log.cleaner import CleanerConfig
+from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.log_to_clean import LogToClean, read_log
 from kafkagroups.log.segment_file import SEGMENT_BYTES, base_offset_of, is_segment_name, segment_name
@@ -116,7 +116,7 @@ def _is_whole(log: Log) -> bool:
 
 
 def _load(log: Log, rules: Dialect) -> LoadedPartition:
-    return load_logs([log], rules, engine=choose_engine_for("auto", [log])).partitions[log.partition]
+    return load_logs([log], rules, engine=choose_engine("auto")).partitions[log.partition]
 
 
 def _never_fails(log: Log, rules: Dialect) -> bool:
@@ -210,7 +210,6 @@ class _Cleanings:
     def _run_pass(self, log: Log, end: int, now_ms: int) -> tuple[list[Log], Log]:
         """Return the logs in the middle of a pass, and the log after the pass."""
         whole = self._new_folder()
-        clean = choose_cleaner("auto", log)
         config = CleanerConfig(now_ms, DELETE_RETENTION_MS, first_uncleanable=end)
         whole.parent.mkdir(parents=True, exist_ok=True)
         clean(log, whole, config)

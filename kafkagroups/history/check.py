@@ -29,7 +29,7 @@ from kafkagroups.history.misplaced_groups import find_misplaced
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.history.unexpected_unload import describe_unload
-from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.starts import Start, judge_start
@@ -199,14 +199,14 @@ def check_logs(
     engine: str = "auto",
 ) -> Check:
     """Return the verdict about logs. The parameters are those of `kafkagroups.check`."""
-    chosen = choose_engine_for(engine, logs)
+    chosen = choose_engine(engine)
     groups = load_logs(logs, rules, path, partitions=partitions, engine=chosen)
     judged = rules if target is None else target
     judged_groups = groups if target is None else load_logs(logs, target, path, partitions=partitions, engine=chosen)
     checks = {}
     findings: list[Finding] = []
     after_cleaning = AfterCleaning(judged)
-    misplaced = find_misplaced(logs, judged, judged_groups)
+    misplaced = find_misplaced(logs, judged, judged_groups, engine)
     for log in logs:
         findings += misplaced.get(log.partition, [])
         findings += after_cleaning.find(log, judged_groups.partitions[log.partition])
@@ -215,7 +215,7 @@ def check_logs(
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
         findings += find_endless_commits(log, judged_groups)
-        findings += read_signs(log, judged, judged_groups).find(log, judged)
+        findings += read_signs(log, judged, engine).find(log, judged)
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"
             further = find_further_failures(log, judged, check.record_offset)
@@ -337,4 +337,4 @@ def loads_alone(log: Log, rules: Dialect, engine: str) -> bool:
 
 def load_alone(log: Log, rules: Dialect, engine: str) -> LoadedPartition:
     """Return how the load of one partition ends in a broker without other partitions."""
-    return load_logs([log], rules, engine=choose_engine_for(engine, [log])).partitions[log.partition]
+    return load_logs([log], rules, engine=choose_engine(engine)).partitions[log.partition]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
@@ -70,23 +69,6 @@ class ClockJumps:
             self.steps.append(StepBack(self._after, self._newest_ms, offset, timestamp_ms))
             self._after = offset
             self._newest_ms = timestamp_ms
-
-    def add_columns(self, offsets: Any, timestamps: Any) -> None:
-        """Add the next records, as two numpy arrays of the same length."""
-        import numpy as np
-
-        start = 0
-        while len(self.steps) < MAX_STEPS:
-            newest = np.maximum.accumulate(np.maximum(timestamps[start:], self._newest_ms))
-            rest = timestamps[start:]
-            found = np.flatnonzero((rest >= 0) & (rest <= newest - MIN_STEP_MS))
-            if not len(found):
-                self._newest_ms = int(newest[-1]) if len(newest) else self._newest_ms
-                return
-            first = int(found[0])
-            self._newest_ms = int(newest[first])
-            self.add(int(offsets[start + first]), int(rest[first]))
-            start += first + 1
 
 
 @dataclass

@@ -1,17 +1,19 @@
 """Loads logs and counts their records, with the engine that suits the size of the logs.
 
-The compiled engine counts while it folds a log (kernels/followed_log.py). If it cannot fold a log, the readable engine
-counts with an observer (observed_stats.py).
+The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
+(observed_stats.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.endless_commits import find_endless_commits
@@ -20,7 +22,7 @@ from kafkagroups.history.findings import add_findings, find_busy, find_unsubscri
 from kafkagroups.history.group_families import count_families
 from kafkagroups.history.hanging import add_details
 from kafkagroups.history.load_findings import find_in_partition
-from kafkagroups.history.log_signs import read_signs
+from kafkagroups.history.log_signs import read_signs, signs_of
 from kafkagroups.history.look_alikes import find_groups_of
 from kafkagroups.history.misplaced_groups import find_misplaced
 from kafkagroups.history.moved_offsets import find_moved_offsets
@@ -29,18 +31,17 @@ from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, S
 from kafkagroups.history.value_versions import count_value_versions
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.history.writers import count_writers
-from kafkagroups.loading.engines import MIN_COMPILED_SIZE_TO_COUNT, PYTHON, Engine, choose_engine_for
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, Engine, choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.record_types import has_type
 from kafkagroups.records.serde import decode
-from kafkagroups.records.versions import VersionRange
-
-if TYPE_CHECKING:
-    from kafkagroups.kernels.followed_log import FollowedLog
+from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
 OFFSET_TYPES = (0, 1)
 """The types of offset records."""
@@ -93,10 +94,10 @@ def count_each_log(
 
     The parameters are those of `count_logs`. `whole` is the one of `load_logs`.
     """
-    is_compiled = choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT) is not PYTHON
+    is_compiled = choose_engine(engine) is not PYTHON
     counting = _Counting(by, dialect, is_compiled=is_compiled)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads, whole=whole)
-    return groups, counting.finish_all(logs, groups, find_misplaced(logs, dialect, groups))
+    return groups, counting.finish_all(logs, groups, find_misplaced(logs, dialect, groups, engine))
 
 
 class _Counting:
@@ -109,7 +110,7 @@ class _Counting:
         self.is_compiled = is_compiled
         self.engine = Engine("compiled" if is_compiled else "python", self._fold, self._fold)
         self._observers: dict[int, StatsObserver] = {}
-        self._followed: dict[int, FollowedLog] = {}
+        self._followed: dict[int, tuple[Shard, dict[str, Any]]] = {}
         """What was counted by the readable and by the compiled engine. The keys are Python's `id` of the logs."""
 
     def _fold(
@@ -121,11 +122,13 @@ class _Counting:
         count_bytes: CountBytes = ignore_bytes,
     ) -> Shard:
         if self.is_compiled:
-            from kafkagroups.kernels.fold_log import follow_if_possible
-
-            result = follow_if_possible(log, dialect, stop, count_bytes)
-            if result is not None:
-                shard, self._followed[id(log)] = result
+            try:
+                reading = native.read(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
+                shard = native.make_shard(reading, log, dialect)
+            except native.HandedOver:
+                pass
+            else:
+                self._followed[id(log)] = shard, reading.totals(self.by == "topic")
                 return shard
         observer = StatsObserver(dialect, log, self.by)
         self._observers[id(log)] = observer
@@ -139,12 +142,17 @@ class _Counting:
         parts = groups.groups.unbuilt()
         answers = Answers(parts, groups.orphans.unbuilt())
         for log in logs:
-            stats = self._finish(log, groups, answers)
+            followed = self._followed.pop(id(log), None)
+            if followed is None:
+                stats = self._observers.pop(id(log)).finish(groups)
+                signs = read_signs(log, self.dialect, "python")
+            else:
+                stats = _finish_followed(*followed, log, groups, answers, self.by, self.dialect)
+                signs = signs_of(followed[1], self.dialect)
             stats.problems = problems[log.partition]
             counts = stats.partitions[log.partition]
             counts.gaps = groups.partitions[log.partition].gaps
             add_details(log, counts.open_transactions)
-            signs = read_signs(log, self.dialect, groups)
             counts.commit_markers = signs.commit_markers
             counts.abort_markers = signs.abort_markers
             stats.findings = [
@@ -165,44 +173,43 @@ class _Counting:
                 stats.writers = count_writers(log)
             yield stats
 
-    def _finish(self, log: Log, groups: Groups, answers: Answers) -> Stats:
-        """Return the statistics of one log, without the problems. `answers` are those of `groups`."""
-        followed = self._followed.pop(id(log), None)
-        if followed is None:
-            return self._observers.pop(id(log)).finish(groups)
-        return _finish_followed(followed, log, groups, answers, self.by, self.dialect)
-
 
 def _finish_followed(
-    followed: FollowedLog, log: Log, groups: Groups, answers: Answers, by: str, dialect: Dialect
+    shard: Shard, totals: dict[str, Any], log: Log, groups: Groups, answers: Answers, by: str, dialect: Dialect
 ) -> Stats:
-    """Return the statistics of a log that the compiled engine has folded."""
+    """Return the statistics of a log that the native engine has counted. `totals` is what it has counted."""
     loaded = groups.partitions[log.partition]
+    first_time, last_time = totals["times"] or (None, None)
+    writers = _find_writers(shard, totals, dialect)
     counts = PartitionStats(
         batches=loaded.batches,
-        bytes=followed.disk_bytes,
+        bytes=sum(segment[0] for segment in totals["segments"]),
         records=loaded.records,
         next_offset=loaded.next_offset,
-        first_timestamp_ms=followed.first_timestamp,
-        last_timestamp_ms=followed.last_timestamp,
-        written_by=describe_writers(followed.writers),
+        first_timestamp_ms=first_time,
+        last_timestamp_ms=last_time,
+        written_by=describe_writers(writers),
     )
-    counts.add_transactions([OpenTransaction(*transaction) for transaction in followed.open_transactions])
-    bases = [base_offset_of(segment) for segment in log.segments]
-    numbers = zip(bases, followed.segment_bytes, followed.replaced_bytes, followed.traces, strict=True)
+    group_ids = totals["group_ids"]
+    transactions = [
+        OpenTransaction(producer_id, first_offset, since_ms, sorted(group_ids[number] for number in numbers))
+        for producer_id, first_offset, since_ms, numbers in totals["open_transactions"]
+    ]
+    counts.add_transactions(sorted(transactions, key=lambda transaction: transaction.first_offset))
     counts.add_segments(
-        [SegmentCount(base, size, replaced, Traces(*traces)) for base, size, replaced, traces in numbers]
+        [
+            SegmentCount(base_offset_of(segment), size, replaced, Traces(*traces))
+            for segment, (size, replaced, *traces) in zip(log.segments, totals["segments"], strict=True)
+        ]
     )
-    counts.written_by_ranges = _find_writer_ranges(log, dialect, followed.writers, counts.next_offset)
+    counts.written_by_ranges = _find_writer_ranges(log, dialect, writers, counts.next_offset)
     stats = Stats(by, {log.partition: counts})
-    rows = list(followed.count_rows(by, answers))
-    for row in rows if by == "group" else followed.count_rows("group", answers):
+    for row in _count_rows(totals, answers, log.partition):
+        name = log.partition if by == "partition" else getattr(row, by)
         if row.group is not None and row.type in OFFSET_TYPES:
             stats.commits[row.group] += row.records - row.tombstones
-    for row in rows:
         if not (row.records or row.bytes or row.live_records):
             continue
-        name = log.partition if by == "partition" else getattr(row, by)
         row_count = stats.find_row(name, log.partition)
         row_count.records += row.records
         row_count.bytes += row.bytes
@@ -211,6 +218,56 @@ def _finish_followed(
             count.live_bytes += row.live_bytes
             count.tombstones += row.tombstones
     return stats
+
+
+class _Row(NamedTuple):
+    """How many records belong to a group, a topic and a record type. The fields are None if the records have none."""
+
+    group: str | None
+    topic: str | None
+    type: int | None
+    records: int
+    bytes: int
+    tombstones: int = 0
+    live_records: int = 0
+    live_bytes: int = 0
+
+
+def _count_rows(totals: dict[str, Any], answers: Answers, partition: int | None) -> Iterator[_Row]:
+    """Yield the counts of all records of a log."""
+    group_ids = totals["group_ids"]
+    found = [None if group_id is None else answers.find(group_id, partition) for group_id in group_ids]
+    yield _Row(None, None, None, *totals["control"])
+    for number, topic, record_type, counts in totals["rows"]:
+        records, size, tombstones, committed_records, committed_bytes, pending_records, pending_bytes = counts
+        is_committed = found[number].committed is Fate.WINS
+        is_pending = found[number].pending is Fate.PENDING
+        live_records = is_committed * committed_records + is_pending * pending_records
+        live_bytes = is_committed * committed_bytes + is_pending * pending_bytes
+        yield _Row(group_ids[number], topic, record_type, records, size, tombstones, live_records, live_bytes)
+    for number, record_type, counts in totals["other_rows"]:
+        yield _Row(None if number is None else group_ids[number], None, record_type, *counts)
+    for number, record_type, size in totals["live_group_records"]:
+        if found[number].records is Fate.WINS:
+            yield _Row(group_ids[number], None, record_type, 0, 0, 0, 1, size)
+
+
+def _find_writers(shard: Shard, totals: dict[str, Any], dialect: Dialect) -> set[VersionRange]:
+    """Return the Kafka versions that can have written each record of a log.
+
+    The engine keeps one example of the records that the same versions write. In records of the new protocols, any
+    field can decide, so each of them is decoded.
+    """
+    writers = set()
+    for key, value, is_transactional in totals["examples"]:
+        writers.add(writers_of(decode(key, value, dialect), is_transactional=is_transactional))
+    assert isinstance(shard.offsets, NativeOffsets)
+    for _, _, key, value, is_plain in shard.offsets.reading.other_records():
+        if not is_plain and value is not None:
+            writers.add(writers_of(decode(key, value, dialect)))
+    if any(not has_type(dialect, record_type) for _, record_type, _ in totals["other_rows"]):
+        writers.add(EVERY_VERSION)
+    return writers
 
 
 def _find_writer_ranges(log: Log, dialect: Dialect, writers: set[VersionRange], next_offset: int) -> list[WriterRange]:

@@ -17,14 +17,15 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.columns import Column, record_batches
-from kafkagroups.tables.record_arrays import read_record_arrays
-from kafkagroups.tables.rows import Row, record_rows
+from kafkagroups.tables.engine_columns import copy_records
+from kafkagroups.tables.rows import Row, partition_number, record_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ def read_record_table(
     if engine.name == "compiled":
         shard = engine.fold_if_possible(log, dialect)
         if shard is not None:
-            return read_record_arrays(log, dialect, shard.loaded.batches, columns)
+            return _copy(log, dialect, shard, columns)
     with_json = any(column.name == "json" for column in columns)
     return record_batches("records", columns, record_rows(log, dialect, with_json=with_json))
 
@@ -99,15 +100,29 @@ def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
-    """Yield the table `fates` of a log that the compiled engine can fold."""
-    from kafkagroups.kernels.fold_log import follow_fates_if_possible
+    """Yield the table `fates` of a log that the native engine can fold."""
+    try:
+        reading = native.read(log, dialect, follow=native.KEEPS_FATES)
+        shard = native.make_shard(reading, log, dialect)
+    except native.HandedOver:
+        raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again") from None
+    found = [answers.find(group_id, log.partition) for group_id in reading.totals(False)["group_ids"]]
+    numbers = {fate: number for number, fate in enumerate(Fate, start=1)}
+    fates = reading.settle(
+        [
+            (numbers[answer.committed], numbers[answer.pending], numbers[answer.records], answer.has_read)
+            for answer in found
+        ]
+    )
+    yield from _copy(log, dialect, shard, columns, fates)
 
-    result = follow_fates_if_possible(log, dialect)
-    if result is None:
-        raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")
-    shard, followed = result
-    fates, by = followed.settle(answers)
-    yield from read_record_arrays(log, dialect, shard.loaded.batches, columns, fates, by)
+
+def _copy(
+    log: Log, dialect: Dialect, shard: Shard, columns: Sequence[Column], fates: tuple[bytes, bytes] | None = None
+) -> Iterator[pa.RecordBatch]:
+    with_content = any(column.name in ("key", "value", "json") for column in columns)
+    parts = native.read_records(log, dialect, shard.loaded.batches, with_content=with_content)
+    return copy_records(parts, partition_number(log.partition), dialect, columns, fates)
 
 
 def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:

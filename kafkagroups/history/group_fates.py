@@ -1,32 +1,33 @@
-"""The fates of one group's records, with the engine that suits the size of the logs.
+"""The fates of one group's records.
 
-The compiled engine loads a log much faster than the readable engine, but does not report the fate of each record. So
-the compiled engine loads the whole log, and the readable engine then replays only the batches of the group. This gives
-the same fates, because records of other groups never change the fate of a group's record: a load that fails is the only
-exception, and the readable engine then replays the whole log.
+The native engine loads a log much faster than the readable engine. It finds the batches of the group on the way, and
+the readable engine then replays only these. This gives the same fates, because records of other groups never change the
+fate of a group's record. A load that fails is the only exception, and then the readable engine replays the whole log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
+from kafkagroups.errors import InvalidLog
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.fates import Fates
-from kafkagroups.loading.engines import PYTHON, Engine, choose_engine_for, create_observed_engine
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, Engine, choose_engine, create_observed_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.holes import Hole
+from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import MAX_STRING_BYTES
-
-if TYPE_CHECKING:
-    from kafkagroups.kernels.read_group import GroupReader
 
 _REPLACEMENT_CHARACTER = "\ufffd"
 """Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
@@ -51,7 +52,7 @@ def load_into(
     group = fates.wanted_group
     assert group is not None
     logs = list(logs)
-    chosen_engine = choose_engine_for(engine, logs)
+    chosen_engine = choose_engine(engine)
     if chosen_engine is PYTHON or not _has_one_encoding(group):
         observed = create_observed_engine(fates)
         groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, whole=whole)
@@ -75,12 +76,10 @@ def _has_one_encoding(group: str) -> bool:
 
 
 def _create_compiled_engine(fates_class: type[Fates], group: str, fates_by_log: dict[int, Fates]) -> Engine:
-    """Return a compiled engine that also stores the fates of a group. The keys are Python's `id` of the logs.
+    """Return a native engine that also stores the fates of a group. The keys are Python's `id` of the logs.
 
     `fates_class` is the class of the fates: Fates or a subclass.
     """
-    from kafkagroups.kernels.fold_log import fold_if_possible
-    from kafkagroups.kernels.read_group import GroupReader
 
     def fold(
         log: Log,
@@ -91,31 +90,45 @@ def _create_compiled_engine(fates_class: type[Fates], group: str, fates_by_log: 
     ) -> Shard:
         fates = fates_class(dialect, group)
         fates_by_log[id(log)] = fates
-        shard = fold_if_possible(log, dialect, stop, base, count_bytes)
-        if shard is None:
+        try:
+            reading = native.read(log, dialect, stop, group=group, count_bytes=count_bytes)
+            shard = native.make_shard(reading, log, dialect)
+        except native.HandedOver:
             return readable.fold(log, dialect, stop, base, count_bytes, fates)
-        reader = GroupReader(log, group, shard.loaded.batches)
-        batches = _observe_batches(reader, log.partition, dialect, group, fates)
+        batches = _observe_batches(reading, log, dialect, group, fates)
         readable.fold_batches(log.partition, batches, dialect, fates)
         return shard
 
-    return Engine("compiled", fold, fold_if_possible)
+    return Engine("compiled", fold, native.fold_if_possible)
 
 
-def _observe_batches(
-    reader: GroupReader, partition: int | None, dialect: Dialect, group: str, fates: Fates
-) -> Iterator[Batch]:
+def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, fates: Fates) -> Iterator[Batch]:
     """Yield the batches of a group, without the records of other groups. Add each batch and each hole to `fates`."""
     encoded_id = group.encode()
     key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
-    for batch in reader.read():
-        if isinstance(batch, Hole):
-            fates.add_hole(partition, batch)
-            continue
-        if not batch.is_control:
-            batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
-        fates.add_batch(partition, batch)
-        yield batch
+    places, last_hole = reading.group_batches()
+    for segment, rows in groupby(places, key=itemgetter(0)):
+        for hole, batch in _read_batches(log, log.segments[segment], rows):
+            if hole is not None:
+                fates.add_hole(log.partition, Hole(*hole))
+            if not batch.is_control:
+                batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
+            fates.add_batch(log.partition, batch)
+            yield batch
+    if last_hole is not None:
+        fates.add_hole(log.partition, Hole(*last_hole))
+
+
+def _read_batches(log: Log, segment: str, places: Iterable[Any]) -> Iterator[tuple[Any, Batch]]:
+    """Yield the batches at these places of a segment, each with the hole before it."""
+    with log.open(segment) as file:
+        for _, position, size, hole in places:
+            file.seek(position - (log.segment_start(segment) if log.content else 0))
+            data = file.read(size) or b""
+            batch = parse_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
+            if batch is None or not batch.is_valid:
+                raise InvalidLog(f"{segment}: the file has changed while it was read: read the log again")
+            yield hole, batch
 
 
 def _select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:

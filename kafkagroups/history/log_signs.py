@@ -1,7 +1,6 @@
 """What the records of one log show without a load: markers, steps back in time, and static members.
 
-The log is read a second time. If the compiled engine has folded the log, its reader gives whole columns, so that only
-the group records are read in Python.
+The native engine finds them while it counts a log. For the readable engine, the log is read a second time.
 """
 
 from __future__ import annotations
@@ -10,21 +9,18 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import read_control_type
-from kafkagroups.history.clock_jumps import ClockJumps, find_jump
+from kafkagroups.history.clock_jumps import ClockJumps, StepBack, find_jump
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.static_members import StaticMembers
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 
-GROUP_TYPE = 2
 _GROUP_KEY = b"\0\2"
 """The first two bytes of the keys of group records: their type."""
-_ROWS = 1 << 16
-_BYTES = 1 << 24
-"""The size of a chunk of the compiled reader: records, and bytes of keys and values."""
 
 
 class LogSigns:
@@ -61,32 +57,24 @@ class LogSigns:
         self.abort_markers += control_types.count(ControlType.ABORT.value)
 
 
-def read_signs(log: Log, dialect: Dialect, groups: Groups) -> LogSigns:
-    """Read a log again. `groups` is the load of all logs."""
+def read_signs(log: Log, dialect: Dialect, engine: str) -> LogSigns:
+    """Read a log again."""
+    if choose_engine(engine) is not PYTHON:
+        try:
+            return signs_of(native.read(log, dialect, follow=native.COUNTS).totals(False), dialect)
+        except native.HandedOver:
+            pass
     signs = LogSigns(dialect)
-    if log.partition in groups.compiled_partitions:
-        _read_columns(log, dialect, groups.partitions[log.partition].batches, signs)
-    else:
-        for batch in log:
-            signs.add_batch(batch)
+    for batch in log:
+        signs.add_batch(batch)
     return signs
 
 
-def _read_columns(log: Log, dialect: Dialect, batch_count: int, signs: LogSigns) -> None:
-    """Read a log with the compiled reader. `batch_count` is how many batches the load has read."""
-    from kafkagroups.kernels import record_columns as names
-    from kafkagroups.kernels.read_records import KernelColumnReader
-
-    places = [names.KEY_START, names.KEY_SIZE, names.VALUE_START, names.VALUE_SIZE]
-    of_group_records = [names.OFFSET, names.TIMESTAMP, *places]
-    for chunk in KernelColumnReader(log, dialect, batch_count, _ROWS, _BYTES).read():
-        columns = chunk.columns
-        signs.jumps.add_columns(columns[names.OFFSET], columns[names.TIMESTAMP])
-        types = columns[names.TYPE]
-        signs.add_markers(columns[names.CONTROL_TYPE, types == names.NO_TYPE].tolist())
-        memory: Any = memoryview(chunk.data.data)
-        rows = columns[of_group_records][:, types == GROUP_TYPE].T.tolist()
-        for offset, timestamp, key_start, key_size, value_start, value_size in rows:
-            value = None if value_size < 0 else bytes(memory[value_start : value_start + value_size])
-            key = bytes(memory[key_start : key_start + key_size])
-            signs.static_members.add(offset, timestamp, key, value)
+def signs_of(totals: dict[str, Any], dialect: Dialect) -> LogSigns:
+    """Return the signs in what the native engine has counted (`Reading.totals`)."""
+    signs = LogSigns(dialect)
+    signs.abort_markers, signs.commit_markers = totals["markers"]
+    signs.jumps.steps = [StepBack(*step) for step in totals["time_steps"]]
+    for replacement in totals["static_replacements"]:
+        signs.static_members.add_replaced(*replacement)
+    return signs

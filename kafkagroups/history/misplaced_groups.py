@@ -13,13 +13,15 @@ has records in its home partition. The number of partitions in the folder and th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, list_groups
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT
 from kafkagroups.log.partitioning import partition_for
@@ -45,7 +47,9 @@ class _Misplaced:
     last: int = -1
 
 
-def find_misplaced(logs: Sequence[Log], dialect: Dialect, groups: Groups) -> dict[int | None, list[Finding]]:
+def find_misplaced(
+    logs: Sequence[Log], dialect: Dialect, groups: Groups, engine: str
+) -> dict[int | None, list[Finding]]:
     """Return the findings about groups in a wrong partition, by partition number. `groups` is the load of the logs.
 
     If a copied folder explains all groups of a change of the partition count, set `changed` in `groups` to None.
@@ -72,10 +76,7 @@ def find_misplaced(logs: Sequence[Log], dialect: Dialect, groups: Groups) -> dic
             del misplaced.homes[group_id]
         if not misplaced.homes or number not in log_of:
             continue
-        for offset in _read_offsets(log_of[number], dialect, groups, misplaced.homes):
-            misplaced.records += 1
-            misplaced.first = offset if misplaced.first < 0 else misplaced.first
-            misplaced.last = offset
+        _read_records(log_of[number], dialect, engine, misplaced)
         if misplaced.records:
             findings[number] = [_describe(number, count, misplaced, groups.coordinator)]
     return findings
@@ -127,11 +128,16 @@ def _find_same(log: Log, other: Log) -> int | None:
     return last
 
 
-def _read_offsets(log: Log, dialect: Dialect, groups: Groups, group_ids: Collection[str]) -> Iterator[int]:
-    """Yield the offset of each record of these groups."""
-    if log.partition in groups.compiled_partitions:
-        yield from _read_compiled(log, dialect, groups.partitions[log.partition].batches, group_ids)
-        return
+def _read_records(log: Log, dialect: Dialect, engine: str, misplaced: _Misplaced) -> None:
+    """Set the number of the records of the misplaced groups, and their first and last offset."""
+    if choose_engine(engine) is not PYTHON:
+        extents = native.read_extents(log, dialect)
+        if extents is not None:
+            found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]
+            misplaced.records = sum(extent.records for extent in found)
+            misplaced.first = min((extent.first for extent in found), default=-1)
+            misplaced.last = max((extent.last for extent in found), default=-1)
+            return
     keys = LogKeys(dialect)
     for batch in log:
         try:
@@ -140,23 +146,13 @@ def _read_offsets(log: Log, dialect: Dialect, groups: Groups, group_ids: Collect
             continue
         for record in records:
             try:
-                if keys[record.key].group_id in group_ids:
-                    yield record.offset
+                if keys[record.key].group_id not in misplaced.homes:
+                    continue
             except BadBytes:
                 continue
-
-
-def _read_compiled(log: Log, dialect: Dialect, batch_count: int, group_ids: Collection[str]) -> Iterator[int]:
-    """Yield the same from a log that the compiled engine has folded."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from kafkagroups.tables.columns import columns_of
-    from kafkagroups.tables.record_arrays import read_record_arrays
-
-    wanted = pa.array(sorted(group_ids), pa.string())
-    for batch in read_record_arrays(log, dialect, batch_count, columns_of("records", ("offset", "group"))):
-        yield from batch.filter(pc.is_in(batch["group"], value_set=wanted))["offset"].to_pylist()
+            misplaced.records += 1
+            misplaced.first = record.offset if misplaced.first < 0 else misplaced.first
+            misplaced.last = record.offset
 
 
 def _describe(number: int, count: int, misplaced: _Misplaced, coordinator: str) -> Finding:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
-from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.topic_partitions import PartitionCountChange
@@ -68,7 +68,7 @@ def find_moved_offsets(
     }
     wanted = {number for pair in homes.values() for number in pair}
     loads = {
-        log.partition: load_logs([log], dialect, log.path, engine=choose_engine_for(engine, [log]))
+        log.partition: load_logs([log], dialect, log.path, engine=choose_engine(engine))
         for log in logs
         if log.partition in wanted
     }

@@ -143,6 +143,14 @@ class StaticMembers:
                 self._add_replacement(key, instance_id, Replacement(offset, timestamp_ms, read_settings(member)))
         self._members[key] = members
 
+    def add_replaced(self, offset: int, timestamp_ms: int, key: bytes, value: bytes, indexes: list[int]) -> None:
+        """Add a record in which the members with these indexes have new member ids. Records between may be left out."""
+        content = decode(key, value, self._dialect).value
+        assert isinstance(content, GroupMetadataValue)
+        for member in (content.members[index] for index in indexes):
+            replacement = Replacement(offset, timestamp_ms, read_settings(member))
+            self._add_replacement(key, member.group_instance_id or "", replacement)
+
     def _add_replacement(self, key: bytes, instance_id: str, replacement: Replacement) -> None:
         series = self._series.get((key, instance_id))
         if series is None or replacement.timestamp_ms - series.recent[-1].timestamp_ms > ALTERNATING_MS:

@@ -1,8 +1,8 @@
-"""The readable and the compiled engine: chooses one of them, and folds several logs with it.
+"""The readable and the native engine: chooses one of them, and folds several logs with it.
 
 A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
-a shard. The readable engine is in groups/fold.py; its name is "python". The compiled engine is in kernels/fold_log.py
-and needs numba; its name is "compiled".
+a shard. The readable engine is in groups/fold.py; its name is "python". The native engine is in native.py, and in a
+distribution of its own, which need not be installed; its name is "compiled".
 """
 
 from __future__ import annotations
@@ -10,36 +10,24 @@ from __future__ import annotations
 import gc
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from kafkagroups.errors import UsageError
 from kafkagroups.extras import describe_missing
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.observer import Observer
-from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
-from kafkagroups.loading import processes
-from kafkagroups.log import cleaner
-from kafkagroups.log.cleaner import CleanerConfig, Compaction
-from kafkagroups.log.log_to_clean import Progress
+from kafkagroups.loading import native, processes
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 
 ENGINES = ("auto", "python", "compiled")
 """The names that `choose_engine` accepts."""
-MIN_COMPILED_SIZE = 16 * 1024 * 1024
-"""If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, the
-start of the compiled engine takes longer than the load, at least if its machine code is not stored yet."""
-MIN_COMPILED_SIZE_TO_COUNT = 2 * 1024 * 1024
-"""The same size for the statistics and for the tables with a row for each record, which take longer than a load."""
-MIN_COMPILED_SIZE_TO_CLEAN = 4 * 1024 * 1024
-"""The same for a pass of the log cleaner. It reads the log three times, so the compiled cleaner is faster earlier."""
 
 
 class FoldLog(Protocol):
@@ -68,9 +56,9 @@ class FoldIfPossible(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """The readable engine (`name` is "python") or the compiled engine (`name` is "compiled").
+    """The readable engine (`name` is "python") or the native engine (`name` is "compiled").
 
-    If the compiled engine cannot fold a log, `fold` hands the log to the readable engine, and `fold_if_possible`
+    If the native engine cannot fold a log, `fold` hands the log to the readable engine, and `fold_if_possible`
     returns None.
     """
 
@@ -120,6 +108,8 @@ class Engine:
 
 PYTHON = Engine("python", readable.fold, readable.fold)
 """The readable engine."""
+COMPILED = Engine("compiled", native.fold, native.fold_if_possible)
+"""The native engine. `choose_engine` checks that it is installed."""
 
 
 def create_observed_engine(observer: Observer) -> Engine:
@@ -137,63 +127,21 @@ def create_observed_engine(observer: Observer) -> Engine:
     return Engine("python", fold, fold)
 
 
-def choose_engine(name: str, total_size: int, min_compiled_size: int = MIN_COMPILED_SIZE) -> Engine:
-    """Return the engine that has the name `name`. For "auto", `total_size` decides: the size of all logs in bytes.
+def choose_engine(name: str) -> Engine:
+    """Return the engine that has the name `name`. "auto" means the native engine if it is installed.
 
-    From `min_compiled_size` on, "auto" means the compiled engine if numba is installed.
-    Raise UsageError if no engine has this name, or if the name is "compiled" and numba is not installed.
+    Raise UsageError if no engine has this name, or if the name is "compiled" and the native engine is not installed or
+    has another interface.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
-    if name == "python" or (name == "auto" and total_size < min_compiled_size):
+    if name == "python" or (name == "auto" and not native.is_available()):
         return PYTHON
     try:
-        return _compiled_engine()
+        native.find_module()
     except ImportError as error:
-        if name == "auto":
-            return PYTHON
-        user = "the compiled engine"
-        line = describe_missing(error.name, user) or describe_missing("numba", user)
-        raise UsageError(line or str(error)) from None
-
-
-class CleanLog(Protocol):
-    """The interface of both cleaners: a function that runs one pass over a log (log/cleaner.py)."""
-
-    def __call__(self, log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction: ...
-
-
-def choose_cleaner(name: str, log: Log) -> CleanLog:
-    """Return the cleaner of the engine that has the name `name`. For "auto", the size of the log decides.
-
-    Raise UsageError in the same cases as `choose_engine`.
-    """
-    total_size = log.size if name == "auto" else 0
-    if choose_engine(name, total_size, MIN_COMPILED_SIZE_TO_CLEAN).name == "python":
-        return cleaner.clean
-    from kafkagroups.kernels.clean import clean
-
-    return clean
-
-
-def _compiled_engine() -> Engine:
-    """Return the compiled engine. Raise ImportError if numba is not installed."""
-    from kafkagroups.kernels.fold_log import fold, fold_if_possible
-
-    return Engine("compiled", fold, fold_if_possible)
-
-
-def engine_of(shard: Shard) -> Engine:
-    """Return the engine that made a shard. Only this engine can fold the log's next batches onto the shard."""
-    return PYTHON if isinstance(shard.offsets, Offsets) else _compiled_engine()
-
-
-def choose_engine_for(name: str, logs: Iterable[Log], min_compiled_size: int = MIN_COMPILED_SIZE) -> Engine:
-    """Return the engine that has the name `name`. For "auto", the size of `logs` decides, as in `choose_engine`.
-
-    Raise UsageError in the same cases as `choose_engine`.
-    """
-    return choose_engine(name, sum(log.size for log in logs) if name == "auto" else 0, min_compiled_size)
+        raise UsageError(describe_missing("kafkagroups_engine", "the compiled engine") or str(error)) from None
+    return COMPILED
 
 
 @contextmanager

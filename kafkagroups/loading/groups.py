@@ -53,8 +53,6 @@ class Groups(Mapping[str, AnyGroup]):
         The partitions at the path, and the partition count that the caller gave.
     decided_partitions
         The value of `topic_partitions`; None if it was not needed yet.
-    compiled_partitions
-        The partitions that the compiled engine has folded. Its readers can read these logs again.
 
     Examples
     --------
@@ -74,7 +72,6 @@ class Groups(Mapping[str, AnyGroup]):
     partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
     topic: Topic = field(default_factory=Topic, repr=False)
     decided_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)
-    compiled_partitions: frozenset[int | None] = field(default=frozenset(), repr=False, compare=False)
 
     @property
     def topic_partitions(self) -> TopicPartitions:

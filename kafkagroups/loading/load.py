@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
-from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.loading.caches import Cache, create_cache
 from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
@@ -80,20 +79,15 @@ def load_logs(
     logs = list(logs)
     cache = create_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}
-    compiled: dict[int | None, LoadedPartition] = {}
     with ExitStack() as stack:
         stack.enter_context(pause_garbage_collector())
         shards = engine.fold_logs(logs, dialect, stop, threads=threads, count_bytes=count_bytes)
         for shard in stack.enter_context(closing(shards)):
             loaded[shard.partition] = add_shard(cache, shard)
-            if not isinstance(shard.offsets, Offsets):
-                compiled[shard.partition] = loaded[shard.partition]
         if whole is None:
             whole = WholeTopic(Topic.of_logs(logs, path, partitions, stop), cache.partitions_of)
-        topic_partitions = settle(cache, whole, LogTimes(logs, dialect, dict.fromkeys(loaded, stop), compiled))
-    groups = collect_groups(cache, loaded, path, whole.topic, topic_partitions)
-    groups.compiled_partitions = frozenset(compiled)
-    return groups
+        topic_partitions = settle(cache, whole, LogTimes(logs, dialect, dict.fromkeys(loaded, stop), engine))
+    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
 
 
 class WholeTopic(NamedTuple):

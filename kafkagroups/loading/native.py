@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
-from types import ModuleType
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
@@ -27,7 +26,7 @@ from kafkagroups.groups.fold import create_shard
 from kafkagroups.groups.group import Group, GroupRecord
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
-from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, LogRecord
@@ -38,8 +37,8 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
-from kafkagroups.records.text import decode_utf8, uuid_text
 from kafkagroups.regular_files import check_regular
+from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS
 
 INTERFACE = 1
 """The number of the interface that this code expects of the module."""
@@ -59,7 +58,7 @@ class HandedOver(Exception):
 
 
 @cache
-def find_module() -> ModuleType:
+def find_module() -> Any:
     """Return the module of the engine. KAFKAGROUPS_ENGINE=off means that it counts as not installed.
 
     Raises ImportError if it is not installed, and UsageError if it has another interface.
@@ -207,6 +206,44 @@ def read(
     return reading
 
 
+class Extent(NamedTuple):
+    """The first and the last offset of a group's records in a log, their number, and their first and last time in ms.
+
+    `times` is None if no record has a time.
+    """
+
+    first: int
+    last: int
+    records: int
+    times: tuple[int, int] | None
+
+
+def read_extents(log: Log, dialect: Dialect, stop: Stop = NO_STOP) -> dict[str, Extent] | None:
+    """Return the extent of each group with records in a log, or None if the readable engine must read them."""
+    try:
+        reading = read(log, dialect, stop, follow=COUNTS)
+    except HandedOver:
+        return None
+    totals = reading.totals(False)
+    return {totals["group_ids"][number]: Extent(*extent) for number, *extent in totals["extents"]}
+
+
+def read_records(log: Log, dialect: Dialect, batch_count: int, *, with_content: bool) -> Iterator[dict[str, Any]]:
+    """Yield the records of a log that the engine has folded, as columns (`Records.read`).
+
+    `batch_count` is how many batches the load has read. `with_content` adds the bytes of keys and values. Raises
+    InvalidLog if the log has changed since.
+    """
+    try:
+        with engine_errors(log):
+            rules = make_rules(dialect, NO_STOP, log.max_batch_bytes)
+            records = find_module().Records(list_segments(log), rules, batch_count, with_content)
+            while (columns := records.read(BATCH_ROWS, BATCH_BYTES)) is not None:
+                yield columns
+    except HandedOver as error:
+        raise InvalidLog(f"{error.segment}: the file has changed while it was read: read the log again") from None
+
+
 class engine_errors:
     """Turns the engine's errors about a log into HandedOver, UsageError and InvalidLog."""
 
@@ -275,82 +312,6 @@ def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
         # The readable engine must load the log again: only its shard has the exact content at the failure.
         raise HandedOver(log.path, 0, f"the load fails: {error}") from None
     return shard
-
-
-class NativeOffsets:
-    """The offsets of a shard, in the columns of the engine. They are decoded when they are read (ShardOffsets)."""
-
-    def __init__(self, reading: Any) -> None:
-        self.reading = reading
-        self.committed: dict[str, GroupOffsets] = {}
-        """The committed offsets of each group."""
-        self.newest_commits: dict[str, int] = {}
-        """By group id: the Kafka offset of the newest commit; -1 if the group has only tombstones."""
-        for number, group_id, newest_commit, count in reading.groups():
-            self.newest_commits[group_id] = newest_commit
-            if count:
-                self.committed[group_id] = GroupOffsets(reading, number, count)
-
-    @cached_property
-    def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
-        """The pending commits of open transactions, by producer id and then by group."""
-        pending: dict[int, dict[str, PartitionOffsets]] = {}
-        for producer_id, group_id, row in self.reading.pending():
-            partition, offset = _decode_commit(row)
-            pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
-        return pending
-
-
-class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
-    """The committed offsets of one group. Every operation except `len` decodes all of them. A pickle is a dict.
-
-    `reading` is the engine's result, and `number` the number of the group in it.
-    """
-
-    def __init__(self, reading: Any, number: int, count: int) -> None:
-        self.reading = reading
-        self.number = number
-        self._count = count
-
-    def decode(self) -> PartitionOffsets:
-        """Return the offsets as a dict."""
-        return dict(map(_decode_commit, self.reading.offsets(self.number)))
-
-    def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:
-        return self.decode()[partition]
-
-    def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self.decode())
-
-    def __len__(self) -> int:
-        return self._count
-
-    def items(self) -> Any:
-        """Return the decoded items. Without this method, `dict()` and comparisons would decode once per item."""
-        return self.decode().items()
-
-    def keys(self) -> Any:
-        return self.decode().keys()
-
-    def __repr__(self) -> str:
-        return repr(self.decode())
-
-    def __reduce__(self) -> tuple[type, tuple[PartitionOffsets]]:
-        return dict, (self.decode(),)
-
-
-def _decode_commit(row: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
-    topic, partition, offset, metadata, time, epoch, expire_time, topic_id, record_offset, batch_offset = row
-    return TopicPartition(topic, partition), OffsetAndMetadata(
-        offset,
-        metadata if isinstance(metadata, str) else decode_utf8(metadata),
-        time,
-        epoch,
-        expire_time,
-        None if topic_id is None else uuid_text(topic_id),
-        record_offset,
-        batch_offset,
-    )
 
 
 def _replay_other_records(shard: Shard, offsets: NativeOffsets) -> None:

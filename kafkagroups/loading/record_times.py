@@ -10,7 +10,8 @@ from itertools import islice
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
-from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.loading.topic_partitions import ReadTimes, RecordTimes
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segments import Log
@@ -24,8 +25,7 @@ FIRST_BATCHES = 1000
 class LogTimes(ReadTimes):
     """The times of the records in logs that were loaded.
 
-    `stops` says where reading has ended in each partition (log/stop.py). `compiled` says how much was read of the
-    partitions that the compiled engine has folded. The readable engine reads the other partitions again.
+    `stops` says where reading has ended in each partition (log/stop.py). `engine` reads the times.
     """
 
     def __init__(
@@ -33,17 +33,19 @@ class LogTimes(ReadTimes):
         logs: Sequence[Log],
         dialect: Dialect,
         stops: Mapping[int | None, Stop],
-        compiled: Mapping[int | None, LoadedPartition] | None = None,
+        engine: Engine = PYTHON,
     ) -> None:
         self._log_of = {log.partition: log for log in logs}
         self._dialect = dialect
         self._stops = stops
-        self._compiled = compiled or {}
+        self._engine = engine
 
     def of_groups(self, partition: int | None, group_ids: Collection[str]) -> dict[str, RecordTimes]:
-        loaded = self._compiled.get(partition)
-        if loaded is not None:
-            return _read_compiled(self._log_of[partition], self._dialect, loaded.batches, group_ids)
+        if self._engine.name == "compiled" and partition in self._log_of:
+            extents = native.read_extents(self._log_of[partition], self._dialect, self._stops[partition])
+            if extents is not None:
+                found = {group_id: extents[group_id].times for group_id in group_ids if group_id in extents}
+                return {group_id: RecordTimes(*times) for group_id, times in found.items() if times is not None}
         return _collect(self._read_records(partition), frozenset(group_ids))
 
     def of_first_records(self, partition: int | None) -> dict[str, RecordTimes]:
@@ -78,27 +80,4 @@ def _collect(records: Iterator[tuple[str, int]], group_ids: Collection[str] | No
             times[group_id] = RecordTimes(timestamp, timestamp)
         elif not known.first_ms <= timestamp <= known.last_ms:
             times[group_id] = RecordTimes(min(known.first_ms, timestamp), max(known.last_ms, timestamp))
-    return times
-
-
-def _read_compiled(log: Log, dialect: Dialect, batch_count: int, group_ids: Collection[str]) -> dict[str, RecordTimes]:
-    """Return the times of these groups in a log that the compiled engine has folded."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from kafkagroups.tables.columns import columns_of
-    from kafkagroups.tables.record_arrays import read_record_arrays
-
-    wanted = pa.array(group_ids, pa.string())
-    times: dict[str, RecordTimes] = {}
-    for batch in read_record_arrays(log, dialect, batch_count, columns_of("records", ("group", "timestamp_ms"))):
-        rows = pa.Table.from_batches([batch.filter(pc.is_in(batch["group"], value_set=wanted))])
-        summary = rows.group_by("group").aggregate([("timestamp_ms", "min"), ("timestamp_ms", "max")])
-        for row in summary.to_pylist():
-            found = RecordTimes(row["timestamp_ms_min"], row["timestamp_ms_max"])
-            if found.last_ms is not None:
-                known = times.get(row["group"], found)
-                times[row["group"]] = RecordTimes(
-                    min(known.first_ms, found.first_ms), max(known.last_ms, found.last_ms)
-                )
     return times

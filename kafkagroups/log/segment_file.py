@@ -97,6 +97,11 @@ class SegmentFile(RawIOBase):
         """Let the next read begin at a position of the file."""
         self.position = self._file.seek(position)
 
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Let the next read begin at a position of the file. Only `SEEK_SET` is supported."""
+        self.move_to(offset)
+        return self.position
+
     def skip_hole(self) -> int:
         """Move to the next byte that the file system has stored. Return the number of skipped bytes, which are zero.
 

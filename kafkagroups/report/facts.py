@@ -14,9 +14,8 @@ from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.moved_offsets import MovedOffset, find_moved_offsets
 from kafkagroups.history.stats import PartitionStats, Stats
-from kafkagroups.loading.engines import choose_cleaner
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.cleaner import CleanerConfig
+from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.report.activity import Activity, TimeAxis, read_activity
@@ -127,7 +126,7 @@ def _clean(log: Log, counts: PartitionStats, engine: str) -> AfterCleaning:
     if cleanable_bytes <= MAX_BYTES_TO_CLEAN:
         with TemporaryDirectory(prefix="kafkagroups-report-") as folder:
             try:
-                result = choose_cleaner(engine, log)(log, Path(folder) / "cleaned", CleanerConfig(), None)
+                result = clean(log, Path(folder) / "cleaned", CleanerConfig())
             except BadBytes:  # Kafka's cleaner fails at this log, too.
                 return AfterCleaning(counts.records, counts.bytes)
             return AfterCleaning(result.after.records, result.after.bytes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkagroups.history.findings import quote
 from kafkagroups.history.replicas import Change, Replicas, compare_replicas
-from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.fork import Branch
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP
@@ -25,7 +25,7 @@ def render_forks(logs: Sequence[Sequence[Log]], facts: Sequence[LogFacts], parti
     """
     if len(facts) != 2:
         return Html("")
-    chosen = choose_engine_for(engine, [*logs[0], *logs[1]])
+    chosen = choose_engine(engine)
     loads = (facts[0].groups, facts[1].groups)
     result = compare_replicas(
         (logs[0], logs[1]), loads, facts[0].dialect, partitions=partitions, stop=NO_STOP, engine=chosen

@@ -9,10 +9,9 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.loading.engines import (
-    MIN_COMPILED_SIZE_TO_COUNT,
     PYTHON,
     Engine,
-    choose_engine_for,
+    choose_engine,
     create_observed_engine,
 )
 from kafkagroups.loading.group_choice import match_groups
@@ -45,9 +44,7 @@ def make_plan(
     `path` is used in messages. The other parameters are those of `kafkagroups.plan_rescue`. Raises UsageError if a
     pattern matches nothing, or a group to rename does not exist, or two groups would have the same id.
     """
-    groups, left_out = _load(
-        logs, dialect, path, partitions, stop, choose_engine_for(engine, logs, MIN_COMPILED_SIZE_TO_COUNT), count_bytes
-    )
+    groups, left_out = _load(logs, dialect, path, partitions, stop, choose_engine(engine), count_bytes)
     unread = find_unread(logs, groups, dialect, stop)
     unread.add_to(left_out)
     all_ids = {*groups.partitions_of, *left_out}.union(*unread.group_ids.values())

@@ -183,7 +183,7 @@ def advance_state(
         first_position_by_file.setdefault(row["file"], row["position"])
         bytes_by_file.setdefault(row["file"], bytearray()).extend(row["bytes"])
     log = log_of_buffers(bytes_by_file, partition).limit_batches(max_batch_bytes)
-    state = advance_shard(old_state, log, dialect, choose_engine("auto", log.size))
+    state = advance_shard(old_state, log, dialect, choose_engine("auto"))
     # In `log`, each file begins at its first new batch. So the position of an error must be converted to a position in
     # the whole file.
     damage = state.loaded.damage

@@ -42,7 +42,7 @@ def open_logs(
 
     The logs contain the working folder of this process, because a worker process can have another working folder.
     """
-    choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
+    choose_engine(engine)  # Raises a UsageError if there is no such engine.
     find = partial(find_logs, folder=os.getcwd())
     return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes, past_damage=past_damage)
 

@@ -16,7 +16,6 @@ from kafkagroups.history.explain import Explanation, Question, explain_log, load
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.moved_offsets import find_moved_offsets
 from kafkagroups.history.stats import Stats, check_row_kind
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic
@@ -90,7 +89,6 @@ def stats(
     )
     session = session or get_session(master)
     prepare(session)
-    total_size = sum(log.size for log in logs)
 
     def count(chosen_logs: Sequence[Log], whole: WholeTopic | None = None) -> tuple[list[Stats], Groups]:
         """Return the statistics of each log, and the groups."""
@@ -98,7 +96,7 @@ def stats(
             chosen_logs,
             dialect,
             by,
-            engine=choose_engine(engine, total_size).name,
+            engine=engine,
             path=str(path),
             partitions=partitions,
             whole=whole,
@@ -208,14 +206,13 @@ def explain(
     )
     session = session or get_session(master)
     prepare(session)
-    total_size = sum(log.size for log in logs)
 
     def explain_logs(chosen_logs: Iterable[Log], stop: Stop, whole: WholeTopic | None = None) -> _Part:
         groups, group_log = load_group_log(
             chosen_logs,
             dialect,
             group,
-            engine=choose_engine(engine, total_size).name,
+            engine=engine,
             path=str(path),
             partitions=partitions,
             stop=stop,

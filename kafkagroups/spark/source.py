@@ -40,7 +40,6 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.api import load_table
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.locations import find_all_logs
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
@@ -85,10 +84,9 @@ class ConsumerOffsets(DataSource):
 
 @dataclass
 class Task(InputPartition):
-    """The logs that one task loads. `total_size` is the size in bytes of the logs of all tasks together."""
+    """The logs that one task loads."""
 
     logs: list[Log]
-    total_size: int
 
 
 class ConsumerOffsetsReader(DataSourceReader):
@@ -113,9 +111,8 @@ class ConsumerOffsetsReader(DataSourceReader):
             logs = [log.skip_damage() for log in logs]
         if selected is not None:
             logs = [log for log in logs if partition_number(log.partition) in selected]
-        total_size = sum(log.size for log in logs)
         sized_logs = [(log.size, log) for log in logs]
-        return [Task(task_logs, total_size) for task_logs in distribute(sized_logs, self.options.tasks)]
+        return [Task(task_logs) for task_logs in distribute(sized_logs, self.options.tasks)]
 
     def _selected_partitions(self) -> set[int] | None:
         """Return the log partitions that the filters select; None means all."""
@@ -144,7 +141,7 @@ class ConsumerOffsetsReader(DataSourceReader):
                 kafka=self.options.kafka,
                 partitions=self.options.partitions,
                 columns=schema.names,
-                engine=choose_engine(self.options.engine, partition.total_size).name,
+                engine=self.options.engine,
             )
             for batch in batches:
                 if groups is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.api import loaded_columns
 from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.loading.engines import choose_engine, choose_engine_for
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups, join_groups
 from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.loading.topic_partitions import Topic
@@ -163,7 +163,7 @@ class Tables:
         import pyarrow as pa
 
         columns = columns_of("fates")
-        engine = choose_engine_for(self._engine, self._logs)
+        engine = choose_engine(self._engine)
         _, shared_groups = self._shared
         count = self._partitions if shared_groups is None else shared_groups.topic_partitions.count
         batches = read_fate_table(logs, self._dialect, columns, engine, partitions=count)
@@ -183,7 +183,7 @@ class Tables:
         shared_logs = find_logs_with_shared_groups(self._logs, partitions_of)
         if not shared_logs:
             return [], None
-        engine = choose_engine_for(self._engine, self._logs)
+        engine = choose_engine(self._engine)
         whole = WholeTopic(self._topic, partitions_of)
         return shared_logs, load_logs(
             shared_logs, self._dialect, partitions=self._partitions, engine=engine, whole=whole
@@ -250,11 +250,10 @@ def load_groups(
     )
     session = session or get_session(master)
     register(session)
-    total_size = sum(log.size for log in logs)
     stop = Stop(until, until_time)
 
     def load_together(task_logs: list[Log], whole: WholeTopic | None = None) -> Groups:
-        chosen_engine = choose_engine(engine, total_size)
+        chosen_engine = choose_engine(engine)
         return load_logs(
             task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine, whole=whole
         )

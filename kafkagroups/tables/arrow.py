@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.tables import rows
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of, record_batches
-from kafkagroups.tables.folded_offsets import copy_offsets, split_by_storage
+from kafkagroups.tables.engine_columns import copy_offsets, split_by_storage
 from kafkagroups.tables.loaded_groups import LoadedGroups
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ def read_table(groups: LoadedGroups, table: str, columns: Iterable[str] | None =
 def _arrow_batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table as Arrow record batches.
 
-    Offsets that are still in the arrays of the compiled engine are copied directly, because this is much faster.
+    Offsets that are still in the columns of the native engine are copied directly, because this is much faster.
     """
     if table in rows.GROUP_TABLES:
         # The parts from which `Groups` builds its groups (groups/group_parts.py).
         group_parts = list(groups.parts())
         if table == "offsets":
-            # Afterwards `group_parts` contains only the groups whose offsets are not in arrays.
-            offsets_in_arrays, group_parts = split_by_storage(group_parts)
-            yield from copy_offsets(offsets_in_arrays, columns)
+            # Afterwards `group_parts` contains only the groups whose offsets are not in columns.
+            in_columns, group_parts = split_by_storage(group_parts)
+            yield from copy_offsets(in_columns, columns)
         yield from record_batches(table, columns, rows.GROUP_TABLES[table](group_parts))
     else:
         yield from record_batches(table, columns, _ids_or_partitions(groups, table))

@@ -14,7 +14,9 @@ pyarrow is imported only when it is needed.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -189,16 +191,14 @@ def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
 
     The array is built from buffers, because `pa.array` would import pandas, which takes long.
     """
-    import numpy as np
     import pyarrow as pa
 
-    present = np.array([value is not None for value in values])
-    nulls = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    present = [value is not None for value in values]
+    nulls = None if all(present) else _pack_bits(present)
     if pa.types.is_boolean(data_type):
-        bits = np.packbits(np.array(values, bool), bitorder="little")
-        return pa.Array.from_buffers(data_type, len(values), [nulls, pa.py_buffer(bits)])
+        return pa.Array.from_buffers(data_type, len(values), [nulls, _pack_bits([bool(value) for value in values])])
     if pa.types.is_primitive(data_type):
-        numbers = np.array([0 if value is None else value for value in values], f"i{data_type.bit_width // 8}")
+        numbers = array(_ARRAY_CODES[data_type.bit_width], [0 if value is None else value for value in values])
         return pa.Array.from_buffers(data_type, len(values), [nulls, pa.py_buffer(numbers)])
     if pa.types.is_list(data_type):
         elements = to_arrow_array(data_type.value_type, [element for value in values if value for element in value])
@@ -209,10 +209,20 @@ def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
     return pa.Array.from_buffers(data_type, len(values), [nulls, _end_offsets(values), pa.py_buffer(data)])
 
 
-def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    """Return the Arrow buffer that says where each list or string ends: 0 (the start), and then each end."""
-    import numpy as np
+_ARRAY_CODES = {16: "h", 32: "i", 64: "q"}
+"""The code of a signed number in the module `array`, by its bits."""
+
+
+def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
+    """Return the Arrow buffer of bits; the first one is the lowest bit of the first byte."""
     import pyarrow as pa
 
-    ends = np.cumsum([0, *(len(value or ()) for value in values)], dtype="i8")
-    return pa.py_buffer(ends.astype("i4"))
+    text = "".join("1" if bit else "0" for bit in reversed(bits))
+    return pa.py_buffer(int(text or "0", 2).to_bytes((len(bits) + 7) // 8, "little"))
+
+
+def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
+    """Return the Arrow buffer that says where each list or string ends: 0 (the start), and then each end."""
+    import pyarrow as pa
+
+    return pa.py_buffer(array("i", accumulate((len(value or ()) for value in values), initial=0)))

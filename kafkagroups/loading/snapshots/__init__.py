@@ -19,7 +19,7 @@ from pathlib import Path
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.engines import choose_engine_for, pause_garbage_collector
+from kafkagroups.loading.engines import choose_engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
 from kafkagroups.loading.record_times import LogTimes
@@ -89,8 +89,8 @@ class Snapshot:
         path
             The path of the logs, as in `kafkagroups.load`.
         engine
-            "auto", "python" or "compiled": the engine for new partitions and for partitions whose load has failed. All
-            other partitions are read with the engine that has read them before.
+            "auto", "python" or "compiled": the engine for new partitions and for partitions whose load has failed. The
+            readable engine reads the new batches of all other partitions.
         max_batch_bytes
             The limit of a decompressed batch, as in `kafkagroups.load`.
 
@@ -105,7 +105,7 @@ class Snapshot:
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
         """Return the same snapshot as `advance`, from logs that are already open."""
         logs = list(logs)
-        chosen_engine = choose_engine_for(engine, logs)
+        chosen_engine = choose_engine(engine)
         old_shards = [self.shards.get(log.partition) for log in logs]
         with ThreadPoolExecutor(os.cpu_count() if chosen_engine.is_parallel else 1) as pool:
             new_shards = list(

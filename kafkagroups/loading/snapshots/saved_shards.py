@@ -1,15 +1,12 @@
 """The JSON of a shard (groups/shard.py), which is the state of one partition in a snapshot.
 
-If the readable engine made the shard, the JSON contains the whole shard. If the compiled engine made the shard, the
-JSON has no offsets: arrays (kernels/saved.py) contain the offsets, and the group records that are not decoded yet.
-
 After a failed load, only the counts, the group ids and the reason of the failure are saved, because the partition is
 read again from its start. A simple group that only offset records have created is saved as its id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +15,18 @@ from kafkagroups.groups.classic_shard import ClassicShard
 from kafkagroups.groups.group import Group, GroupRecord
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.new_shard import NewShard
-from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
+from kafkagroups.groups.offsets import (
+    OffsetAndMetadata,
+    Offsets,
+    PartitionOffsets,
+    ReadOnlyOffsets,
+    ShardOffsets,
+    TopicPartition,
+)
 from kafkagroups.groups.shard import LoadedPartition, Shard
 from kafkagroups.loading.snapshots.json_checks import (
     Schema,
     describe,
-    exactly,
     list_of,
     map_of,
     optional,
@@ -63,7 +66,7 @@ _LOADED: Schema = {
 
 
 def shard_to_json(shard: Shard) -> dict[str, Any]:
-    """Return the JSON of a shard, without the content of its arrays."""
+    """Return the JSON of a shard."""
     content: dict[str, Any] = {
         "loaded": _loaded_to_json(shard.loaded),
         "failure": None,
@@ -80,20 +83,20 @@ def shard_to_json(shard: Shard) -> dict[str, Any]:
         "simple_groups": simple_ids,
         "groups": [group_to_json(group, shard.dialect) for group in _find_groups_for_json(shard, simple_ids)],
         "removed_groups": list(shard.removed_groups) if isinstance(shard, ClassicShard) else [],
-        "offsets": _offsets_to_json(shard.offsets) if isinstance(shard.offsets, Offsets) else None,
+        "offsets": _offsets_to_json(shard.offsets),
     }
 
 
-def read_shard(content: Any, partition: int | None, dialect: Dialect, *, has_arrays: bool) -> Shard:
-    """Return the shard in JSON. If arrays contain its offsets (`has_arrays`), the returned shard has no offsets yet."""
+def read_shard(content: Any, partition: int | None, dialect: Dialect) -> Shard:
+    """Return the shard in JSON."""
     schema: Schema = {
         "loaded": lambda value: LoadedPartition(**read_object(value, _LOADED)),
-        "failure": exactly(None) if has_arrays else optional(read_text),
+        "failure": optional(read_text),
         "seen_group_ids": list_of(read_text),
         "simple_groups": list_of(read_text),
         "groups": list_of(lambda value: read_group(value, partition, dialect)),
         "removed_groups": list_of(read_text),
-        "offsets": exactly(None) if has_arrays else _read_offsets,
+        "offsets": _read_offsets,
     }
     fields = read_object(content, schema)
     shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
@@ -102,24 +105,18 @@ def read_shard(content: Any, partition: int | None, dialect: Dialect, *, has_arr
     shard.groups |= {group.group_id: group for group in fields["groups"]}
     if fields["failure"] is not None:
         shard.failure = LoadFailed(fields["failure"])
-    if fields["offsets"] is not None:
-        shard.offsets = fields["offsets"]
+    shard.offsets = fields["offsets"]
     if isinstance(shard, ClassicShard):
         shard.removed_groups = dict.fromkeys(fields["removed_groups"])
     return shard
 
 
 def _find_groups_for_json(shard: Shard, simple_ids: Iterable[str]) -> list[AnyGroup]:
-    """Return the groups that are saved as JSON: all except simple groups, and except records in arrays."""
+    """Return the groups that are saved as JSON: all except simple groups."""
     groups = shard.groups.copy()
     for group_id in simple_ids:
         del groups[group_id]
-    has_arrays = not isinstance(shard.offsets, Offsets)
-    return [
-        group.decode() if isinstance(group, GroupRecord) else group
-        for group in groups.values()
-        if not (has_arrays and isinstance(group, GroupRecord))
-    ]
+    return [group.decode() if isinstance(group, GroupRecord) else group for group in groups.values()]
 
 
 def _loaded_to_json(loaded: LoadedPartition) -> dict[str, Any]:
@@ -139,14 +136,14 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _offsets_to_json(offsets: Offsets) -> dict[str, Any]:
+def _offsets_to_json(offsets: ShardOffsets) -> dict[str, Any]:
     return {
         "committed": _groups_to_json(offsets.committed),
         "pending": [[producer_id, _groups_to_json(groups)] for producer_id, groups in offsets.pending.items()],
     }
 
 
-def _groups_to_json(groups: dict[str, PartitionOffsets]) -> dict[str, list[list[Any]]]:
+def _groups_to_json(groups: Mapping[str, ReadOnlyOffsets]) -> dict[str, list[list[Any]]]:
     """Return a row for each offset of each group: the fields of TopicPartition, then those of OffsetAndMetadata."""
     return {
         group_id: [

@@ -5,10 +5,9 @@ to a shard. A saved shard is the state before the last step of the load, which d
 (loading/caches.py). In this state, transactions can still be open. So the advanced shard is the same as the shard of
 the whole log.
 
-The engine that made a shard also advances this shard. So if the readable engine had to load a partition, the readable
-engine also reads all later batches of this partition. An incomplete batch at the end of the log is read when it is
-complete. If the load of a partition has failed, the partition is read again from its start, and also if damage is in an
-earlier segment than the next offset.
+The readable engine advances a shard, whichever engine has made it. An incomplete batch at the end of the log is read
+when it is complete. If the load of a partition has failed, the partition is read again from its start, and also if
+damage is in an earlier segment than the next offset.
 
 Snapshots need the rules of Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
 """
@@ -21,7 +20,7 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.shard import Shard
-from kafkagroups.loading.engines import PYTHON, Engine, engine_of
+from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange, base_offset_of
@@ -50,7 +49,7 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
         zeros = _find_zeros(log, shard, damage_after)
         loaded = replace(shard.loaded, segments=len(log.segments), damage=damage_after, zeros=zeros)
         return replace(shard, loaded=loaded)
-    advanced = engine_of(shard).fold(new_log, dialect, base=shard)
+    advanced = PYTHON.fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
     advanced.loaded.damage = describe_rest(log, new_log.damage, dialect) or damage_after
     advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage)

@@ -1,0 +1,193 @@
+"""The tables `offsets`, `records` and `fates` from the columns of the native engine, without an object for each row.
+
+The engine gives each column in Arrow's layout: the bits that say which values are not null (None: all), where the texts
+end (None for numbers), and the numbers or texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.offset_columns import GroupOffsets
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.record_json import to_json
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import decode
+from kafkagroups.records.text import decode_utf8
+from kafkagroups.tables.columns import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    MIN_TIMESTAMP_MS,
+    TIMESTAMP_END_MS,
+    Column,
+    arrow_schema,
+    to_arrow_array,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NativeOffsetsOfGroups = dict[int, list[tuple[int | None, GroupOffsets]]]
+"""By Python's `id` of the engine's result: the log partition and the offsets of each group."""
+_MARKERS = (ControlType.COMMIT, ControlType.ABORT)
+_CONTROL_NAMES = [kind.name.lower() if kind in _MARKERS else kind.name for kind in ControlType]
+"""The texts of the column `control`, by number; the last one stands for every other number."""
+_LAST_TYPE = max(RECORD_TYPES)
+_TYPE_NAMES = [*(RECORD_TYPES[n].name if n in RECORD_TYPES else "Unknown" for n in range(_LAST_TYPE + 1)), "Unknown"]
+"""The texts of the column `name`, by record type; the last one stands for types that are not read."""
+
+
+def split_by_storage(
+    groups: Iterable[tuple[str, GroupParts]],
+) -> tuple[NativeOffsetsOfGroups, list[tuple[str, GroupParts]]]:
+    """Return the offsets that are in columns of the engine, and the groups whose offsets are not."""
+    in_columns: NativeOffsetsOfGroups = {}
+    others = []
+    for group_id, parts in groups:
+        if isinstance(parts.offsets, GroupOffsets):
+            of_reading = in_columns.setdefault(id(parts.offsets.reading), [])
+            of_reading.append((parts.group.partition, parts.offsets))
+        else:
+            others.append((group_id, parts))
+    return in_columns, others
+
+
+def copy_offsets(in_columns: NativeOffsetsOfGroups, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Yield Arrow record batches of the committed offsets. `columns` are the columns of the result."""
+    for groups in in_columns.values():
+        partition, offsets = groups[0]
+        numbers = [each.number for _, each in groups]
+        for part in offsets.reading.offset_columns(numbers, BATCH_ROWS, BATCH_BYTES):
+            yield _make_batch(
+                part, columns, {"partition": _repeat(-1 if partition is None else partition, part["rows"])}
+            )
+
+
+def copy_records(
+    parts: Iterable[dict[str, Any]],
+    partition: int,
+    dialect: Dialect,
+    columns: Sequence[Column],
+    fates: tuple[bytes, bytes] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the table `records` or `fates`. `parts` are the engine's columns of consecutive records.
+
+    For the table `fates`, `fates` has the number of each record's fate and the offset of the record that decided it.
+    """
+    import pyarrow as pa
+
+    start = 0
+    for part in parts:
+        end = start + part["rows"]
+        made = {"partition": _repeat(partition, part["rows"]), "error": pa.nulls(part["rows"], pa.string())}
+        if fates is not None:
+            numbers = pa.Array.from_buffers(pa.uint8(), part["rows"], [None, pa.py_buffer(fates[0][start:end])])
+            made["fate"] = _name(["", *(fate.value for fate in Fate)], numbers.cast(pa.int32()))
+            by = pa.Array.from_buffers(pa.int64(), part["rows"], [None, pa.py_buffer(fates[1][8 * start : 8 * end])])
+            made["by"] = _null_where(by, "less", 0)
+        for column in columns:
+            if column.name in ("control", "name", "json"):
+                made[column.name] = _MAKERS[column.name](part, dialect)
+        yield _make_batch(part, columns, made)
+        start = end
+
+
+def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Return a record batch. `made` has the columns that are not among the engine's."""
+    import pyarrow as pa
+
+    schema = arrow_schema(columns)
+    arrays = []
+    for field in schema:
+        if field.name in made:
+            arrays.append(made[field.name])
+        elif pa.types.is_timestamp(field.type):
+            arrays.append(_to_timestamps(_take(part, f"{field.name}_ms", pa.int64()), field.type))
+        else:
+            arrays.append(_take(part, field.name, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    valid, ends, data = part[name]
+    buffers = [None if valid is None else pa.py_buffer(valid)]
+    if ends is None:
+        stored = data_type if data_type == pa.int64() else pa.int32()
+        numbers = pa.Array.from_buffers(stored, part["rows"], [*buffers, pa.py_buffer(data)])
+        return numbers if stored == data_type else numbers.cast(data_type)
+    if name == "metadata" and part["has_odd_metadata"]:
+        texts = pa.Array.from_buffers(pa.binary(), part["rows"], [*buffers, pa.py_buffer(ends), pa.py_buffer(data)])
+        return to_arrow_array(pa.string(), [decode_utf8(text) for text in texts.to_pylist()])
+    return pa.Array.from_buffers(data_type, part["rows"], [*buffers, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def _repeat(number: int, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    data = number.to_bytes(4, "little", signed=True) * count
+    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(data)])
+
+
+def _name(names: list[str], numbers: pa.Array) -> pa.Array:
+    """Return the name of each number."""
+    import pyarrow as pa
+
+    return to_arrow_array(pa.string(), names).take(numbers)
+
+
+def _null_where(numbers: pa.Array, comparison: str, limit: int) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_null = getattr(pc, comparison)(numbers, pa.scalar(limit, numbers.type))
+    return pc.if_else(is_null, pa.scalar(None, numbers.type), numbers)
+
+
+def _to_timestamps(times_ms: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return times in ms as timestamps, null where the year is outside pandas' range."""
+    import pyarrow.compute as pc
+
+    times = _null_where(_null_where(times_ms, "less", MIN_TIMESTAMP_MS), "greater_equal", TIMESTAMP_END_MS)
+    return pc.multiply(times, 1000).cast(data_type)
+
+
+def _make_control(part: dict[str, Any], dialect: Dialect) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    unknown = len(_CONTROL_NAMES) - 1
+    numbers = _take(part, "control_type", pa.int32())
+    is_known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, unknown))
+    return _name(_CONTROL_NAMES, pc.if_else(is_known, numbers, pa.scalar(unknown, pa.int32())))
+
+
+def _make_name(part: dict[str, Any], dialect: Dialect) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = _take(part, "type", pa.int32())
+    is_read = _take(part, "is_read", pa.bool_())
+    numbers = pc.if_else(is_read, types, pa.scalar(_LAST_TYPE + 1, pa.int32()))
+    return _name(_TYPE_NAMES, pc.if_else(pc.is_null(types), pa.scalar(None, pa.int32()), numbers))
+
+
+def _make_json(part: dict[str, Any], dialect: Dialect) -> pa.Array:
+    import pyarrow as pa
+
+    keys, values = (_take(part, name, pa.binary()).to_pylist() for name in ("key", "value"))
+    is_control = _take(part, "control_type", pa.int32()).is_valid().to_pylist()
+    texts = [
+        None if control else json.dumps(to_json(decode(key, value, dialect), dialect))
+        for key, value, control in zip(keys, values, is_control, strict=True)
+    ]
+    return to_arrow_array(pa.string(), texts)
+
+
+_MAKERS = {"control": _make_control, "name": _make_name, "json": _make_json}

@@ -27,14 +27,14 @@ A_CARGO = """\
 case $1 in
     --version|version) echo cargo 1.85.0 ;;
     metadata)
-        echo '{"packages": [{"name": "kafkagroups-engine", "version": "9.9.9", "dependencies": [{"source": "HERE"}]}]}'
-        ;;
+        echo '{"packages": [{"name": "kafkagroups-engine", "version": "9.9.9", "rust_version": "1.83",'
+        echo '"dependencies": [{"source": "HERE"}]}]}' ;;
     *) exit 1 ;;
 esac"""
-AN_OLD_CARGO = """\
+A_CARGO_THAT_FAILS = """\
 case $1 in
-    --version) echo cargo 0.66.0 ;;
-    *) echo 'warning: unused' >&2; echo 'error: rustc 1.63.0 is not supported by the engine' >&2; exit 101 ;;
+    --version) echo cargo 1.85.0 ;;
+    *) echo 'warning: unused' >&2; echo 'error[E1]: linker `cc` not found' >&2; echo 'error: more' >&2; exit 101 ;;
 esac"""
 
 
@@ -55,6 +55,7 @@ def project(tmp_path):
     for name in SHELL_COMMANDS:
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    program(tmp_path / "bin" / "rustc", "echo 'rustc 1.95.0 (59807616e 2026-04-14)'")
     program(tmp_path / ".venv" / "bin" / "uv", f'echo "$@" >>"{tmp_path}/uv.log"')
     maturin = f'touch "{tmp_path}/.venv/engine/kafkagroups_engine-9.9.9-cp311-abi3-linux_x86_64.whl"'
     run_python = f'exec "{sys.executable}" "$@"'
@@ -100,13 +101,21 @@ def test_without_rust_one_line_says_what_is_missing(project, shim):
 
 def test_a_build_that_fails_is_one_line(project):
     """The line has the first error of the log, and set-up goes on. An older engine must not answer for new sources."""
-    program(project / "bin" / "cargo", AN_OLD_CARGO)
+    program(project / "bin" / "cargo", A_CARGO_THAT_FAILS)
     *_, line = build(project).splitlines()
     assert "could not be built" in line and "everything works without it" in line
-    assert line.endswith(".venv/engine.log says why: rustc 1.63.0 is not supported by the engine")
+    assert line.endswith(".venv/engine.log says why: linker `cc` not found")
     assert "warning: unused" in (project / ".venv" / "engine.log").read_text()
     assert "pip uninstall" in (project / "uv.log").read_text().splitlines()[-1]
     assert not is_built(project)
+
+
+def test_an_old_rust_is_one_line(project):
+    """A Rust that is too old builds nothing, since it might load the registry's whole index before it noticed."""
+    program(project / "bin" / "cargo", A_CARGO)
+    program(project / "bin" / "rustc", "echo 'rustc 1.63.0 (Debian)'")
+    *_, line = build(project).splitlines()
+    assert line.endswith("says why: the engine needs Rust 1.83, and here is rustc 1.63.0 (Debian)")
 
 
 def test_a_network_that_is_missing_is_one_line(project):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -62,14 +63,27 @@ def has_cargo(subcommand: str = "version") -> bool:
 
 
 def read_manifest() -> tuple[str, str, str]:
-    """Return the engine's name and version, and the registry of its dependencies as cargo writes it in a Cargo.lock."""
+    """Return the engine's name and version, and the registry of its dependencies as cargo writes it in a Cargo.lock.
+
+    Raise Failed if this machine's Rust is too old, which might spend minutes on the registry's index before it noticed.
+    """
     command = ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"]
     done = subprocess.run(command, cwd=ENGINE, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise Failed
     [package] = json.loads(done.stdout)["packages"]
+    needed = package["rust_version"]
+    found = subprocess.run(["rustc", "--version"], cwd=ENGINE, capture_output=True, text=True, check=False).stdout
+    if parse_version(found.partition(" ")[2]) < parse_version(needed):
+        print(f"error: the engine needs Rust {needed}, and here is {found.strip()}", file=sys.stderr)
+        raise Failed
     [registry] = {dependency["source"] for dependency in package["dependencies"]}
     return package["name"], package["version"], registry
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Return the major and the minor version: (1, 85) of "1.85.0 (4d91de4e4 2025-02-17)"."""
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
 
 
 def write_cargo_lock() -> None:

@@ -40,4 +40,4 @@ def arrow(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
 
 @contextmanager
 def readable(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
-    yield partial(kg.load, topic.folder, engine="python"), count_live_offsets
+    yield partial(kg.load, topic.folder, engine="python", threads=1), count_live_offsets

@@ -1,0 +1,5 @@
+"""The fixture that calls the command line in process."""
+
+from tests.command import run
+
+__all__ = ["run"]

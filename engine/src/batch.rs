@@ -149,7 +149,7 @@ pub struct Record<'a> {
 }
 
 /// Read the next record. `None` if it has headers, which Kafka writes nowhere in this topic, or another odd layout.
-#[inline]
+#[inline(always)]
 pub fn next_record<'a>(content: &mut Cursor<'a>) -> Option<Record<'a>> {
     let start = content.at;
     let size = content.varint()?;
@@ -167,7 +167,7 @@ pub fn next_record<'a>(content: &mut Cursor<'a>) -> Option<Record<'a>> {
     Some(Record { start, end, timestamp_delta, offset_delta, key, value })
 }
 
-#[inline]
+#[inline(always)]
 fn read_part<'a>(fields: &mut Cursor<'a>) -> Option<Option<&'a [u8]>> {
     match usize::try_from(fields.varint()?) {
         Ok(size) => fields.take(size).map(Some),

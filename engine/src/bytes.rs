@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         Cursor { data, at: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, size: usize) -> Option<&'a [u8]> {
         let bytes = self.data.get(self.at..self.at.checked_add(size)?)?;
         self.at += size;
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A zigzag varint of 32 bits, in at most five bytes.
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Option<i64> {
         let byte = *self.data.get(self.at)? as i64;
         if byte < 0x80 {
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A zigzag varint of 64 bits, in at most ten bytes.
-    #[inline]
+    #[inline(always)]
     pub fn varlong(&mut self) -> Option<i64> {
         let byte = *self.data.get(self.at)? as i64;
         if byte < 0x80 {
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    #[inline]
+    #[inline(never)]
     fn long_varint(&mut self, max_bytes: usize) -> Option<u64> {
         let mut raw = 0u64;
         for step in 0..max_bytes {

@@ -292,16 +292,12 @@ impl<'a> Fold<'a> {
             self.grow();
         }
         let block = std::mem::take(&mut self.block);
-        for row in &block {
-            if row.is_offset_record() {
-                self.keys.prefetch_entry(row.key_hash);
-            }
-        }
-        for row in &block {
-            if row.is_offset_record() && !row.has_name_of_previous {
-                self.keys.prefetch_name(row.key_hash);
-            }
-        }
+        // Each step loads what the next one needs.
+        let keys = &self.keys;
+        let hashes = || block.iter().filter(|row| row.is_offset_record()).map(|row| row.key_hash);
+        hashes().for_each(|key_hash| keys.prefetch_entry(key_hash));
+        hashes().for_each(|key_hash| keys.prefetch_name(key_hash));
+        hashes().for_each(|key_hash| keys.prefetch_name_bytes(key_hash));
         let mut previous_name = None;
         for row in &block {
             if row.is_offset_record() {

@@ -206,11 +206,10 @@ impl Source {
         let kept = self.buffer.len();
         let left = self.end - self.position - kept as u64;
         let size = PIECE_BYTES.max(wanted.saturating_sub(kept)).min(usize::try_from(left).unwrap_or(usize::MAX));
-        self.buffer.resize(kept + size, 0);
-        file.read_exact(&mut self.buffer[kept..]).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::other("the file became shorter while it was read"),
-            _ => error,
-        })
+        if file.take(size as u64).read_to_end(&mut self.buffer)? < size {
+            return Err(io::Error::other("the file became shorter while it was read"));
+        }
+        Ok(())
     }
 
     /// The number of zeros up to the end of the segment; `None` if another byte is among them.

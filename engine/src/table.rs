@@ -147,20 +147,31 @@ impl Keys {
         prefetch(&self.slots[key_hash as usize & (self.slots.len() - 1)]);
     }
 
+    /// The entry in the first slot of a hash: most often that of its key.
+    #[inline]
+    fn first_entry(&self, key_hash: u64) -> Option<&Entry> {
+        let slot = self.slots[key_hash as usize & (self.slots.len() - 1)];
+        (slot != 0).then(|| &self.entries[(slot as u32 - 1) as usize])
+    }
+
     #[inline]
     pub fn prefetch_entry(&self, key_hash: u64) {
-        let slot = self.slots[key_hash as usize & (self.slots.len() - 1)];
-        if slot != 0 {
-            prefetch(&self.entries[(slot as u32 - 1) as usize]);
+        if let Some(entry) = self.first_entry(key_hash) {
+            prefetch(entry);
         }
     }
 
     #[inline]
     pub fn prefetch_name(&self, key_hash: u64) {
-        let slot = self.slots[key_hash as usize & (self.slots.len() - 1)];
-        if slot != 0 {
-            let name = &self.names[self.entries[(slot as u32 - 1) as usize].name as usize];
-            prefetch(&self.name_bytes[name.at]);
+        if let Some(entry) = self.first_entry(key_hash) {
+            prefetch(&self.names[entry.name as usize]);
+        }
+    }
+
+    #[inline]
+    pub fn prefetch_name_bytes(&self, key_hash: u64) {
+        if let Some(entry) = self.first_entry(key_hash) {
+            prefetch(&self.name_bytes[self.names[entry.name as usize].at]);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The batches that concern one group: those with its records, and the markers of producers that wrote such records.
+//! And the batches of some producers.
 
 use crate::batch::{Header, NO_PRODUCER_ID};
-use crate::source::Place;
+use crate::source::{Batches, Event, Place, Segment, Stopped};
 use hashbrown::HashSet;
 
 /// Offsets that are missing because the log cleaner removed their records: the first, the last and how many.
@@ -70,5 +71,27 @@ impl GroupFinder {
             self.producers.insert(header.producer_id);
         }
         self.found.push((place, header.size, self.hole.take()));
+    }
+}
+
+/// Find the batches of some producers, up to the one that begins at `last_offset`, with their sizes.
+pub fn find_batches_of(
+    segments: Vec<Segment>,
+    producers: &std::collections::HashSet<i64>,
+    last_offset: i64,
+    max_batch_bytes: usize,
+) -> Result<Vec<(Place, usize)>, Stopped> {
+    let mut found = Vec::new();
+    let mut batches = Batches::new(segments, max_batch_bytes)?;
+    loop {
+        match batches.read()? {
+            Event::PieceEnd => batches.read_more()?,
+            Event::Batch { header, .. } if header.base_offset > last_offset => return Ok(found),
+            Event::Batch { place, header, .. } if producers.contains(&header.producer_id) => {
+                found.push((place, header.size));
+            }
+            Event::Batch { .. } => {}
+            Event::End => return Ok(found),
+        }
     }
 }

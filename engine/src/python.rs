@@ -1,7 +1,7 @@
 //! The interface to Python: `read` folds a log, `Records` reads its records as columns.
 
 use crate::columns::{uuid_text, Column};
-use crate::explain::{GroupFinder, Hole};
+use crate::explain::{find_batches_of, GroupFinder, Hole};
 use crate::fold::{fold_log, Fold, Rules, TypeRule};
 use crate::follow::{Fate, Follow, NO_GROUP};
 use crate::pending::Value;
@@ -13,6 +13,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
+use std::collections::HashSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 
@@ -550,6 +551,24 @@ fn read(
     result.map_err(|stopped| to_error(stopped, error))
 }
 
+/// Find the batches of some producers, up to the one that begins at `last_offset`: segment, position and size.
+///
+/// Raises the errors of `read`.
+#[pyfunction]
+fn find_batches(
+    py: Python,
+    segments: Vec<SegmentArgument>,
+    producers: Vec<i64>,
+    last_offset: i64,
+    max_batch_bytes: usize,
+) -> PyResult<Vec<(usize, u64, usize)>> {
+    let segments = take_segments(segments)?;
+    let producers = HashSet::from_iter(producers);
+    let found = without_gil(py, || find_batches_of(segments, &producers, last_offset, max_batch_bytes))?;
+    let found = found.map_err(|stopped| to_error(stopped, None))?;
+    Ok(found.iter().map(|(place, size)| (place.segment, place.position, *size)).collect())
+}
+
 /// Reads the records of a log that was folded, as columns.
 #[pyclass]
 struct Records {
@@ -625,5 +644,6 @@ fn kafkagroups_engine(module: &Bound<PyModule>) -> PyResult<()> {
     module.add_class::<Reading>()?;
     module.add_class::<Records>()?;
     module.add_function(wrap_pyfunction!(read, module)?)?;
+    module.add_function(wrap_pyfunction!(find_batches, module)?)?;
     Ok(())
 }

@@ -214,7 +214,7 @@ def check_logs(
         checks[log.partition] = check
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
-        findings += find_endless_commits(log, judged_groups)
+        findings += find_endless_commits(log, judged_groups, engine)
         findings += read_signs(log, judged, engine).find(log, judged)
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"

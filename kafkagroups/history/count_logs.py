@@ -152,14 +152,15 @@ class _Counting:
             stats.problems = problems[log.partition]
             counts = stats.partitions[log.partition]
             counts.gaps = groups.partitions[log.partition].gaps
-            add_details(log, counts.open_transactions)
+            add_details(log, counts.open_transactions, self.engine.name)
+            open_producers = {transaction.producer_id for transaction in counts.open_transactions}
             counts.commit_markers = signs.commit_markers
             counts.abort_markers = signs.abort_markers
             stats.findings = [
                 *signs.find(log, self.dialect),
                 *misplaced.get(log.partition, []),
                 *find_in_partition(log, groups),
-                *find_endless_commits(log, groups),
+                *find_endless_commits(log, groups, self.engine.name, open_producers),
                 *find_busy(log.partition, counts, parts, stats.commits),
                 *find_unsubscribed(log.partition, counts, parts),
             ]

@@ -12,7 +12,7 @@ Source: the load of the crafted log t-idem by 3.9.2 and 4.3.1 (data/crafted/answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.event import count_of, list_names
@@ -26,16 +26,19 @@ ENDLESS = "endless_pending_commit"
 """The kind of these findings."""
 
 
-def find_endless_commits(log: Log, groups: Groups) -> list[Finding]:
+def find_endless_commits(log: Log, groups: Groups, engine: str, open_producers: Collection[int] = ()) -> list[Finding]:
     """Return a finding for each group and producer with such commits in a partition.
 
-    `groups` is the load of all logs. The log is read a second time only if a group has pending commits.
+    `groups` is the load of all logs. `open_producers` are producers that are known to have an open transaction. The log
+    is read a second time only if another producer has pending commits.
     """
-    pending = list(_find_pending(log.partition, groups)) if groups.coordinator == "new" else []
+    found = _find_pending(log.partition, groups) if groups.coordinator == "new" else ()
+    pending = [each for each in found if each[1] not in open_producers]
     if not pending:
         return []
     last_offset = groups.partitions[log.partition].next_offset - 1
-    epochs = _find_epochs_outside_transactions(log, {producer_id for _, producer_id, _ in pending}, last_offset)
+    producer_ids = {producer_id for _, producer_id, _ in pending}
+    epochs = _find_epochs_outside_transactions(log, producer_ids, last_offset, engine)
     return [
         _describe(log.partition, group_id, producer_id, epochs[producer_id], offsets, is_known=group_id in groups)
         for group_id, producer_id, offsets in pending
@@ -55,10 +58,12 @@ def _find_pending(partition: int | None, groups: Groups) -> Iterator[tuple[str, 
                 yield group_id, producer_id, offsets
 
 
-def _find_epochs_outside_transactions(log: Log, producer_ids: set[int], last_offset: int) -> dict[int, int]:
+def _find_epochs_outside_transactions(
+    log: Log, producer_ids: set[int], last_offset: int, engine: str
+) -> dict[int, int]:
     """Return the newest epoch of each of these producers that has no open transaction at the end of the log."""
     states = ProducerStates()
-    for batch in read_batches_of(log, producer_ids, last_offset):
+    for batch in read_batches_of(log, producer_ids, last_offset, engine):
         add_batch(states, batch)
     return {
         producer_id: state.epoch for producer_id, state in states.producers.items() if state.txn_first_offset is None

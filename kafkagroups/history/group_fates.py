@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
-from kafkagroups.errors import InvalidLog
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.history.fates import Fates
@@ -23,7 +20,6 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.holes import Hole
-from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -107,28 +103,15 @@ def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, fates
     encoded_id = group.encode()
     key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
     places, last_hole = reading.group_batches()
-    for segment, rows in groupby(places, key=itemgetter(0)):
-        for hole, batch in _read_batches(log, log.segments[segment], rows):
-            if hole is not None:
-                fates.add_hole(log.partition, Hole(*hole))
-            if not batch.is_control:
-                batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
-            fates.add_batch(log.partition, batch)
-            yield batch
+    for (_, _, _, hole), batch in zip(places, native.read_batches_at(log, places), strict=True):
+        if hole is not None:
+            fates.add_hole(log.partition, Hole(*hole))
+        if not batch.is_control:
+            batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
+        fates.add_batch(log.partition, batch)
+        yield batch
     if last_hole is not None:
         fates.add_hole(log.partition, Hole(*last_hole))
-
-
-def _read_batches(log: Log, segment: str, places: Iterable[Any]) -> Iterator[tuple[Any, Batch]]:
-    """Yield the batches at these places of a segment, each with the hole before it."""
-    with log.open(segment) as file:
-        for _, position, size, hole in places:
-            file.seek(position - (log.segment_start(segment) if log.content else 0))
-            data = file.read(size) or b""
-            batch = parse_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
-            if batch is None or not batch.is_valid:
-                raise InvalidLog(f"{segment}: the file has changed while it was read: read the log again")
-            yield hole, batch
 
 
 def _select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:

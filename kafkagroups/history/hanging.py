@@ -24,6 +24,8 @@ from collections.abc import Collection, Iterator
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.stats import OpenTransaction, PartitionStats
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log
@@ -37,7 +39,7 @@ _PRODUCER_ID_POSITION = 43
 _producer_id = struct.Struct(">q")
 
 
-def add_details(log: Log, transactions: list[OpenTransaction]) -> None:
+def add_details(log: Log, transactions: list[OpenTransaction], engine: str) -> None:
     """Set the fields `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log.
 
     The log is read a second time: only the segments with first batches of open transactions, and the segment before
@@ -52,12 +54,20 @@ def add_details(log: Log, transactions: list[OpenTransaction]) -> None:
     part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
     part.skips_damage = log.skips_damage
     producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
-    for batch in read_batches_of(part, producers, max(offsets)):
+    for batch in read_batches_of(part, producers, max(offsets), engine):
         producers[batch.producer_id].follow(batch)
 
 
-def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int) -> Iterator[Batch]:
+def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: str) -> Iterator[Batch]:
     """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
+    if choose_engine(engine) is not PYTHON:
+        try:
+            places = native.find_batches_of(log, producer_ids, last_offset)
+        except native.HandedOver:
+            pass
+        else:
+            yield from native.read_batches_at(log, places)
+            return
     if log.skips_damage:
         yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)
         return

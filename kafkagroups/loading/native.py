@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
@@ -29,7 +31,8 @@ from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.int_limits import MAX_INT64, MIN_INT64
-from kafkagroups.log.batch import NO_TIMESTAMP, LogRecord
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
+from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, MissingSegment, segment_errors
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -242,6 +245,32 @@ def read_records(log: Log, dialect: Dialect, batch_count: int, *, with_content: 
                 yield columns
     except HandedOver as error:
         raise InvalidLog(f"{error.segment}: the file has changed while it was read: read the log again") from None
+
+
+def find_batches_of(log: Log, producer_ids: Collection[int], last_offset: int) -> list[tuple[int, int, int]]:
+    """Return the places of the batches of some producers, up to the batch that begins at an offset. Raises HandedOver.
+
+    A place is the index of a segment, a position in it, and the size of the batch.
+    """
+    with engine_errors(log):
+        places: list[tuple[int, int, int]] = find_module().find_batches(
+            list_segments(log), list(producer_ids), last_offset, log.max_batch_bytes
+        )
+        return places
+
+
+def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch]:
+    """Yield the batches at these places, which begin as those of `find_batches_of`, in the order of the log."""
+    for index, rows in groupby(places, key=itemgetter(0)):
+        segment = log.segments[index]
+        with log.open(segment) as file:
+            for _, position, size, *_ in rows:
+                file.seek(position - (log.segment_start(segment) if log.content else 0))
+                data = file.read(size) or b""
+                batch = parse_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
+                if batch is None or not batch.is_valid:
+                    raise InvalidLog(f"{segment}: the file has changed while it was read: read the log again")
+                yield batch
 
 
 class engine_errors:

@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks workshop handbook site slides map size locks clean wheelhouse FORCE
+.PHONY: help lab demo test test-all ready check long bench lint brokers notebooks workshop handbook site slides map size locks clean wheelhouse FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -12,7 +12,7 @@ PYTEST := SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m pytest -n 2 --dist loadfile 
 # The timed gates need the whole machine, so they run alone.
 GATES := tests/benchmarks/test_gates.py
 RUN_GATES := $(PY) -m pytest -p no:nbval -s $(GATES)
-OUTSIDE := broker or browser or cluster or compiler
+OUTSIDE := broker or browser or cluster or setup
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
@@ -23,10 +23,10 @@ lab: .venv/.learn .venv/.engine ## set up, check, open JupyterLab (with LAB_ARGS
 demo: .venv/.learn .venv/.engine ## set up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
-test: .venv/.develop ready ## every test that needs no broker, browser, cluster or compiler, under 10 minutes with the set-up
+test: .venv/.develop ready ## every test that needs no broker, browser, cluster or second set-up, under 10 minutes with the set-up
 	$(PYTEST) $(NBVAL) -m "not ($(OUTSIDE))" notebooks tests $(PYTEST_ARGS)
 
-test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the compiler, timed gates
+test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the crate, a second set-up, timed gates
 	$(PYTEST) -p no:nbval -m "$(OUTSIDE)" tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(RUN_GATES)
 	$(PY) tools/engine.py test
@@ -46,12 +46,9 @@ long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a nigh
 bench: .venv/.develop .venv/.engine brokers ## compare the package with everything else that loads a log (BENCH_ARGS="--records 10M …")
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
-# The checks and the compiler need one core each. Without `kernels`, both workers would compile the same functions.
+# The checks and the start of a JVM need one core each.
 ready: .venv/.develop .venv/.engine
-	@$(MAKE) --no-print-directory -j 2 -o .venv/.develop lint kernels $(SPARK_CLASSES)
-
-kernels: .venv/.develop
-	@$(PY) -m tests.kernels.compile
+	@$(MAKE) --no-print-directory -j 2 -o .venv/.develop lint $(SPARK_CLASSES)
 
 $(SPARK_CLASSES): .venv/.develop
 	@SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m tests.spark.archive_classes $@

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 EXTRA_OF_MODULE = {
-    "llvmlite": "fast",
-    "numba": "fast",
-    "numpy": "fast",
-    "pyarrow": "fast",
+    "pyarrow": "arrow",
+    "numpy": "pandas",
     "pandas": "pandas",
     "pyspark": "spark",
     "kafka": "live",

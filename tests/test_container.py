@@ -149,9 +149,7 @@ def test_the_image_has_every_file_of_the_set_up():
             assert not any(Path(part).match(wanted) for part in parts), (name, pattern)
 
 
-# It installs everything again, which takes half a minute or more, so it belongs to `make test-all`. Of the markers that
-# `make test-all` selects, `compiler` is the one that needs no other program: CI never skips it.
-@pytest.mark.compiler
+@pytest.mark.setup
 def test_the_steps_run_in_a_fresh_copy():
     """The steps of the container file work in a folder that has only the files of the repository."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "VIRTUAL_ENV"))}

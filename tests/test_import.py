@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = {"pyspark", "numba", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich"}
+HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich"}
 
 
 def loaded_by(statement: str) -> set[str]:

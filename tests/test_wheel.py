@@ -21,8 +21,8 @@ def command(tmp_path_factory):
     """Build both distributions of a clean copy, install the wheel alone, and return the command `kafkagroups`."""
     place = tmp_path_factory.mktemp("wheel")
     copy = place / "project"
-    ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "build", "*.egg-info", ".*_cache", "notebooks")
-    shutil.copytree(ROOT, copy, ignore=ignored)
+    ignored = (".git", ".venv", "__pycache__", "build", "target", "*.egg-info", ".*_cache", "notebooks")
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*ignored))
     uv = [sys.executable, "-m", "uv"]
     subprocess.run(
         [*uv, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", place, copy],
@@ -47,7 +47,7 @@ def test_the_installation_is_small(command):
     files = [file for file in packages.rglob("*") if file.is_file() and file.suffix != ".pyc"]
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     assert (packages / "kafkagroups" / "py.typed").exists()
-    assert not {"numpy", "numba", "pandas", "pyarrow"} & {file.name for file in packages.iterdir()}
+    assert not {"numpy", "pandas", "pyarrow"} & {file.name for file in packages.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,9 @@ def test_compact_writes_the_same_segments(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
-        (("load", LOG, "--engine", "compiled"), "fast"),
-        (("load", LOG, "--to", "parquet:{place}/tables"), "fast"),
+        (("load", LOG, "--to", "parquet:{place}/tables"), "arrow"),
         (("load", LOG, "--engine", "spark"), "spark"),
-        (("synth", "--out", "{place}/log", "--records", "10"), "fast"),
+        (("synth", "--out", "{place}/log", "--records", "10"), "pandas"),
         (("pull", "--bootstrap", "localhost:1", "--out", "{place}/pulled"), "live"),
         (("rescue", "apply", SMALL_PLAN, "--bootstrap", "localhost:1"), "live"),
     ],
@@ -99,6 +98,26 @@ def test_a_command_names_the_extra_that_it_needs(command, arguments, extra, tmp_
     status, out, line = run(command, *(str(argument).format(place=tmp_path) for argument in arguments))
     assert (status, out) == (2, "")
     assert len(line.splitlines()) == 1 and line.rstrip().endswith(f"pip install 'kafkagroups[{extra}]'")
+
+
+def test_arrow_is_enough_for_tables(command, tmp_path):
+    """The extra `arrow` brings no numpy, and the tables need none."""
+    uv = [sys.executable, "-m", "uv"]
+    (wheel,) = command.parents[2].glob("*.whl")
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "env"], check=True)
+    python = tmp_path / "env" / "bin" / "python"
+    subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[arrow]"], check=True)
+    assert run(python, "-c", "import numpy")[0] == 1
+    written = run(python, "-m", "kafkagroups", "load", LOG, "--to", f"parquet:{tmp_path / 'tables'}")
+    assert written[0] == 0, written
+    assert list((tmp_path / "tables").rglob("*.parquet"))
+
+
+def test_the_compiled_engine_says_how_to_get_it(command):
+    """The native engine is no extra, because it is built from its folder."""
+    status, out, line = run(command, "load", LOG, "--engine", "compiled")
+    assert (status, out) == (2, "")
+    assert len(line.splitlines()) == 1 and "pip install ./engine" in line
 
 
 def test_the_doctor_says_what_the_course_needs(command):

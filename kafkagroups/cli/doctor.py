@@ -131,7 +131,7 @@ def _check_packages() -> Check:
 
 def _is_needed(requirement: Any) -> bool:
     """Return whether the course needs a requirement: a packaging.requirements.Requirement."""
-    extras = ("", "course", "spark", "pandas", "fast")
+    extras = ("", "course", "spark", "pandas", "arrow")
     return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
 
 

@@ -16,13 +16,13 @@ SUBSCRIPTION = bytes.fromhex("0001000000010001740000000000000000")
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABQ"
 
 
-def random_log(seed: int, batches: int = 40) -> bytes:
+def random_log(seed: int, batches: int = 40, first_offset: int = 0) -> bytes:
     """Return the bytes of a segment. Most content is what brokers write; some is what no broker would write."""
     rnd = random.Random(seed)
     odd = rnd.random() < 0.3
     modern = rnd.random() < 0.3
     out = bytearray()
-    offset = rnd.choice((0, 0, 17))
+    offset = first_offset + rnd.choice((0, 0, 17))
     for _ in range(rnd.randrange(batches)):
         producer = rnd.choice((-1, -1, 1, 2, 7))
         transactional = producer >= 0 if rnd.random() < 0.97 else rnd.random() < 0.5
@@ -57,11 +57,11 @@ def random_log(seed: int, batches: int = 40) -> bytes:
     return bytes(out)
 
 
-def passing_keys(count: int) -> bytes:
+def passing_keys(count: int, first_offset: int = 0) -> bytes:
     """Return a log with keys of 300 groups. They are committed, some by transactions of new producers, and deleted."""
     rnd = random.Random(count)
     out = bytearray()
-    offset = 0
+    offset = first_offset
 
     def put(records: list[tuple[bytes, bytes | None]], producer: int = -1, attributes: int = 0) -> None:
         nonlocal offset, out

@@ -22,7 +22,7 @@ from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import dialect
 from tests.captured import captured
 from tests.cases import case
-from tests.kernels.random_logs import random_log
+from tests.engine.random_logs import random_log
 
 ROOT = Path(__file__).parents[2]
 TOPIC = ROOT / "data/harbour/3.9.2"
@@ -209,7 +209,7 @@ def test_a_script_needs_no_main_guard(tmp_path, form):
     command = [sys.executable, str(script) if form == "script" else "-"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, input=code, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert (ended.stdout, ended.stderr) == (f"{len(kg.load(TOPIC, 'classic'))}\n", "")
+    assert (ended.stdout, ended.stderr) == (f"{len(kg.load(TOPIC, 'classic', engine='python'))}\n", "")
 
 
 def test_a_killed_worker_is_one_clear_error(topic, monkeypatch, started, run):

@@ -1,4 +1,29 @@
-//! Columns in Arrow's layout: little-endian numbers, texts with their ends, and a bit for each value that is not null.
+//! Columns in Arrow's layout: numbers, texts with their ends, and a bit for each value that is not null.
+
+/// Columns while they are filled, row by row.
+#[derive(Default)]
+pub struct Table {
+    pub rows: usize,
+    pub columns: Vec<Column>,
+    next: usize,
+}
+
+impl Table {
+    /// The next column of the current row.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> &mut Column {
+        if self.next == self.columns.len() {
+            self.columns.push(Column::default());
+        }
+        self.next += 1;
+        &mut self.columns[self.next - 1]
+    }
+
+    pub fn end_row(&mut self) {
+        self.next = 0;
+        self.rows += 1;
+    }
+}
 
 /// A column while it is filled.
 #[derive(Default)]
@@ -26,21 +51,21 @@ impl Column {
     }
 
     pub fn int64(&mut self, value: Option<i64>) {
-        self.data.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
+        self.data.extend_from_slice(&value.unwrap_or(0).to_ne_bytes());
         self.mark(value.is_some());
     }
 
     pub fn int32(&mut self, value: Option<i32>) {
-        self.data.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
+        self.data.extend_from_slice(&value.unwrap_or(0).to_ne_bytes());
         self.mark(value.is_some());
     }
 
     pub fn text(&mut self, value: Option<&[u8]>) {
         if self.rows == 0 {
-            self.ends.extend_from_slice(&0i32.to_le_bytes());
+            self.ends.extend_from_slice(&0i32.to_ne_bytes());
         }
         self.data.extend_from_slice(value.unwrap_or_default());
-        self.ends.extend_from_slice(&(self.data.len() as i32).to_le_bytes());
+        self.ends.extend_from_slice(&(self.data.len() as i32).to_ne_bytes());
         self.mark(value.is_some());
     }
 }

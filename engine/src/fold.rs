@@ -6,10 +6,11 @@
 
 use crate::batch::{self, Header, Record, NO_PRODUCER_ID};
 use crate::bytes::{int16, int32, Cursor};
-use crate::explain::GroupFinder;
+use crate::explain::BatchFinder;
 use crate::follow::{Fate, Follow, Live};
 use crate::groups::{self, OtherRecords};
 use crate::pending::{Commit, Pending, Value};
+use crate::prefetch::prefetch;
 use crate::source::{Batches, Event, Place, Stopped, Zeros};
 use crate::table::{hash, key_hash, Extra, Keys, HAS_EXPIRE, HAS_TOPIC_ID, NONE};
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ const ABORT: i16 = 0;
 
 /// What the dialect says of a record type.
 #[derive(Clone, Copy, Default)]
+#[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
 pub struct TypeRule {
     /// Whether the coordinator reads the type.
     pub is_read: bool,
@@ -35,6 +37,7 @@ pub struct TypeRule {
 
 /// The reading rules of one coordinator and release, and where to stop.
 #[derive(Clone)]
+#[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
 pub struct Rules {
     pub is_classic: bool,
     pub max_offset_version: i16,
@@ -46,6 +49,8 @@ pub struct Rules {
     pub last_offset: i64,
     pub last_time: i64,
     pub max_batch_bytes: usize,
+    /// The offset in the name of the first segment: offsets before it are not missing.
+    pub start_offset: i64,
     pub types: Vec<TypeRule>,
 }
 
@@ -56,6 +61,7 @@ impl Rules {
 }
 
 /// One record of the block. Positions are those in the buffer of the block.
+#[derive(Default)]
 pub struct Row {
     pub key_at: usize,
     pub key_size: u32,
@@ -104,30 +110,30 @@ pub struct Fold<'a> {
     pub records: u64,
     pub next_offset: i64,
     pub follow: Option<Follow>,
-    pub finder: Option<GroupFinder>,
+    pub finder: Option<BatchFinder>,
     block: Vec<Row>,
+    /// Where in the piece the key of the record is that the block could not apply.
+    odd_at: Option<usize>,
     report: &'a mut dyn FnMut(u64) -> bool,
 }
 
 impl<'a> Fold<'a> {
-    pub fn new(
-        rules: Rules,
-        follow: Option<Follow>,
-        finder: Option<GroupFinder>,
-        report: &'a mut dyn FnMut(u64) -> bool,
-    ) -> Self {
+    pub fn new(rules: Rules, report: &'a mut dyn FnMut(u64) -> bool) -> Self {
+        let mut keys = Keys::default();
+        keys.grow(2 * BLOCK_ROWS, |_| false);
         Fold {
             rules,
-            keys: Keys::default(),
+            keys,
             pending: Pending::default(),
             others: OtherRecords::default(),
             newest_commit: Vec::new(),
             batches: 0,
             records: 0,
             next_offset: 0,
-            follow,
-            finder,
+            follow: None,
+            finder: None,
             block: Vec::with_capacity(2 * BLOCK_ROWS),
+            odd_at: None,
             report,
         }
     }
@@ -152,7 +158,9 @@ impl<'a> Fold<'a> {
             _ if header.is_control() => self.add_control_batch(header, &content)?,
             Cow::Owned(content) => {
                 self.add_records(header, content, 0, content.len())?;
-                self.apply_block(content)?;
+                let applied = self.apply_block(content);
+                self.odd_at = None;
+                applied?;
             }
             Cow::Borrowed(_) => self.add_records(header, piece, at + batch::HEADER_SIZE, at + header.size)?,
         }
@@ -176,14 +184,7 @@ impl<'a> Fold<'a> {
             let is_marker = control_type == COMMIT || control_type == ABORT;
             let offset = header.base_offset.wrapping_add(record.offset_delta);
             if let Some(follow) = &mut self.follow {
-                follow.note_control_record(
-                    header,
-                    &record,
-                    control_type,
-                    offset,
-                    is_marker,
-                    self.records + index as u64,
-                );
+                follow.note_control_record(header, &record, control_type, self.records + index as u64);
             }
             // The classic coordinator reads only the first record, and takes every other type for an abort.
             let is_applied = if self.rules.is_classic { index == 0 } else { is_marker };
@@ -246,25 +247,15 @@ impl<'a> Fold<'a> {
     #[inline]
     fn make_row(&self, header: &Header, buffer: &[u8], key: &[u8], record: &Record) -> Option<Row> {
         let place = |bytes: &[u8]| bytes.as_ptr() as usize - buffer.as_ptr() as usize;
-        let value_at = record.value.map_or(0, place);
         let mut row = Row {
             key_at: place(key),
             key_size: key.len() as u32,
-            value_at,
+            value_at: record.value.map_or(0, place),
             value_size: record.value.map_or(-1, |value| value.len() as i32),
             record_type: int16(key, 0)?,
-            name_size: 0,
-            has_name_of_previous: false,
-            name_hash: 0,
-            key_hash: 0,
-            offset: 0,
-            first_offset: 0,
             producer_id: header.producer_id,
-            is_pending: false,
             is_transactional: header.is_transactional(),
-            timestamp: 0,
-            bytes: 0,
-            number: 0,
+            ..Row::default()
         };
         if !row.is_offset_record() {
             return Some(row);
@@ -294,18 +285,23 @@ impl<'a> Fold<'a> {
         let block = std::mem::take(&mut self.block);
         // Each step loads what the next one needs.
         let keys = &self.keys;
-        let hashes = || block.iter().filter(|row| row.is_offset_record()).map(|row| row.key_hash);
-        hashes().for_each(|key_hash| keys.prefetch_entry(key_hash));
-        hashes().for_each(|key_hash| keys.prefetch_name(key_hash));
-        hashes().for_each(|key_hash| keys.prefetch_name_bytes(key_hash));
+        let entries = || {
+            let rows = block.iter().filter(|row| row.is_offset_record());
+            rows.filter_map(|row| keys.first_entry(row.key_hash))
+        };
+        entries().for_each(prefetch);
+        entries().for_each(|entry| keys.prefetch_name(entry));
+        entries().for_each(|entry| keys.prefetch_name_bytes(entry));
         let mut previous_name = None;
         for row in &block {
+            self.odd_at = Some(row.key_at);
             if row.is_offset_record() {
                 previous_name = Some(self.apply_offset_record(buffer, row, previous_name)?);
             } else {
                 self.apply_other_record(buffer, row)?;
             }
         }
+        self.odd_at = None;
         self.block = block;
         self.block.clear();
         Ok(())
@@ -337,7 +333,7 @@ impl<'a> Fold<'a> {
             .find_or_add(row.key_hash, row.name_hash, &key[2..name_end], known_name, partition)
             .ok_or("a group id or topic that is not UTF-8")?;
         let name = self.keys.entries[number as usize].name;
-        let group = self.keys.names[name as usize].group;
+        let group = self.keys.group_of_name[name as usize];
         let live = match &mut self.follow {
             Some(follow) => follow.note_offset_record(buffer, row, name, group),
             None => Live::default(),
@@ -404,7 +400,7 @@ impl<'a> Fold<'a> {
 
     /// Apply the tombstone of a key.
     fn delete(&mut self, row: &Row, number: u32) {
-        let segment = self.follow.as_ref().map_or(0, |follow| follow.segment());
+        let segment = self.follow.as_ref().map_or(0, |follow| follow.segment);
         if self.rules.is_classic && row.is_pending {
             let removed = self.pending.remove(row.producer_id, number);
             if let (Some(follow), Some(commit)) = (&mut self.follow, removed) {
@@ -456,11 +452,12 @@ impl<'a> Fold<'a> {
         let key = row.key(buffer);
         let value = row.value(buffer);
         let is_plain = row.record_type == 2 && groups::is_plain(key, value, self.rules.max_group_version);
-        let group = groups::group_of(key).map(|id| self.keys.groups.find_or_add(id, &self.keys.hasher));
+        let rule = self.rules.type_rule(row.record_type);
+        let id = groups::group_of(key).filter(|_| rule.has_group);
+        let group = id.map(|id| self.keys.find_or_add_group(id));
         let newest_commit = group.map_or(NONE, |group| self.newest_commit.get(group as usize).copied().unwrap_or(NONE));
         if let Some(follow) = &mut self.follow {
             let has_commit_before = group.is_some_and(|group| newest_commit > self.others.last_offset(group));
-            let rule = self.rules.type_rule(row.record_type);
             follow.note_other_record(buffer, row, rule, group, has_commit_before)?;
         }
         if !self.others.add(row.number, row.offset, key, value, group, newest_commit, is_plain) {
@@ -514,16 +511,20 @@ pub fn fold_log(fold: &mut Fold, batches: &mut Batches) -> Result<Option<Zeros>,
         match batches.read()? {
             Event::Batch { place, header, at } => {
                 let piece = batches.piece();
-                match fold.add_batch(place, &header, piece, at) {
-                    Ok(true) => continue,
-                    Ok(false) => fold.apply_block(piece).map_err(|reason| place.hand_over(reason))?,
-                    Err(reason) => return Err(place.hand_over(reason)),
+                let mut added = fold.add_batch(place, &header, piece, at);
+                if added == Ok(false) {
+                    added = fold.apply_block(piece).map(|()| false);
                 }
-                return Ok(batches.zeros);
+                match added {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(batches.zeros),
+                    Err(reason) => return Err(batches.place_of(fold.odd_at.unwrap_or(at)).hand_over(reason)),
+                }
             }
             Event::PieceEnd => {
+                let applied = fold.apply_block(batches.piece());
+                applied.map_err(|reason| batches.place_of(fold.odd_at.unwrap_or(0)).hand_over(reason))?;
                 let place = batches.place();
-                fold.apply_block(batches.piece()).map_err(|reason| place.hand_over(reason))?;
                 let before = if place.segment == reported.segment { reported.position } else { 0 };
                 reported = place;
                 if !(fold.report)(place.position.saturating_sub(before)) {

@@ -56,16 +56,14 @@ pub struct Extent {
     pub last_ms: i64,
 }
 
-#[derive(Clone, Copy)]
-pub struct SegmentTotals {
-    pub bytes: i64,
-    /// The bytes of records that a record in this segment, or an earlier one, replaces; the later of the two counts.
-    pub replaced: i64,
-    /// The traces of the log cleaner (`history/cleaning_traces.py`).
-    pub trace_end: i64,
-    pub trace_horizon: i64,
-    pub trace_newest: i64,
-}
+/// For one segment: the bytes of its batches; the bytes of records that are replaced, counted in the later one of the
+/// two segments; and the traces of the log cleaner (`history/cleaning_traces.py`): end, horizon and newest time.
+pub type SegmentTotals = [i64; 5];
+const BYTES: usize = 0;
+const REPLACED: usize = 1;
+const TRACE_END: usize = 2;
+const TRACE_HORIZON: usize = 3;
+const TRACE_NEWEST: usize = 4;
 
 pub struct OpenTransaction {
     pub first_offset: i64,
@@ -91,6 +89,7 @@ pub type Example = (Vec<u8>, Option<Vec<u8>>, bool);
 /// indexes of these members.
 pub type Replacement = (i64, i64, Vec<u8>, Vec<u8>, Vec<usize>);
 
+#[derive(Default)]
 pub struct Follow {
     start_offset: i64,
     /// By name and record type (0 and 1).
@@ -99,6 +98,7 @@ pub struct Follow {
     pub extents: Vec<Option<Extent>>,
     pub segments: Vec<SegmentTotals>,
     pub control: Count,
+    /// The number of abort and of commit markers.
     pub markers: [i64; 2],
     pub first_time: i64,
     pub last_time: i64,
@@ -112,7 +112,7 @@ pub struct Follow {
     newest_time: i64,
     static_members: Map<Vec<u8>, Map<Vec<u8>, Vec<u8>>>,
     pub replacements: Vec<Replacement>,
-    segment: u32,
+    pub segment: u32,
     /// For each record: its fate, and the offset of the record that decided it. Empty if only totals are wanted.
     pub fates: Vec<u8>,
     pub by: Vec<i64>,
@@ -121,36 +121,15 @@ pub struct Follow {
 
 impl Follow {
     pub fn new(segment_count: usize, start_offset: i64, keeps_fates: bool) -> Self {
-        let no_totals =
-            SegmentTotals { bytes: 0, replaced: 0, trace_end: NONE, trace_horizon: NONE, trace_newest: NONE };
         Follow {
             start_offset,
-            names: Vec::new(),
-            live: Vec::new(),
-            extents: Vec::new(),
-            segments: vec![no_totals; segment_count],
-            control: [0; 3],
-            markers: [0; 2],
+            segments: vec![[0, 0, NONE, NONE, NONE]; segment_count],
             first_time: i64::MAX,
             last_time: i64::MIN,
-            open: Map::default(),
-            other_counts: Map::default(),
-            group_records: Map::default(),
-            seen_kinds: HashSet::default(),
-            examples: Vec::new(),
-            time_steps: Vec::new(),
             newest_time: NO_TIMESTAMP,
-            static_members: Map::default(),
-            replacements: Vec::new(),
-            segment: 0,
-            fates: Vec::new(),
-            by: Vec::new(),
             keeps_fates,
+            ..Follow::default()
         }
-    }
-
-    pub fn segment(&self) -> u32 {
-        self.segment
     }
 
     /// Note a batch before its records. `next_offset` is the offset after the batch before, 0 for the first one.
@@ -158,19 +137,19 @@ impl Follow {
         let previous_end = if next_offset == 0 { self.start_offset } else { next_offset };
         self.segment = segment as u32;
         let totals = &mut self.segments[segment];
-        totals.bytes += header.size as i64;
+        totals[BYTES] += header.size as i64;
         if header.base_offset >= previous_end {
             if header.base_offset > previous_end {
-                totals.trace_end = header.base_offset;
+                totals[TRACE_END] = header.base_offset;
             }
             if header.last_offset - header.base_offset + 1 > header.count as i64 {
-                totals.trace_end = header.last_offset + 1;
+                totals[TRACE_END] = header.last_offset + 1;
             }
         }
         if header.has_delete_horizon() {
-            totals.trace_end = header.last_offset + 1;
-            totals.trace_horizon = totals.trace_horizon.max(header.base_timestamp);
-            totals.trace_newest = totals.trace_newest.max(header.max_timestamp);
+            totals[TRACE_END] = header.last_offset + 1;
+            totals[TRACE_HORIZON] = totals[TRACE_HORIZON].max(header.base_timestamp);
+            totals[TRACE_NEWEST] = totals[TRACE_NEWEST].max(header.max_timestamp);
         }
         if header.is_control() || header.count == 0 {
             self.control[0] += header.count as i64;
@@ -210,21 +189,15 @@ impl Follow {
         timestamp
     }
 
-    pub fn note_control_record(
-        &mut self,
-        header: &Header,
-        record: &Record,
-        control_type: i16,
-        offset: i64,
-        is_marker: bool,
-        number: u64,
-    ) {
-        self.note_record(header, record, offset, false);
-        self.note_fate(number, if is_marker { Fate::Marker } else { Fate::Ignored }, NONE);
-        if is_marker {
-            self.markers[control_type as usize] += 1;
+    pub fn note_control_record(&mut self, header: &Header, record: &Record, control_type: i16, number: u64) {
+        self.note_record(header, record, header.base_offset.wrapping_add(record.offset_delta), false);
+        let marker = usize::try_from(control_type).ok().and_then(|kind| self.markers.get_mut(kind));
+        let fate = if marker.is_some() { Fate::Marker } else { Fate::Ignored };
+        if let Some(count) = marker {
+            *count += 1;
             self.open.remove(&header.producer_id);
         }
+        self.note_fate(number, fate, NONE);
     }
 
     fn note_fate(&mut self, number: u64, fate: Fate, by: i64) {
@@ -236,7 +209,7 @@ impl Follow {
 
     /// Another record, or a marker, replaces a record: its bytes count as replaced.
     pub fn replace(&mut self, live: &Live, fate: Fate, by: i64, by_segment: u32) {
-        self.segments[live.segment.max(by_segment) as usize].replaced += live.bytes;
+        self.segments[live.segment.max(by_segment) as usize][REPLACED] += live.bytes;
         self.note_fate(live.number, fate, by);
     }
 
@@ -316,8 +289,8 @@ impl Follow {
     #[inline]
     pub fn note_kind(&mut self, buffer: &[u8], row: &Row, leader_epoch: i32, flags: u16) {
         let version = row.value(buffer).map_or(-1, |value| int16(value, 0).unwrap_or(-1));
-        let flags = (flags & (HAS_EXPIRE | HAS_TOPIC_ID)) as u8 | u8::from(leader_epoch != -1) << 2;
-        self.keep_example((row.record_type, version, flags << 1 | u8::from(row.is_transactional)), buffer, row);
+        let flags = (flags & (HAS_EXPIRE | HAS_TOPIC_ID)) as u8 | (u8::from(leader_epoch != -1) << 2);
+        self.keep_example((row.record_type, version, (flags << 1) | u8::from(row.is_transactional)), buffer, row);
     }
 
     #[inline]
@@ -339,8 +312,7 @@ impl Follow {
     ) -> Result<(), &'static str> {
         let key = row.key(buffer);
         let value = row.value(buffer);
-        let group = group.filter(|_| rule.has_group);
-        if groups::group_of(key).is_some_and(|id| std::str::from_utf8(id).is_err()) {
+        if rule.has_group && groups::group_of(key).is_some_and(|id| std::str::from_utf8(id).is_err()) {
             return Err("a group id that is not UTF-8");
         }
         let count = self.other_counts.entry((group.unwrap_or(NO_GROUP), row.record_type)).or_default();
@@ -373,7 +345,11 @@ impl Follow {
         let detail = match rule.has_detail {
             true => {
                 let mut fields = Cursor { data: key, at: 2 };
-                fields.string().and_then(|_| fields.string()).ok_or("an odd key of a group record")?
+                fields
+                    .string()
+                    .and(fields.string())
+                    .filter(|text| std::str::from_utf8(text).is_ok())
+                    .ok_or("an odd key of a group record")?
             }
             false => &[],
         };

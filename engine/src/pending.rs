@@ -28,19 +28,12 @@ pub struct Commit {
     pub live: Live,
 }
 
-struct Slot {
-    commit: Option<Commit>,
-    /// The slot of the next pending commit of the same key, plus one; 0 ends the list.
-    next: u32,
-}
-
 #[derive(Default)]
 pub struct Pending {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// By entry: the first slot of its list, plus one.
-    first_of_entry: Vec<u32>,
-    /// By producer id: its slots, in the order of its first commit of each key. A slot can have gone to another commit.
+    /// By entry: the commits of its key, each of another producer.
+    of_entry: Vec<Vec<Commit>>,
+    /// By producer id: the entries that it has committed, in the order of its first commit of each. A tombstone leaves
+    /// an entry in this list.
     producers: HashMap<i64, Vec<u32>, foldhash::fast::RandomState>,
 }
 
@@ -48,112 +41,58 @@ impl Pending {
     /// Add a commit. Return the older one of the same producer and key, which it replaces. An error: hand over.
     pub fn put(&mut self, commit: Commit) -> Result<Option<Commit>, &'static str> {
         let entry = commit.entry as usize;
-        if self.first_of_entry.len() <= entry {
-            self.first_of_entry.resize(entry + 1, 0);
+        if self.of_entry.len() <= entry {
+            self.of_entry.resize_with(entry + 1, Vec::new);
         }
-        let mut next = self.first_of_entry[entry];
-        let mut count = 0;
-        while next != 0 {
-            let slot = &mut self.slots[next as usize - 1];
-            next = slot.next;
-            count += 1;
-            if slot.commit.as_ref().is_some_and(|other| other.producer == commit.producer) {
-                return Ok(slot.commit.replace(commit));
-            }
+        let commits = &mut self.of_entry[entry];
+        if let Some(older) = commits.iter_mut().find(|other| other.producer == commit.producer) {
+            return Ok(Some(std::mem::replace(older, commit)));
         }
-        if count == MAX_PRODUCERS_OF_KEY {
+        if commits.len() == MAX_PRODUCERS_OF_KEY {
             return Err("many open transactions have a commit of one key");
         }
-        let producer = commit.producer;
-        let slot = Slot { commit: Some(commit), next: self.first_of_entry[entry] };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.slots[number as usize] = slot;
-                number
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.first_of_entry[entry] = number + 1;
-        self.producers.entry(producer).or_default().push(number);
+        self.producers.entry(commit.producer).or_default().push(commit.entry);
+        commits.push(commit);
         Ok(None)
     }
 
     /// Remove the commit of a key by one producer.
     pub fn remove(&mut self, producer: i64, entry: u32) -> Option<Commit> {
-        let mut before = None;
-        let mut next = *self.first_of_entry.get(entry as usize)?;
-        while next != 0 {
-            let number = next - 1;
-            let slot = &self.slots[number as usize];
-            let after = slot.next;
-            if slot.commit.as_ref().is_some_and(|commit| commit.producer == producer) {
-                match before {
-                    None => self.first_of_entry[entry as usize] = after,
-                    Some(before) => self.slots[before as usize].next = after,
-                }
-                self.free.push(number);
-                return self.slots[number as usize].commit.take();
-            }
-            before = Some(number);
-            next = after;
-        }
-        None
+        let commits = self.of_entry.get_mut(entry as usize)?;
+        let place = commits.iter().position(|commit| commit.producer == producer)?;
+        Some(commits.swap_remove(place))
     }
 
     /// Remove the commits of a key by all producers.
     pub fn remove_all(&mut self, entry: u32) -> Vec<Commit> {
-        let mut removed = Vec::new();
-        let Some(first) = self.first_of_entry.get_mut(entry as usize) else {
-            return removed;
-        };
-        let mut next = std::mem::take(first);
-        while next != 0 {
-            let slot = &mut self.slots[next as usize - 1];
-            removed.extend(slot.commit.take());
-            self.free.push(next - 1);
-            next = slot.next;
-        }
-        removed
+        self.of_entry.get_mut(entry as usize).map(std::mem::take).unwrap_or_default()
     }
 
     /// Remove all commits of a producer, in the order in which it first committed each key.
     pub fn end(&mut self, producer: i64) -> Vec<Commit> {
-        let numbers = self.producers.remove(&producer).unwrap_or_default();
-        let mut ended = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            let entry = match &self.slots[number as usize].commit {
-                Some(commit) if commit.producer == producer => commit.entry,
-                _ => continue,
-            };
-            ended.extend(self.remove(producer, entry));
-        }
-        ended
+        let entries = self.producers.remove(&producer).unwrap_or_default();
+        entries.into_iter().filter_map(|entry| self.remove(producer, entry)).collect()
     }
 
     pub fn has(&self, entry: u32) -> bool {
-        self.first_of_entry.get(entry as usize).is_some_and(|first| *first != 0)
+        self.of_entry.get(entry as usize).is_some_and(|commits| !commits.is_empty())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Commit> {
-        self.slots.iter().filter_map(|slot| slot.commit.as_ref())
+        self.of_entry.iter().flatten()
     }
 
     /// Write the new numbers of the entries, after the table has grown.
     pub fn renumber(&mut self, new_numbers: &[u32]) {
-        let mut first_of_entry = vec![0; new_numbers.len()];
-        for (old, first) in self.first_of_entry.iter().enumerate() {
-            if *first != 0 {
-                first_of_entry[new_numbers[old] as usize] = *first;
+        for (old, mut commits) in std::mem::take(&mut self.of_entry).into_iter().enumerate() {
+            for mut commit in commits.drain(..) {
+                commit.entry = new_numbers[old];
+                self.of_entry.resize_with(self.of_entry.len().max(commit.entry as usize + 1), Vec::new);
+                self.of_entry[commit.entry as usize].push(commit);
             }
         }
-        self.first_of_entry = first_of_entry;
-        for slot in &mut self.slots {
-            if let Some(commit) = &mut slot.commit {
-                commit.entry = new_numbers[commit.entry as usize];
-            }
+        for entry in self.producers.values_mut().flatten() {
+            *entry = new_numbers[*entry as usize];
         }
     }
 }

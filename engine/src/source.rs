@@ -88,7 +88,12 @@ impl Batches {
 
     /// Where the next batch begins.
     pub fn place(&self) -> Place {
-        Place { segment: self.index, position: self.source.position + self.at as u64 }
+        self.place_of(self.at)
+    }
+
+    /// Where a byte of the piece is.
+    pub fn place_of(&self, at: usize) -> Place {
+        Place { segment: self.index, position: self.source.position + at as u64 }
     }
 
     fn failed(&self) -> impl Fn(io::Error) -> Stopped {

@@ -34,6 +34,19 @@ pub struct Entry {
     pub flags: u16,
 }
 
+const NO_COMMIT: Entry = Entry {
+    name: 0,
+    partition: 0,
+    record_offset: NONE,
+    batch_offset: NONE,
+    offset: 0,
+    commit_time: 0,
+    metadata_at: 0,
+    leader_epoch: -1,
+    metadata_size: 0,
+    flags: 0,
+};
+
 /// What few commits have.
 #[derive(Clone, Copy, Default)]
 pub struct Extra {
@@ -41,44 +54,42 @@ pub struct Extra {
     pub topic_id: [u8; 16],
 }
 
-pub struct Name {
-    pub at: usize,
-    pub size: u32,
-    pub group: u32,
+struct Place {
+    at: usize,
+    size: u32,
     hash: u64,
 }
 
-/// The texts of one kind, each once: an id by its bytes.
+/// Texts by their numbers, each of them once.
 #[derive(Default)]
 pub struct Texts {
-    pub bytes: Vec<u8>,
-    pub places: Vec<(usize, u32)>,
+    bytes: Vec<u8>,
+    places: Vec<Place>,
     table: HashTable<u32>,
 }
 
 impl Texts {
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline]
     pub fn get(&self, number: u32) -> &[u8] {
-        let (at, size) = self.places[number as usize];
-        &self.bytes[at..at + size as usize]
+        let place = &self.places[number as usize];
+        &self.bytes[place.at..place.at + place.size as usize]
     }
 
-    pub fn find(&self, text: &[u8], hasher: &RandomState) -> Option<u32> {
-        self.table.find(hash(hasher, text), |number| self.get(*number) == text).copied()
-    }
-
-    pub fn find_or_add(&mut self, text: &[u8], hasher: &RandomState) -> u32 {
-        if let Some(number) = self.find(text, hasher) {
-            return number;
+    /// The number of a text, and whether it is new.
+    pub fn find_or_add(&mut self, hash: u64, text: &[u8]) -> (u32, bool) {
+        if let Some(number) = self.table.find(hash, |number| self.get(*number) == text) {
+            return (*number, false);
         }
         let number = self.places.len() as u32;
-        self.places.push((self.bytes.len(), text.len() as u32));
+        self.places.push(Place { at: self.bytes.len(), size: text.len() as u32, hash });
         self.bytes.extend_from_slice(text);
-        let (bytes, places) = (&self.bytes, &self.places);
-        self.table.insert_unique(hash(hasher, text), number, |other| {
-            let (at, size) = places[*other as usize];
-            hash(hasher, &bytes[at..at + size as usize])
-        });
-        number
+        let places = &self.places;
+        self.table.insert_unique(hash, number, |other| places[*other as usize].hash);
+        (number, true)
     }
 }
 
@@ -93,15 +104,16 @@ pub fn hash(hasher: &RandomState, bytes: &[u8]) -> u64 {
 pub fn key_hash(name_hash: u64, partition: i32) -> u64 {
     let mut hashed = (name_hash ^ (partition >> 3) as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     hashed ^= hashed >> 32;
-    hashed << 3 | (hashed >> 58).wrapping_add(partition as u64) & 7
+    (hashed << 3) | ((hashed >> 58).wrapping_add(partition as u64) & 7)
 }
 
+#[derive(Default)]
 pub struct Keys {
     pub hasher: RandomState,
     pub groups: Texts,
-    pub names: Vec<Name>,
-    name_bytes: Vec<u8>,
-    name_table: HashTable<u32>,
+    names: Texts,
+    /// By name: the number of its group.
+    pub group_of_name: Vec<u32>,
     pub entries: Vec<Entry>,
     pub extras: Vec<Extra>,
     /// The metadata of all committed offsets, with bytes that are no longer used.
@@ -111,35 +123,17 @@ pub struct Keys {
     slots: Vec<u64>,
 }
 
-impl Default for Keys {
-    fn default() -> Self {
-        Keys {
-            hasher: RandomState::default(),
-            groups: Texts::default(),
-            names: Vec::new(),
-            name_bytes: Vec::new(),
-            name_table: HashTable::new(),
-            entries: Vec::new(),
-            extras: Vec::new(),
-            metadata: Vec::new(),
-            unused_bytes: 0,
-            slots: vec![0; FIRST_SLOTS],
-        }
-    }
-}
-
 impl Keys {
-    pub fn name_bytes(&self, name: &Name) -> &[u8] {
-        &self.name_bytes[name.at..name.at + name.size as usize]
-    }
-
     /// The group id and the topic of a name.
     pub fn group_and_topic(&self, name: u32) -> (&str, &str) {
-        let name = &self.names[name as usize];
-        let bytes = self.name_bytes(name);
-        let group_size = self.groups.places[name.group as usize].1 as usize;
+        let bytes = self.names.get(name);
+        let group_end = 2 + u16::from_be_bytes([bytes[0], bytes[1]]) as usize;
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or("");
-        (text(&bytes[2..2 + group_size]), text(&bytes[4 + group_size..]))
+        (text(&bytes[2..group_end]), text(&bytes[group_end + 2..]))
+    }
+
+    pub fn group_of(&self, entry: &Entry) -> u32 {
+        self.group_of_name[entry.name as usize]
     }
 
     #[inline]
@@ -149,30 +143,19 @@ impl Keys {
 
     /// The entry in the first slot of a hash: most often that of its key.
     #[inline]
-    fn first_entry(&self, key_hash: u64) -> Option<&Entry> {
+    pub fn first_entry(&self, key_hash: u64) -> Option<&Entry> {
         let slot = self.slots[key_hash as usize & (self.slots.len() - 1)];
         (slot != 0).then(|| &self.entries[(slot as u32 - 1) as usize])
     }
 
     #[inline]
-    pub fn prefetch_entry(&self, key_hash: u64) {
-        if let Some(entry) = self.first_entry(key_hash) {
-            prefetch(entry);
-        }
+    pub fn prefetch_name(&self, entry: &Entry) {
+        prefetch(&self.names.places[entry.name as usize]);
     }
 
     #[inline]
-    pub fn prefetch_name(&self, key_hash: u64) {
-        if let Some(entry) = self.first_entry(key_hash) {
-            prefetch(&self.names[entry.name as usize]);
-        }
-    }
-
-    #[inline]
-    pub fn prefetch_name_bytes(&self, key_hash: u64) {
-        if let Some(entry) = self.first_entry(key_hash) {
-            prefetch(&self.name_bytes[self.names[entry.name as usize].at]);
-        }
+    pub fn prefetch_name_bytes(&self, entry: &Entry) {
+        prefetch(&self.names.bytes[self.names.places[entry.name as usize].at]);
     }
 
     /// The number of the entry of a key, which is added if it is new. `None` if the name of a new key is not UTF-8.
@@ -197,7 +180,7 @@ impl Keys {
                 let is_same = entry.partition == partition
                     && match known_name {
                         Some(known) => entry.name == known,
-                        None => self.name_bytes(&self.names[entry.name as usize]) == name,
+                        None => self.names.get(entry.name) == name,
                     };
                 if is_same {
                     return Some(number);
@@ -210,40 +193,26 @@ impl Keys {
             None => self.find_or_add_name(name_hash, name)?,
         };
         let number = self.entries.len() as u32;
-        self.slots[at] = tag << 32 | (number + 1) as u64;
-        self.entries.push(Entry {
-            name,
-            partition,
-            record_offset: NONE,
-            batch_offset: NONE,
-            offset: 0,
-            commit_time: 0,
-            metadata_at: 0,
-            leader_epoch: -1,
-            metadata_size: 0,
-            flags: 0,
-        });
+        self.slots[at] = (tag << 32) | (number + 1) as u64;
+        self.entries.push(Entry { name, partition, ..NO_COMMIT });
         self.extras.push(Extra::default());
         Some(number)
     }
 
     fn find_or_add_name(&mut self, name_hash: u64, name: &[u8]) -> Option<u32> {
-        if let Some(number) =
-            self.name_table.find(name_hash, |number| self.name_bytes(&self.names[*number as usize]) == name)
-        {
-            return Some(*number);
-        }
         let group_end = 2 + u16::from_be_bytes([name[0], name[1]]) as usize;
-        std::str::from_utf8(&name[2..group_end]).ok()?;
-        std::str::from_utf8(&name[group_end + 2..]).ok()?;
-        let group = self.groups.find_or_add(&name[2..group_end], &self.hasher);
-        let number = self.names.len() as u32;
-        let at = self.name_bytes.len();
-        self.name_bytes.extend_from_slice(name);
-        self.names.push(Name { at, size: name.len() as u32, group, hash: name_hash });
-        let names = &self.names;
-        self.name_table.insert_unique(name_hash, number, |other| names[*other as usize].hash);
+        let (group_id, topic) = (&name[2..group_end], &name[group_end + 2..]);
+        std::str::from_utf8(group_id).and(std::str::from_utf8(topic)).ok()?;
+        let (number, is_new) = self.names.find_or_add(name_hash, name);
+        if is_new {
+            let group = self.find_or_add_group(group_id);
+            self.group_of_name.push(group);
+        }
         Some(number)
+    }
+
+    pub fn find_or_add_group(&mut self, group_id: &[u8]) -> u32 {
+        self.groups.find_or_add(hash(&self.hasher, group_id), group_id).0
     }
 
     /// Whether `new` more keys fit. If not, call `grow`.
@@ -271,12 +240,12 @@ impl Keys {
         self.slots.resize(size, 0);
         for number in 0..kept {
             let entry = &self.entries[number];
-            let hashed = key_hash(self.names[entry.name as usize].hash, entry.partition);
+            let hashed = key_hash(self.names.places[entry.name as usize].hash, entry.partition);
             let mut at = hashed as usize & (size - 1);
             while self.slots[at] != 0 {
                 at = (at + SLOT_DISTANCE) & (size - 1);
             }
-            self.slots[at] = (hashed >> 32) << 32 | (number + 1) as u64;
+            self.slots[at] = ((hashed >> 32) << 32) | (number + 1) as u64;
         }
         new_numbers
     }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.records.text import decode_utf8, uuid_text
+from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.records.text import decode_utf8
 
 
 class NativeOffsets:
@@ -32,8 +34,7 @@ class NativeOffsets:
     def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
         """The pending commits of open transactions, by producer id and then by group."""
         pending: dict[int, dict[str, PartitionOffsets]] = {}
-        for producer_id, group_id, row in self.reading.pending():
-            partition, offset = _decode_commit(row)
+        for producer_id, group_id, partition, offset in _decode_commits(self.reading.pending_columns()):
             pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
         return pending
 
@@ -51,7 +52,8 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
     def decode(self) -> PartitionOffsets:
         """Return the offsets as a dict."""
-        return dict(map(_decode_commit, self.reading.offsets(self.number)))
+        parts = self.reading.offset_columns([self.number], MAX_INT32, MAX_INT32)
+        return {partition: offset for part in parts for _, _, partition, offset in _decode_commits(part)}
 
     def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:
         return self.decode()[partition]
@@ -76,15 +78,39 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return dict, (self.decode(),)
 
 
-def _decode_commit(row: Any) -> tuple[TopicPartition, OffsetAndMetadata]:
-    topic, partition, offset, metadata, time, epoch, expire_time, topic_id, record_offset, batch_offset = row
-    return TopicPartition(topic, partition), OffsetAndMetadata(
-        offset,
-        metadata if isinstance(metadata, str) else decode_utf8(metadata),
-        time,
-        epoch,
-        expire_time,
-        None if topic_id is None else uuid_text(topic_id),
-        record_offset,
-        batch_offset,
-    )
+def _decode_commits(part: dict[str, Any]) -> Iterator[tuple[int, str, TopicPartition, OffsetAndMetadata]]:
+    """Yield the producer id, the group id, the topic partition and the offset of each commit in the columns."""
+    offsets = zip(*(_decode_column(part, name) for name in _OFFSET_COLUMNS), strict=True)
+    keys = zip(*(_decode_column(part, name) for name in _KEY_COLUMNS), strict=True)
+    for (producer_id, group_id, topic, number), offset in zip(keys, offsets, strict=True):
+        yield producer_id, group_id, TopicPartition(topic, number), OffsetAndMetadata(*offset)
+
+
+_KEY_COLUMNS = ("producer_id", "group", "topic", "topic_partition")
+_OFFSET_COLUMNS = (
+    "committed_offset",
+    "metadata",
+    "commit_timestamp_ms",
+    "leader_epoch",
+    "expire_timestamp_ms",
+    "topic_id",
+    "record_offset",
+    "batch_offset",
+)
+"""The columns in the order of the fields of OffsetAndMetadata."""
+_INT32_COLUMNS = ("topic_partition", "leader_epoch")
+
+
+def _decode_column(part: dict[str, Any], name: str) -> list[Any]:
+    """Return the values of a column: its bits of validity, the ends of its texts (None for numbers), and its data."""
+    valid, ends, data = part.get(name, (None, None, b""))
+    values: list[Any]
+    if ends is None:
+        values = memoryview(data).cast("i" if name in _INT32_COLUMNS else "q").tolist()
+    else:
+        texts: dict[bytes, str] = {}
+        slices = [data[start:end] for start, end in pairwise(memoryview(ends).cast("i").tolist())]
+        values = [texts.get(text) or texts.setdefault(text, decode_utf8(text)) for text in slices]
+    if valid is None:
+        return values
+    return [value if valid[row >> 3] >> (row & 7) & 1 else None for row, value in enumerate(values)]

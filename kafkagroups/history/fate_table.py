@@ -44,7 +44,7 @@ def read_record_table(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table `records` of a log as Arrow record batches. `columns` are the columns of the result."""
     if engine.name == "compiled":
-        shard = engine.fold_if_possible(log, dialect)
+        shard = _fold_if_possible(log, dialect)
         if shard is not None:
             return _copy(log, dialect, shard, columns)
     with_json = any(column.name == "json" for column in columns)
@@ -89,7 +89,7 @@ def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
         base: Shard | None = None,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Shard:
-        shard = engine.fold_if_possible(log, dialect) if engine.name == "compiled" else None
+        shard = _fold_if_possible(log, dialect) if engine.name == "compiled" else None
         if shard is not None:
             return shard
         fates = Fates(dialect)
@@ -97,6 +97,14 @@ def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
         return readable.fold(log, dialect, stop, base, count_bytes, fates)
 
     return Engine(engine.name, fold, fold)
+
+
+def _fold_if_possible(log: Log, dialect: Dialect) -> Shard | None:
+    """Return the shard of a log, or None if the native engine cannot tell what each of its records means."""
+    try:
+        return native.make_shard(native.read(log, dialect, follow=native.COUNTS), log, dialect)
+    except native.HandedOver:
+        return None
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:

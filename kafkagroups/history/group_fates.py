@@ -102,7 +102,7 @@ def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, fates
     """Yield the batches of a group, without the records of other groups. Add each batch and each hole to `fates`."""
     encoded_id = group.encode()
     key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
-    places, last_hole = reading.group_batches()
+    places, last_hole = reading.found_batches()
     for (_, _, _, hole), batch in zip(places, native.read_batches_at(log, places), strict=True):
         if hole is not None:
             fates.add_hole(log.partition, Hole(*hole))

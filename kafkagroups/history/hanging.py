@@ -29,7 +29,9 @@ from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import DEFAULT_DIALECT
 
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000
@@ -62,11 +64,11 @@ def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, e
     """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
     if choose_engine(engine) is not PYTHON:
         try:
-            places = native.find_batches_of(log, producer_ids, last_offset)
+            reading = native.read(log, DEFAULT_DIALECT, Stop(until_offset=last_offset + 1), producers=producer_ids)
         except native.HandedOver:
             pass
         else:
-            yield from native.read_batches_at(log, places)
+            yield from native.read_batches_at(log, reading.found_batches()[0])
             return
     if log.skips_damage:
         yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)

@@ -92,12 +92,23 @@ def is_available() -> bool:
     return True
 
 
-class Rules(NamedTuple):
-    """The rules of a dialect and where to stop, as the engine takes them (fold.rs).
+class TypeRule(NamedTuple):
+    """What the dialect says of a record type.
 
-    `types` has for each record type from 0 on: whether it is read, whether its key has a group id, a second text, a
-    member id, whether its tombstone ends the group, and its newest value version.
+    `has_group`, `has_detail` and `has_member` say whether its key has a group id, a text after it, and whether this
+    text is a member id. `ends_group` says whether its tombstone deletes the group.
     """
+
+    is_read: bool = False
+    has_group: bool = False
+    has_detail: bool = False
+    has_member: bool = False
+    ends_group: bool = False
+    newest_version: int = 0
+
+
+class Rules(NamedTuple):
+    """The rules of a dialect and where to stop, as the engine takes them (fold.rs). `types` begins with type 0."""
 
     is_classic: bool
     max_offset_version: int
@@ -108,10 +119,11 @@ class Rules(NamedTuple):
     last_offset: int
     last_time: int
     max_batch_bytes: int
-    types: Sequence[tuple[bool, bool, bool, bool, bool, int]]
+    start_offset: int
+    types: Sequence[TypeRule]
 
 
-def make_rules(dialect: Dialect, stop: Stop, max_batch_bytes: int) -> Rules:
+def make_rules(dialect: Dialect, stop: Stop, log: Log) -> Rules:
     is_classic = dialect.coordinator == "classic"
     last_offset = MAX_INT64 if stop.until_offset is None else _limit(stop.until_offset - 1)
     last_time = MAX_INT64 if stop.until_time is None else _limit(stop.until_time)
@@ -126,7 +138,8 @@ def make_rules(dialect: Dialect, stop: Stop, max_batch_bytes: int) -> Rules:
         is_classic and not dialect.since(2, 0, 1),
         last_offset,
         last_time,
-        max_batch_bytes,
+        log.max_batch_bytes,
+        log.start_offset,
         [_describe_type(dialect, number) for number in range(max(RECORD_TYPES) + 1)],
     )
 
@@ -135,12 +148,12 @@ def _limit(number: int) -> int:
     return max(MIN_INT64, min(number, MAX_INT64))
 
 
-def _describe_type(dialect: Dialect, number: int) -> tuple[bool, bool, bool, bool, bool, int]:
+def _describe_type(dialect: Dialect, number: int) -> TypeRule:
     if number not in RECORD_TYPES:
-        return False, False, False, False, False, 0
+        return TypeRule()
     key = RECORD_TYPES[number].key
     has_member = issubclass(key, MemberIdKey)
-    return (
+    return TypeRule(
         has_type(dialect, number),
         number in (0, 1, 2) or number in GROUP_TYPE_BY_RECORD_TYPE,
         has_member or hasattr(key, "regular_expression"),
@@ -173,12 +186,14 @@ def read(
     *,
     follow: int = LOADS,
     group: str | None = None,
+    producers: Collection[int] = (),
     count_bytes: CountBytes = ignore_bytes,
 ) -> Any:
     """Fold a log, and return the `Reading` of the engine (python.rs describes its methods).
 
-    `follow` is LOADS, COUNTS or KEEPS_FATES. `group` is a group whose batches are found. Raises HandedOver, UsageError
-    if a segment cannot be read, and InvalidLog if it has changed.
+    `follow` is LOADS, COUNTS or KEEPS_FATES. The batches of `group`, or those of `producers`, are found
+    (`Reading.found_batches`). Raises HandedOver, UsageError if a segment cannot be read, and InvalidLog if it has
+    changed.
     """
     if has_separate_offset_cache(dialect):
         raise HandedOver(log.path, 0, "this release keeps offsets separately from groups")
@@ -192,10 +207,10 @@ def read(
     with engine_errors(log):
         reading = find_module().read(
             list_segments(log),
-            make_rules(dialect, stop, log.max_batch_bytes),
+            make_rules(dialect, stop, log),
             follow=follow,
-            start_offset=log.start_offset,
             group=None if group is None else group.encode(),
+            producers=list(producers),
             progress=None if count_bytes is ignore_bytes else count,
         )
     log.damage = None
@@ -239,7 +254,7 @@ def read_records(log: Log, dialect: Dialect, batch_count: int, *, with_content: 
     """
     try:
         with engine_errors(log):
-            rules = make_rules(dialect, NO_STOP, log.max_batch_bytes)
+            rules = make_rules(dialect, NO_STOP, log)
             records = find_module().Records(list_segments(log), rules, batch_count, with_content)
             while (columns := records.read(BATCH_ROWS, BATCH_BYTES)) is not None:
                 yield columns
@@ -247,20 +262,8 @@ def read_records(log: Log, dialect: Dialect, batch_count: int, *, with_content: 
         raise InvalidLog(f"{error.segment}: the file has changed while it was read: read the log again") from None
 
 
-def find_batches_of(log: Log, producer_ids: Collection[int], last_offset: int) -> list[tuple[int, int, int]]:
-    """Return the places of the batches of some producers, up to the batch that begins at an offset. Raises HandedOver.
-
-    A place is the index of a segment, a position in it, and the size of the batch.
-    """
-    with engine_errors(log):
-        places: list[tuple[int, int, int]] = find_module().find_batches(
-            list_segments(log), list(producer_ids), last_offset, log.max_batch_bytes
-        )
-        return places
-
-
 def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch]:
-    """Yield the batches at these places, which begin as those of `find_batches_of`, in the order of the log."""
+    """Yield the batches at these places (`Reading.found_batches`), in the order of the log."""
     for index, rows in groupby(places, key=itemgetter(0)):
         segment = log.segments[index]
         with log.open(segment) as file:

@@ -122,10 +122,11 @@ def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
         stored = data_type if data_type == pa.int64() else pa.int32()
         numbers = pa.Array.from_buffers(stored, part["rows"], [*buffers, pa.py_buffer(data)])
         return numbers if stored == data_type else numbers.cast(data_type)
-    if name == "metadata" and part["has_odd_metadata"]:
-        texts = pa.Array.from_buffers(pa.binary(), part["rows"], [*buffers, pa.py_buffer(ends), pa.py_buffer(data)])
+    buffers += [pa.py_buffer(ends), pa.py_buffer(data)]
+    if name == "metadata" and not data.isascii():  # Only metadata can be no UTF-8.
+        texts = pa.Array.from_buffers(pa.binary(), part["rows"], buffers)
         return to_arrow_array(pa.string(), [decode_utf8(text) for text in texts.to_pylist()])
-    return pa.Array.from_buffers(data_type, part["rows"], [*buffers, pa.py_buffer(ends), pa.py_buffer(data)])
+    return pa.Array.from_buffers(data_type, part["rows"], buffers)
 
 
 def _repeat(number: int, count: int) -> pa.Array:

@@ -330,11 +330,6 @@ def _describe_failure(log: Log, check: PartitionCheck, rules: Dialect, kind: str
     return Finding(log.partition, offset, find_group_of(log, offset), None, kind, what, remedy)
 
 
-def loads_alone(log: Log, rules: Dialect, engine: str) -> bool:
-    """Return whether one partition loads in a broker without other partitions."""
-    return load_alone(log, rules, engine).error is None
-
-
 def load_alone(log: Log, rules: Dialect, engine: str) -> LoadedPartition:
     """Return how the load of one partition ends in a broker without other partitions."""
     return load_logs([log], rules, engine=choose_engine(engine)).partitions[log.partition]

@@ -14,7 +14,7 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offset_columns import NativeOffsets
-from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.finding import Finding
@@ -37,7 +37,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import has_type
 from kafkagroups.records.serde import decode
@@ -108,19 +108,12 @@ class _Counting:
         self.is_by_writer = by == WRITER
         self.dialect = dialect
         self.is_compiled = is_compiled
-        self.engine = Engine("compiled" if is_compiled else "python", self._fold, self._fold)
+        self.engine = Engine("compiled" if is_compiled else "python", self._fold)
         self._observers: dict[int, StatsObserver] = {}
         self._followed: dict[int, tuple[Shard, dict[str, Any]]] = {}
         """What was counted by the readable and by the compiled engine. The keys are Python's `id` of the logs."""
 
-    def _fold(
-        self,
-        log: Log,
-        dialect: Dialect,
-        stop: Stop = NO_STOP,
-        base: Shard | None = None,
-        count_bytes: CountBytes = ignore_bytes,
-    ) -> Shard:
+    def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
         if self.is_compiled:
             try:
                 reading = native.read(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
@@ -132,7 +125,7 @@ class _Counting:
                 return shard
         observer = StatsObserver(dialect, log, self.by)
         self._observers[id(log)] = observer
-        return readable.fold(log, dialect, stop, base, count_bytes, observer)
+        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer)
 
     def finish_all(
         self, logs: Sequence[Log], groups: Groups, misplaced: Mapping[int | None, list[Finding]]

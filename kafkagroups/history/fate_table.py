@@ -14,14 +14,14 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.columns import Column, record_batches
 from kafkagroups.tables.engine_columns import copy_records
@@ -44,7 +44,7 @@ def read_record_table(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table `records` of a log as Arrow record batches. `columns` are the columns of the result."""
     if engine.name == "compiled":
-        shard = _fold_if_possible(log, dialect)
+        shard = native.fold_if_possible(log, dialect, follow=native.COUNTS)
         if shard is not None:
             return _copy(log, dialect, shard, columns)
     with_json = any(column.name == "json" for column in columns)
@@ -82,29 +82,15 @@ def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
     The keys of `observed` are Python's `id` of these logs.
     """
 
-    def fold(
-        log: Log,
-        dialect: Dialect,
-        stop: Stop = NO_STOP,
-        base: Shard | None = None,
-        count_bytes: CountBytes = ignore_bytes,
-    ) -> Shard:
-        shard = _fold_if_possible(log, dialect) if engine.name == "compiled" else None
+    def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
+        shard = native.fold_if_possible(log, dialect, follow=native.COUNTS) if engine.name == "compiled" else None
         if shard is not None:
             return shard
         fates = Fates(dialect)
         observed[id(log)] = fates
-        return readable.fold(log, dialect, stop, base, count_bytes, fates)
+        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=fates)
 
-    return Engine(engine.name, fold, fold)
-
-
-def _fold_if_possible(log: Log, dialect: Dialect) -> Shard | None:
-    """Return the shard of a log, or None if the native engine cannot tell what each of its records means."""
-    try:
-        return native.make_shard(native.read(log, dialect, follow=native.COUNTS), log, dialect)
-    except native.HandedOver:
-        return None
+    return Engine(engine.name, fold)
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafkagroups.groups import fold as readable
-from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.history.fates import Fates
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine, choose_engine, create_observed_engine
@@ -77,25 +77,19 @@ def _create_compiled_engine(fates_class: type[Fates], group: str, fates_by_log: 
     `fates_class` is the class of the fates: Fates or a subclass.
     """
 
-    def fold(
-        log: Log,
-        dialect: Dialect,
-        stop: Stop = NO_STOP,
-        base: Shard | None = None,
-        count_bytes: CountBytes = ignore_bytes,
-    ) -> Shard:
+    def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
         fates = fates_class(dialect, group)
         fates_by_log[id(log)] = fates
         try:
             reading = native.read(log, dialect, stop, group=group, count_bytes=count_bytes)
             shard = native.make_shard(reading, log, dialect)
         except native.HandedOver:
-            return readable.fold(log, dialect, stop, base, count_bytes, fates)
+            return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=fates)
         batches = _observe_batches(reading, log, dialect, group, fates)
         readable.fold_batches(log.partition, batches, dialect, fates)
         return shard
 
-    return Engine("compiled", fold, native.fold_if_possible)
+    return Engine("compiled", fold)
 
 
 def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, fates: Fates) -> Iterator[Batch]:

@@ -16,7 +16,6 @@ Source: GroupMetadata.replaceStaticMember, GroupCoordinator.updateStaticMemberAn
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,10 +39,6 @@ MIN_SWITCHES = 3
 SETTINGS_SHOWN = 4
 _MAX_SETTINGS = 20
 """How many different settings of an instance id are counted."""
-_FIRST_WITH_INSTANCES = 3
-"""The first version of the value with instance ids. It is the last one with sizes of two bytes."""
-_int16 = struct.Struct(">h")
-_STATE_TIME_AND_COUNT_BYTES = 12
 
 
 class Settings(NamedTuple):
@@ -123,14 +118,12 @@ class StaticMembers:
 
     def add(self, offset: int, timestamp_ms: int, key: bytes, value: bytes | None) -> None:
         """Add the next record of type 2."""
-        if value is None or not _has_static_member(value):
-            self._members.pop(key, None)
-            return
         try:
             content = decode(key, value, self._dialect).value
         except BadBytes:
             return
-        if not isinstance(content, GroupMetadataValue):
+        if not isinstance(content, GroupMetadataValue) or not _has_static_member(content):
+            self._members.pop(key, None)
             return
         known = self._members.get(key, {})
         members = {}
@@ -171,23 +164,8 @@ class StaticMembers:
         return findings
 
 
-def _has_static_member(value: bytes) -> bool:
-    """Return whether the first member of a group record can be static. Most groups are not, so this is fast.
-
-    The fields before the instance id are: version, protocol type, generation, protocol, leader, state time, number of
-    members, member id.
-    """
-    try:
-        (version,) = _int16.unpack_from(value)
-        if version != _FIRST_WITH_INSTANCES:
-            return bool(version > _FIRST_WITH_INSTANCES)
-        position = 2
-        for skipped in (4, 0, _STATE_TIME_AND_COUNT_BYTES, 0):
-            (size,) = _int16.unpack_from(value, position)
-            position += 2 + max(size, 0) + skipped
-        return bool(_int16.unpack_from(value, position)[0] >= 0)
-    except struct.error:
-        return False
+def _has_static_member(value: GroupMetadataValue) -> bool:
+    return bool(value.members) and value.members[0].group_instance_id is not None
 
 
 def read_settings(member: MemberMetadata) -> Settings:

@@ -159,14 +159,6 @@ def _is_left_out(event: Event) -> bool:
     return event.is_routine and event.event in ("commit", "epoch")
 
 
-def find_events(steps: list[Step], partition: int | None, dialect: Dialect, start_offset: int) -> list[Event]:
-    """Return all events of a group in one partition, in the order of the log.
-
-    `start_offset` is the first offset of the log. The result is empty if the partition has no record of the group.
-    """
-    return walk(steps, partition, dialect, start_offset)[0]
-
-
 def walk(
     steps: list[Step],
     partition: int | None,
@@ -178,7 +170,8 @@ def walk(
 ) -> tuple[list[Event], PartitionHistory]:
     """Return all events of a group in one partition, in the order of the log, and the group at the end of the log.
 
-    The parameters are those of `find_events`. If `skips_routine` is true, commits that only move an offset forward are
+    `start_offset` is the first offset of the log. The result is empty if the partition has no record of the group. If
+    `skips_routine` is true, commits that only move an offset forward are
     left out. `retention_ms` is the one of `build_timeline`.
     """
     history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)

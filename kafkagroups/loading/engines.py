@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from kafkagroups.errors import UsageError
@@ -33,43 +34,22 @@ ENGINES = ("auto", "python", "compiled")
 class FoldLog(Protocol):
     """The interface of both engines: a function that folds a log into a shard.
 
-    `stop` says where reading ends (log/stop.py). `base` is the shard of the earlier part of the log, or None. If there
-    is a `base`, the log is folded onto a copy of `base`. `count_bytes` is called with the number of bytes that were
-    read since its last call. The call can come from any thread.
+    `stop` says where reading ends (log/stop.py). `count_bytes` is called with the number of bytes that were read since
+    its last call. The call can come from any thread.
     """
 
-    def __call__(
-        self,
-        log: Log,
-        dialect: Dialect,
-        stop: Stop = NO_STOP,
-        base: Shard | None = None,
-        count_bytes: CountBytes = ignore_bytes,
-    ) -> Shard: ...
-
-
-class FoldIfPossible(Protocol):
-    """A function that folds a log into a shard, or returns None if its engine cannot fold the log."""
-
-    def __call__(self, log: Log, dialect: Dialect) -> Shard | None: ...
+    def __call__(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard: ...
 
 
 @dataclass(frozen=True)
 class Engine:
     """The readable engine (`name` is "python") or the native engine (`name` is "compiled").
 
-    If the native engine cannot fold a log, `fold` hands the log to the readable engine, and `fold_if_possible`
-    returns None.
+    If the native engine cannot fold a log, `fold` hands the log to the readable engine.
     """
 
     name: str
     fold: FoldLog
-    fold_if_possible: FoldIfPossible
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether this engine folds several logs in parallel. Threads of the readable engine would block each other."""
-        return self.name == "compiled"
 
     def fold_logs(
         self,
@@ -82,16 +62,15 @@ class Engine:
     ) -> Generator[Shard, None, None]:
         """Yield the shard of each log, in the order of the logs.
 
-        A parallel engine uses `threads` threads, and the readable engine as many processes, unless the logs are small
-        (processes.py); 0 means one per CPU. `stop` and `count_bytes` are those of FoldLog.
+        The native engine uses `threads` threads. The readable engine uses as many processes, because its threads would
+        block each other, but one for small logs (processes.py). 0 means one per CPU. `stop` and `count_bytes` are those
+        of FoldLog.
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
         if self is PYTHON and thread_count > 1 and sum(log.size for log in logs) >= processes.MIN_SIZE:
             yield from processes.fold_in_processes(logs, dialect, stop, thread_count, count_bytes=count_bytes)
             return
-        if not self.is_parallel:
-            thread_count = 1
-        if thread_count <= 1:
+        if self.name == "python" or thread_count <= 1:
             for log in logs:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
@@ -106,25 +85,15 @@ class Engine:
                 yield futures.popleft().result()
 
 
-PYTHON = Engine("python", readable.fold, readable.fold)
+PYTHON = Engine("python", readable.fold)
 """The readable engine."""
-COMPILED = Engine("compiled", native.fold, native.fold_if_possible)
+COMPILED = Engine("compiled", native.fold)
 """The native engine. `choose_engine` checks that it is installed."""
 
 
 def create_observed_engine(observer: Observer) -> Engine:
     """Return a readable engine that calls the methods of `observer` with what happens to each record."""
-
-    def fold(
-        log: Log,
-        dialect: Dialect,
-        stop: Stop = NO_STOP,
-        base: Shard | None = None,
-        count_bytes: CountBytes = ignore_bytes,
-    ) -> Shard:
-        return readable.fold(log, dialect, stop, base, count_bytes, observer)
-
-    return Engine("python", fold, fold)
+    return Engine("python", partial(readable.fold, observer=observer))
 
 
 def choose_engine(name: str) -> Engine:

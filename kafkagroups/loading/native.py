@@ -299,30 +299,18 @@ class engine_errors:
             raise HandedOver(self._log.segments[index], position, reason) from None
 
 
-def fold(
-    log: Log,
-    dialect: Dialect,
-    stop: Stop = NO_STOP,
-    base: Shard | None = None,
-    count_bytes: CountBytes = ignore_bytes,
-) -> Shard:
-    """Fold a log into a shard as `readable.fold` does. Onto a `base`, the readable engine folds."""
-    shard = fold_if_possible(log, dialect, stop, base, count_bytes)
-    return readable.fold(log, dialect, stop, base, count_bytes) if shard is None else shard
+def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:
+    """Fold a log into a shard as `readable.fold` does, and by it if the engine hands the log over."""
+    shard = fold_if_possible(log, dialect, stop, count_bytes)
+    return readable.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
 
 
 def fold_if_possible(
-    log: Log,
-    dialect: Dialect,
-    stop: Stop = NO_STOP,
-    base: Shard | None = None,
-    count_bytes: CountBytes = ignore_bytes,
+    log: Log, dialect: Dialect, stop: Stop = NO_STOP, count_bytes: CountBytes = ignore_bytes, follow: int = LOADS
 ) -> Shard | None:
-    """Return the shard of a log as `fold` does, or None if the readable engine must fold it."""
-    if base is not None:
-        return None
+    """Return the shard of a log, or None if the engine hands the log over. The parameters are those of `read`."""
     try:
-        return make_shard(read(log, dialect, stop, count_bytes=count_bytes), log, dialect)
+        return make_shard(read(log, dialect, stop, follow=follow, count_bytes=count_bytes), log, dialect)
     except HandedOver:
         return None
 

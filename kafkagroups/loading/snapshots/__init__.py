@@ -19,7 +19,7 @@ from pathlib import Path
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.engines import choose_engine, pause_garbage_collector
+from kafkagroups.loading.engines import PYTHON, choose_engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
 from kafkagroups.loading.record_times import LogTimes
@@ -107,7 +107,7 @@ class Snapshot:
         logs = list(logs)
         chosen_engine = choose_engine(engine)
         old_shards = [self.shards.get(log.partition) for log in logs]
-        with ThreadPoolExecutor(os.cpu_count() if chosen_engine.is_parallel else 1) as pool:
+        with ThreadPoolExecutor(1 if chosen_engine is PYTHON else os.cpu_count()) as pool:
             new_shards = list(
                 pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, chosen_engine), old_shards, logs)
             )

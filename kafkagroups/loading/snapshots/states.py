@@ -17,9 +17,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.groups import fold as readable
 from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.shard import Shard
+from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.position import Position
@@ -49,7 +51,7 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
         zeros = _find_zeros(log, shard, damage_after)
         loaded = replace(shard.loaded, segments=len(log.segments), damage=damage_after, zeros=zeros)
         return replace(shard, loaded=loaded)
-    advanced = PYTHON.fold(new_log, dialect, base=shard)
+    advanced = readable.fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
     advanced.loaded.damage = describe_rest(log, new_log.damage, dialect) or damage_after
     advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage)
@@ -73,13 +75,15 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
     If `engine` cannot fold the whole log, try the log without the incomplete batch at its end. This batch will be
     complete later. So the batch should not decide which engine reads the partition from now on.
     """
-    shard = engine.fold_if_possible(log, dialect)
+    if engine is PYTHON:
+        return readable.fold(log, dialect)
+    shard = native.fold_if_possible(log, dialect)
     if shard is not None:
         return shard
     complete_log, damage_after = _select_complete_batches(log, None)
-    shard = engine.fold_if_possible(complete_log, dialect) if damage_after and complete_log else None
+    shard = native.fold_if_possible(complete_log, dialect) if damage_after and complete_log else None
     if shard is None:
-        return PYTHON.fold(log, dialect)
+        return readable.fold(log, dialect)
     shard.loaded.segments = len(log.segments)
     shard.loaded.damage = describe_rest(log, damage_after, dialect)
     shard.loaded.zeros = log.zeros

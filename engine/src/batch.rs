@@ -102,7 +102,7 @@ fn parse_header(data: &[u8]) -> Option<Option<Header>> {
         max_timestamp: int64(data, 35)?,
         producer_id: int64(data, 43)?,
         producer_epoch: int16(data, 51)?,
-        // A negative count becomes a number that no batch reaches.
+        // A negative count becomes one that no batch reaches.
         count: usize::try_from(count).unwrap_or(usize::MAX),
     }))
 }
@@ -119,22 +119,22 @@ pub fn records_of<'a>(
     next_offset: i64,
     max_batch_bytes: usize,
 ) -> Result<Cow<'a, [u8]>, &'static str> {
-    if header.count == usize::MAX {
-        return Err("a batch has a negative number of records");
-    }
     let offsets_rise = header.base_offset >= next_offset && header.last_offset >= header.base_offset;
     if !offsets_rise || header.last_offset == i64::MAX {
         return Err("the offsets of the batches do not rise");
     }
-    let content = &batch[HEADER_SIZE..];
+    let mut content = Cow::Borrowed(&batch[HEADER_SIZE..]);
     let codec = header.attributes & CODEC;
-    if codec == 0 {
-        return Ok(Cow::Borrowed(content));
+    if codec != 0 {
+        if header.count > MIN_RECORD_LIMIT.max(max_batch_bytes / MEMORY_BYTES_PER_RECORD) {
+            return Err("a compressed batch has too many records");
+        }
+        content = Cow::Owned(codec::decompress(codec, &content, max_batch_bytes)?);
     }
-    if header.count > MIN_RECORD_LIMIT.max(max_batch_bytes / MEMORY_BYTES_PER_RECORD) {
-        return Err("a compressed batch has too many records");
+    if header.count > content.len() {
+        return Err("a batch has more records than bytes");
     }
-    codec::decompress(codec, content, max_batch_bytes).map(Cow::Owned)
+    Ok(content)
 }
 
 /// One record. `start` and `end` are its place in the content of its batch.

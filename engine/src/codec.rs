@@ -15,7 +15,7 @@ pub fn decompress(codec: i16, data: &[u8], max_bytes: usize) -> Result<Vec<u8>, 
     match codec {
         1 => gunzip(data, max_bytes),
         2 => unsnappy(data, max_bytes),
-        3 => read_all(lz4_flex::frame::FrameDecoder::new(data), max_bytes),
+        3 => unlz4(data, max_bytes),
         4 => read_all(zstd::stream::read::Decoder::with_buffer(data).map_err(|_| BAD)?, max_bytes),
         _ => Err("a batch has an unknown codec"),
     }
@@ -34,10 +34,13 @@ fn read_all(stream: impl Read, max_bytes: usize) -> Result<Vec<u8>, &'static str
 fn gunzip(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {
     let mut member = flate2::bufread::GzDecoder::new(data);
     let content = read_all(&mut member, max_bytes)?;
-    if !member.into_inner().is_empty() {
-        return Err(BAD);
-    }
-    Ok(content)
+    member.into_inner().is_empty().then_some(content).ok_or(BAD)
+}
+
+/// One lz4 frame, and nothing behind it.
+fn unlz4(mut data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {
+    let content = read_all(lz4_flex::frame::FrameDecoder::new(&mut data), max_bytes)?;
+    data.is_empty().then_some(content).ok_or(BAD)
 }
 
 fn unsnappy(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {

@@ -4,7 +4,7 @@
 //! called plain, and it takes the place of the plain record before it. Any other record may fail, or mean something
 //! else after the records before it: it stays, and it closes the place of its group for later records.
 
-use crate::bytes::{int16, Cursor};
+use crate::bytes::Cursor;
 use crate::table::NONE;
 
 /// The load is handed over if the kept records have more bytes than this.
@@ -187,9 +187,4 @@ fn is_plain_subscription(data: &[u8]) -> Option<()> {
     }
     let user_data = fields.int32()?;
     (i64::from(user_data) <= (data.len() - fields.at) as i64).then_some(())
-}
-
-/// The type of a record: the first two bytes of its key.
-pub fn record_type(key: &[u8]) -> Option<i16> {
-    int16(key, 0)
 }

@@ -12,8 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.int_limits import MAX_INT32
 from kafkagroups.records.text import decode_utf8
+
+
+_PART_ROWS = 1 << 16
+_PART_BYTES = 1 << 26
+"""The engine gives columns in parts of at most this size."""
 
 
 class NativeOffsets:
@@ -52,7 +56,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
     def decode(self) -> PartitionOffsets:
         """Return the offsets as a dict."""
-        parts = self.reading.offset_columns([self.number], MAX_INT32, MAX_INT32)
+        parts = self.reading.offset_columns([self.number], _PART_ROWS, _PART_BYTES)
         return {partition: offset for part in parts for _, _, partition, offset in _decode_commits(part)}
 
     def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:

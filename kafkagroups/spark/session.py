@@ -137,7 +137,10 @@ def register(session: SparkSession) -> None:
 
 
 def prepare(session: SparkSession) -> None:
-    """Allow filters in the session, and send this package to executors that are other processes."""
+    """Allow filters in the session, and send this package to executors that are other processes.
+
+    The native engine cannot be sent: if the executors have none, a line on stderr says so.
+    """
     # Without this setting, Spark refuses every reader that accepts filters.
     session.conf.set(PUSHDOWN, "true")
     context = session.sparkContext
@@ -145,6 +148,17 @@ def prepare(session: SparkSession) -> None:
         return
     context.addPyFile(str(_zip_package()))
     _applications_with_package.add(context.applicationId)
+    if not context.parallelize([0], 1).map(_has_engine).first():
+        print(
+            "Spark's executors have no native engine (kafkagroups-engine): the readable engine answers there, slower",
+            file=sys.stderr,
+        )
+
+
+def _has_engine(number: int) -> bool:
+    from kafkagroups.loading import native
+
+    return native.is_available()
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from typing import Any
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.records.text import decode_utf8
 
-
 _PART_ROWS = 1 << 16
 _PART_BYTES = 1 << 26
 """The engine gives columns in parts of at most this size."""

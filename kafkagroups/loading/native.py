@@ -197,11 +197,11 @@ def read(
     """
     if has_separate_offset_cache(dialect):
         raise HandedOver(log.path, 0, "this release keeps offsets separately from groups")
-    counted = 0
+    uncounted = 0 if count_bytes is ignore_bytes else log.size
 
     def count(size: int) -> None:
-        nonlocal counted
-        counted += size
+        nonlocal uncounted
+        uncounted -= size
         count_bytes(size)
 
     with engine_errors(log):
@@ -219,8 +219,7 @@ def read(
     if reading.zeros is not None:
         index, position, size = reading.zeros
         log.note_zeros(log.segments[index], position, size)
-    if count_bytes is not ignore_bytes:
-        count_bytes(max(log.size - counted, 0))  # The bytes after a stop, and zeros.
+    count_bytes(max(uncounted, 0))  # The bytes after a stop, and zeros.
     return reading
 
 
@@ -286,14 +285,13 @@ class engine_errors:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and len(error.args) == 3:
-            number, text, index = error.args
-            segment = self._log.segments[index]
-            if number is None:
-                raise InvalidLog(f"{segment}: {text}: read it again") from None
+        if isinstance(error, OSError) and isinstance(error.filename, int):
+            segment = self._log.segments[error.filename]
+            if error.errno is None:
+                raise InvalidLog(f"{segment}: {error.strerror}: read it again") from None
             if isinstance(error, FileNotFoundError):
-                raise MissingSegment(f"{segment}: {os.strerror(number)}") from None
-            raise UsageError(f"{segment}: {os.strerror(number)}") from None
+                raise MissingSegment(f"{segment}: {os.strerror(error.errno)}") from None
+            raise UsageError(f"{segment}: {os.strerror(error.errno)}") from None
         if error is not None and isinstance(error, find_module().HandOver):
             index, position, reason = error.args
             raise HandedOver(self._log.segments[index], position, reason) from None

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offset_columns import GroupOffsets
@@ -78,6 +79,7 @@ def copy_records(
     """Yield the table `records` or `fates`. `parts` are the engine's columns of consecutive records.
 
     For the table `fates`, `fates` has the number of each record's fate and the offset of the record that decided it.
+    Raises InvalidLog if it has another number of records, because the log has changed.
     """
     import pyarrow as pa
 
@@ -86,6 +88,8 @@ def copy_records(
         end = start + part["rows"]
         made = {"partition": _repeat(partition, part["rows"]), "error": pa.nulls(part["rows"], pa.string())}
         if fates is not None:
+            if end > len(fates[0]):
+                break
             numbers = pa.Array.from_buffers(pa.uint8(), part["rows"], [None, pa.py_buffer(fates[0][start:end])])
             made["fate"] = _name(["", *(fate.value for fate in Fate)], numbers.cast(pa.int32()))
             by = pa.Array.from_buffers(pa.int64(), part["rows"], [None, pa.py_buffer(fates[1][8 * start : 8 * end])])
@@ -95,6 +99,8 @@ def copy_records(
                 made[column.name] = _MAKERS[column.name](part, dialect)
         yield _make_batch(part, columns, made)
         start = end
+    if fates is not None and start != len(fates[0]):
+        raise InvalidLog("the log has changed while it was read: read it again")
 
 
 def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:

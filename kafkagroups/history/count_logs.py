@@ -32,7 +32,7 @@ from kafkagroups.history.value_versions import count_value_versions
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.history.writers import count_writers
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import PYTHON, Engine, choose_engine
+from kafkagroups.loading.engines import Engine, choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import WholeTopic, load_logs
 from kafkagroups.log.segment_file import base_offset_of
@@ -94,8 +94,7 @@ def count_each_log(
 
     The parameters are those of `count_logs`. `whole` is the one of `load_logs`.
     """
-    is_compiled = choose_engine(engine) is not PYTHON
-    counting = _Counting(by, dialect, is_compiled=is_compiled)
+    counting = _Counting(by, dialect, choose_engine(engine))
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads, whole=whole)
     return groups, counting.finish_all(logs, groups, find_misplaced(logs, dialect, groups, engine))
 
@@ -103,18 +102,17 @@ def count_each_log(
 class _Counting:
     """The counting of several logs: an engine that counts while it folds, and what was counted in each log."""
 
-    def __init__(self, by: str, dialect: Dialect, *, is_compiled: bool) -> None:
+    def __init__(self, by: str, dialect: Dialect, engine: Engine) -> None:
         self.by = "group" if by == WRITER else by
         self.is_by_writer = by == WRITER
         self.dialect = dialect
-        self.is_compiled = is_compiled
-        self.engine = Engine("compiled" if is_compiled else "python", self._fold)
+        self.engine = Engine(engine.name, self._fold)
         self._observers: dict[int, StatsObserver] = {}
         self._followed: dict[int, tuple[Shard, dict[str, Any]]] = {}
         """What was counted by the readable and by the compiled engine. The keys are Python's `id` of the logs."""
 
     def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-        if self.is_compiled:
+        if self.engine.name == "compiled":
             try:
                 reading = native.read(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
                 shard = native.make_shard(reading, log, dialect)

@@ -122,19 +122,20 @@ class StaticMembers:
             content = decode(key, value, self._dialect).value
         except BadBytes:
             return
-        if not isinstance(content, GroupMetadataValue) or not _has_static_member(content):
+        members = content.members if isinstance(content, GroupMetadataValue) else []
+        if not members or members[0].group_instance_id is None:
             self._members.pop(key, None)
             return
         known = self._members.get(key, {})
-        members = {}
-        for member in content.members:
+        member_ids = {}
+        for member in members:
             instance_id = member.group_instance_id
             if instance_id is None:
                 continue
-            members[instance_id] = member.member_id
+            member_ids[instance_id] = member.member_id
             if known.get(instance_id, member.member_id) != member.member_id:
                 self._add_replacement(key, instance_id, Replacement(offset, timestamp_ms, read_settings(member)))
-        self._members[key] = members
+        self._members[key] = member_ids
 
     def add_replaced(self, offset: int, timestamp_ms: int, key: bytes, value: bytes, indexes: list[int]) -> None:
         """Add a record in which the members with these indexes have new member ids. Records between may be left out."""
@@ -162,10 +163,6 @@ class StaticMembers:
             if isinstance(group_key, GroupMetadataKey):
                 findings.append(_describe(partition, group_key.group, instance_id, series))
         return findings
-
-
-def _has_static_member(value: GroupMetadataValue) -> bool:
-    return bool(value.members) and value.members[0].group_instance_id is not None
 
 
 def read_settings(member: MemberMetadata) -> Settings:

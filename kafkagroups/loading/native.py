@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -33,7 +34,7 @@ from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.int_limits import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.record_batch import parse_batch
-from kafkagroups.log.segment_file import WHOLE_FILE, MissingSegment, segment_errors
+from kafkagroups.log.segment_file import WHOLE_FILE, segment_errors
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -45,7 +46,6 @@ from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS
 
 INTERFACE = 1
 """The number of the interface that this code expects of the module."""
-REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
 """What `read` follows: nothing; what the records come to; and also the fate of each record."""
 
@@ -74,7 +74,7 @@ def find_module() -> Any:
     if found != INTERFACE:
         raise UsageError(
             f"the installed kafkagroups_engine has interface {found}, and this kafkagroups needs {INTERFACE}: "
-            f"build it again with {REBUILD}"
+            "build it again with pip install ./engine"
         )
     return kafkagroups_engine
 
@@ -275,26 +275,22 @@ def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch
                 yield batch
 
 
-class engine_errors:
-    """Turns the engine's errors about a log into HandedOver, UsageError and InvalidLog."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and isinstance(error.filename, int):
-            segment = self._log.segments[error.filename]
-            if error.errno is None:
-                raise InvalidLog(f"{segment}: {error.strerror}: read it again") from None
-            if isinstance(error, FileNotFoundError):
-                raise MissingSegment(f"{segment}: {os.strerror(error.errno)}") from None
-            raise UsageError(f"{segment}: {os.strerror(error.errno)}") from None
-        if error is not None and isinstance(error, find_module().HandOver):
-            index, position, reason = error.args
-            raise HandedOver(self._log.segments[index], position, reason) from None
+@contextmanager
+def engine_errors(log: Log) -> Iterator[None]:
+    """Turn the engine's errors about a log into HandedOver, UsageError and InvalidLog."""
+    try:
+        yield
+    except find_module().HandOver as error:
+        index, position, reason = error.args
+        raise HandedOver(log.segments[index], position, reason) from None
+    except OSError as error:
+        if not isinstance(error.filename, int):
+            raise
+        segment = log.segments[error.filename]
+        if error.errno is None:
+            raise InvalidLog(f"{segment}: {error.strerror}: read it again") from None
+        with segment_errors(segment):
+            raise OSError(error.errno, os.strerror(error.errno)) from None
 
 
 def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NativeOffsetsOfGroups = dict[int, list[tuple[int | None, GroupOffsets]]]
 """By Python's `id` of the engine's result: the log partition and the offsets of each group."""
+_CHANGED = "the log has changed while it was read: read it again"
 _MARKERS = (ControlType.COMMIT, ControlType.ABORT)
 _CONTROL_NAMES = [kind.name.lower() if kind in _MARKERS else kind.name for kind in ControlType]
 """The texts of the column `control`, by number; the last one stands for every other number."""
@@ -89,7 +90,7 @@ def copy_records(
         made = {"partition": _repeat(partition, part["rows"]), "error": pa.nulls(part["rows"], pa.string())}
         if fates is not None:
             if end > len(fates[0]):
-                break
+                raise InvalidLog(_CHANGED)
             numbers = pa.Array.from_buffers(pa.uint8(), part["rows"], [None, pa.py_buffer(fates[0][start:end])])
             made["fate"] = _name(["", *(fate.value for fate in Fate)], numbers.cast(pa.int32()))
             by = pa.Array.from_buffers(pa.int64(), part["rows"], [None, pa.py_buffer(fates[1][8 * start : 8 * end])])
@@ -100,7 +101,7 @@ def copy_records(
         yield _make_batch(part, columns, made)
         start = end
     if fates is not None and start != len(fates[0]):
-        raise InvalidLog("the log has changed while it was read: read it again")
+        raise InvalidLog(_CHANGED)
 
 
 def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:

@@ -7,21 +7,19 @@ proportional to the number of records is a straight line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log10
+from math import ceil, floor, log10
 
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.load_times import MILLION, read_measurements
 from kafkagroups.course.figures.marks import Arrow, Box, Curve, Label, Mark, Scene, Tone
 
-_HEIGHT = 270
+HEIGHT = 270
 _LEFT = 64
 _RIGHT = 300
 _TOP = 34
 _BOTTOM = 226
 _NAMES_LEFT = 330
 _NAME_DISTANCE = 17
-_RECORD_COUNTS = (MILLION, 10 * MILLION, 100 * MILLION)
-_SECONDS = (0.1, 1, 10)
 _TONES = (Tone.ERROR, Tone.DEAD, Tone.LIVE, Tone.NEW, Tone.WAIT)
 
 
@@ -38,33 +36,35 @@ class LoadCurves(Figure):
         measurements = read_measurements()
         ways = {name: measurements[way] for way, name in names.items()}
         controls = (Control("chart", "chart", ("all",)),)
-        scene = _draw(ways)
-        super().__init__(Content("Seconds to load a topic (docs/performance.md)", _HEIGHT, controls, {(0,): scene}))
+        scene = draw_curves(ways)
+        super().__init__(Content("Seconds to load a topic (docs/performance.md)", HEIGHT, controls, {(0,): scene}))
 
 
-def _find_x(records: float) -> float:
-    first = log10(_RECORD_COUNTS[0])
-    part = (log10(records) - first) / (log10(_RECORD_COUNTS[-1]) - first)
-    return _LEFT + part * (_RIGHT - _LEFT)
+def draw_curves(ways: Mapping[str, Mapping[int, float]]) -> Scene:
+    """Draw a curve for each way: its seconds by the number of records."""
+    record_counts = sorted({records for seconds_by_records in ways.values() for records in seconds_by_records})
+    all_seconds = [each for seconds_by_records in ways.values() for each in seconds_by_records.values()]
+    first = log10(record_counts[0])
+    last = log10(record_counts[-1])
+    lowest = log10(min(all_seconds) / 1.3)
+    highest = log10(max(all_seconds) * 1.3)
 
+    def find_x(records: float) -> float:
+        return _LEFT + (log10(records) - first) / (last - first) * (_RIGHT - _LEFT)
 
-def _find_y(seconds: float) -> float:
-    lowest = log10(0.05)
-    highest = log10(50)
-    return _BOTTOM - (log10(seconds) - lowest) / (highest - lowest) * (_BOTTOM - _TOP)
+    def find_y(seconds: float) -> float:
+        return _BOTTOM - (log10(seconds) - lowest) / (highest - lowest) * (_BOTTOM - _TOP)
 
-
-def _draw(ways: Mapping[str, Mapping[int, float]]) -> Scene:
     marks: list[Mark] = [
         Label("unit", 10, 18, "seconds", tone=Tone.MUTED),
         Label("records", _RIGHT, _BOTTOM + 38, "million records", "end", Tone.MUTED),
     ]
-    for records in _RECORD_COUNTS:
-        x = _find_x(records)
+    for records in record_counts:
+        x = find_x(records)
         marks.append(Arrow(f"x line {records}", x, _TOP, x, _BOTTOM, Tone.MUTED, has_head=False, is_dashed=True))
         marks.append(Label(f"x {records}", x, _BOTTOM + 18, str(records // MILLION), "middle", Tone.MUTED))
-    for seconds in _SECONDS:
-        y = _find_y(seconds)
+    for seconds in (10.0**power for power in range(ceil(lowest), floor(highest) + 1)):
+        y = find_y(seconds)
         marks.append(Arrow(f"y line {seconds}", _LEFT, y, _RIGHT, y, Tone.MUTED, has_head=False, is_dashed=True))
         marks.append(Label(f"y {seconds}", _LEFT - 8, y + 4, f"{seconds:g}", "end", Tone.MUTED))
     text = []
@@ -73,7 +73,7 @@ def _draw(ways: Mapping[str, Mapping[int, float]]) -> Scene:
     by_height = sorted(ways.items(), key=lambda item: -item[1][max(item[1])])
     for number, (name, seconds_by_records) in enumerate(by_height):
         tone = _TONES[number % len(_TONES)]
-        points = tuple((_find_x(records), _find_y(each)) for records, each in sorted(seconds_by_records.items()))
+        points = tuple((find_x(records), find_y(each)) for records, each in sorted(seconds_by_records.items()))
         marks.append(Curve(f"curve {name}", points, tone, is_dashed=number % 2 == 1))
         marks += [Box(f"point {name} {place}", x - 3, y - 3, 6, 6, tone=tone) for place, (x, y) in enumerate(points)]
         end_x, end_y = points[-1]

@@ -14,12 +14,10 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import SEGMENT_BYTES
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 
 _OFFSET = 1
-_CLASSIC_GROUP = 2
 KeyAndValue = tuple[bytes, bytes | None]
 
 
@@ -106,11 +104,6 @@ class IncidentLog:
             attributes=TRANSACTIONAL if is_transactional else 0,
         )
         return self.append(partition_for(group, self.partitions), batch)
-
-    def put_group(self, group: str, value: GroupMetadataValue | None, time_ms: int, *, version: int = 3) -> int:
-        """Append the record of a classic group, or its tombstone. Return the record's offset."""
-        record = Record(_CLASSIC_GROUP, GroupMetadataKey(group), value, None if value is None else version)
-        return self.append_records(group, [_encode(record)], time_ms)
 
     def append_records(self, group: str, pairs: Sequence[KeyAndValue], time_ms: int) -> int:
         """Append a batch of encoded records to the partition of a group. Return the offset of the first record."""

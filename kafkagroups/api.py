@@ -76,11 +76,11 @@ def load(
         In each partition, stop before the first batch that contains a timestamp after this time (ms since the epoch).
         None means that there is no limit.
     engine
-        "python" is the readable engine. "compiled" is fast and needs numba. "auto" chooses by the size of the log.
-        All engines give the same result.
+        "python" is the readable engine. "compiled" is the native engine, which is fast and must be installed. "auto"
+        is the native engine if it is installed. Both give the same result.
     threads
-        How many partitions are loaded at the same time: by threads of the compiled engine, or by as many processes of
-        the readable engine, which uses only one for logs below 16 MiB together. 0 means as many as the machine has
+        How many partitions are loaded at the same time: by threads of the native engine, or by as many processes of the
+        readable engine, which uses only one for logs below 16 MiB together. 0 means as many as the machine has
         CPUs.
     progress
         A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
@@ -621,7 +621,7 @@ def compact(
         The cleaner keeps the last batch of an active producer. A producer is not active if its last batch is older than
         this number of ms. -1 means that all producers are active.
     engine
-        As in `load`. Both engines write the same bytes.
+        As in `load`. There is one cleaner, so this changes nothing.
     progress
         A function that is called with the name of a step, the number of bytes that the step has read, and the number
         of bytes that the step will read in total.
@@ -685,7 +685,7 @@ def plan_rescue(
     Parameters
     ----------
     path, coordinator, kafka, partitions, until_time, progress, max_batch_bytes, past_damage, engine
-        As in `load`. The compiled engine is not used for logs with share groups, and not with `until_time`.
+        As in `load`. The native engine is not used for logs with share groups, and not with `until_time`.
     groups
         Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match one
         of them are in the plan. Empty: all groups.

@@ -91,7 +91,7 @@ def load_on_spark(records: int) -> None:
     print_table(("group", "partition", "topic-partitions", "largest offset", "last commit"), map(tuple, job.result()))
     print(
         f"\n{records:,} records in {seconds:.1f} s: {records / seconds:,.0f} per second on {os.cpu_count()} cores,"
-        "\nin the first job of a session. Each task uses the compiled engine."
+        "\nin the first job of a session."
     )
 
 

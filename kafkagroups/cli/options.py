@@ -96,7 +96,8 @@ def add_local_engine(parser: argparse.ArgumentParser, *other_engines: str, verb:
         "--engine",
         choices=(*ENGINES, *other_engines),
         default="auto",
-        help=f"the engine that {verb} the log (default: auto, which chooses python or compiled by the size of the log)",
+        help=f"the engine that {verb} the log: python is the readable engine, compiled is the native engine "
+        "(default: auto, the native engine if it is installed)",
     )
 
 

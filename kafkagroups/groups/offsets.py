@@ -92,7 +92,7 @@ def build_offset_and_metadata(fields: Sequence[Any], record_offset: int, batch_o
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 """The offset of each partition, for one group."""
 ReadOnlyOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""PartitionOffsets that must not be changed. The compiled engine (kernels/) decodes each offset at its first use."""
+"""PartitionOffsets that must not be changed. The native engine decodes each offset at its first use."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Orphan:
 class ShardOffsets(Protocol):
     """The offsets of one shard, read-only. A shard is what one partition's log contains (shard.py).
 
-    The readable engine has the class `Offsets`. The compiled engine has a class in kernels/shards.py. The keys of
+    The readable engine has the class `Offsets`, and the native engine `NativeOffsets` (offset_columns.py). The keys of
     `committed` are group ids. The keys of `pending` are producer ids, then group ids.
     """
 

@@ -1,7 +1,7 @@
 """A shard: what one partition's log contains, as one coordinator (classic or new) reads it.
 
-Both engines return shards: the readable engine (fold.py) and the compiled engine (kernels/). The subclasses contain the
-rules of the two coordinators: classic_shard.py, new_shard.py.
+Both engines return shards: the readable engine (fold.py) and the native engine (loading/native.py). The subclasses
+contain the rules of the two coordinators: classic_shard.py, new_shard.py.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class _Counting:
         self.engine = Engine(engine.name, self._fold)
         self._observers: dict[int, StatsObserver] = {}
         self._followed: dict[int, tuple[Shard, dict[str, Any]]] = {}
-        """What was counted by the readable and by the compiled engine. The keys are Python's `id` of the logs."""
+        """What was counted by the readable and by the native engine. The keys are Python's `id` of the logs."""
 
     def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
         if self.engine.name == "compiled":

@@ -1,7 +1,7 @@
-"""The tables `records` and `fates` of logs, with the engine that suits the size of the logs.
+"""The tables `records` and `fates` of logs.
 
-The readable engine makes a row for each record. The compiled engine loads a log, and then copies the columns of all
-records into Arrow record batches.
+The readable engine makes a row for each record. The native engine loads a log, and then reads it a second time into
+columns, because a load keeps no records.
 """
 
 from __future__ import annotations

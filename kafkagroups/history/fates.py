@@ -306,7 +306,7 @@ class Fates(Observer):
         """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""
         stored_entry = self._find_entry(offset)
         if stored_entry is None:
-            # The compiled engine made this offset. In the logs that it loads, each record has its own offset.
+            # The native engine made this offset. In the logs that it loads, each record has its own offset.
             return offset.record_offset == entry.offset and partition == entry.partition
         return stored_entry is entry
 

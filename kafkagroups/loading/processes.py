@@ -142,7 +142,7 @@ class _Worker:
             end = f"was killed by signal {-status}, which most often means that memory ran out"
         return KafkagroupsError(
             f"{log.path or log.segments[0]}: the process that read this log {end}; load again with more free memory, "
-            "or in one process (threads=1), which needs less"
+            "or this partition alone, which needs only one process (in Python, threads=1 does)"
         )
 
     def close(self) -> None:

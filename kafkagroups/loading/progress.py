@@ -11,7 +11,7 @@ class ByteProgress:
     """Adds up the bytes that the engines read, and calls `report` with "loading", the sum, and `total`.
 
     An engine calls this object with the number of bytes that it has read since its last call. The sum is limited to
-    `total`, the size of all logs in bytes: if the compiled engine hands a partition to the readable engine, both
+    `total`, the size of all logs in bytes: if the native engine hands a partition to the readable engine, both
     engines count the bytes of the partition.
     """
 

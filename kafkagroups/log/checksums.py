@@ -1,7 +1,7 @@
 """CRC-32C, the checksum of record batches and of snapshot files.
 
 The package crc32c is imported at the first call, because its import takes longer than all other imports of this folder.
-The compiled engine does not call it for batches without compression.
+The native engine computes its checksums itself.
 """
 
 from __future__ import annotations

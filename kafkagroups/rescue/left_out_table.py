@@ -1,4 +1,5 @@
-"""The commits that are left out, found in the table `fates`. The compiled engine fills this table for large logs."""
+"""The commits that are left out, found in the table `fates`. The native engine fills this table without an object per
+record."""
 
 from __future__ import annotations
 

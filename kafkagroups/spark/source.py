@@ -10,7 +10,8 @@
     cwd              the folder of relative paths (default: the folder in which Spark's Java was started)
     partitions       the topic's partition count; the new coordinator then uses the records of a group only from the
                      group's home partition, which is the partition that the hash of the group id selects
-    engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, by the size of all logs)
+    engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, which is the native engine
+                     on each machine where it is installed)
     tasks            the largest number of tasks (default: 2 per core)
     pushdown         true: filters on `partition` select the tasks to run; if `partitions` is given, filters on `group`
                      select tasks, too (default: false)

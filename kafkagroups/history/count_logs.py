@@ -13,7 +13,6 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.endless_commits import find_endless_commits
@@ -113,13 +112,9 @@ class _Counting:
 
     def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
         if self.engine.name == "compiled":
-            try:
-                reading = native.read(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
-                shard = native.make_shard(reading, log, dialect)
-            except native.HandedOver:
-                pass
-            else:
-                self._followed[id(log)] = shard, reading.totals(self.by == "topic")
+            shard = native.fold_if_possible(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
+            if shard is not None:
+                self._followed[id(log)] = shard, native.reading_of(shard).totals(self.by == "topic")
                 return shard
         observer = StatsObserver(dialect, log, self.by)
         self._observers[id(log)] = observer
@@ -253,8 +248,7 @@ def _find_writers(shard: Shard, totals: dict[str, Any], dialect: Dialect) -> set
     writers = set()
     for key, value, is_transactional in totals["examples"]:
         writers.add(writers_of(decode(key, value, dialect), is_transactional=is_transactional))
-    assert isinstance(shard.offsets, NativeOffsets)
-    for _, _, key, value, is_plain in shard.offsets.reading.other_records():
+    for _, _, key, value, is_plain in native.reading_of(shard).other_records():
         if not is_plain and value is not None:
             writers.add(writers_of(decode(key, value, dialect)))
     if any(not has_type(dialect, record_type) for _, record_type, _ in totals["other_rows"]):

@@ -95,11 +95,10 @@ def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
     """Yield the table `fates` of a log that the native engine can fold."""
-    try:
-        reading = native.read(log, dialect, follow=native.KEEPS_FATES)
-        shard = native.make_shard(reading, log, dialect)
-    except native.HandedOver:
-        raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again") from None
+    shard = native.fold_if_possible(log, dialect, follow=native.KEEPS_FATES)
+    if shard is None:
+        raise InvalidLog(f"{log.path}: the log has changed while it was read: read it again")
+    reading = native.reading_of(shard)
     found = [answers.find(group_id, log.partition) for group_id in reading.totals(False)["group_ids"]]
     numbers = {fate: number for number, fate in enumerate(Fate, start=1)}
     fates = reading.settle(

@@ -80,12 +80,10 @@ def _create_compiled_engine(fates_class: type[Fates], group: str, fates_by_log: 
     def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
         fates = fates_class(dialect, group)
         fates_by_log[id(log)] = fates
-        try:
-            reading = native.read(log, dialect, stop, group=group, count_bytes=count_bytes)
-            shard = native.make_shard(reading, log, dialect)
-        except native.HandedOver:
+        shard = native.fold_if_possible(log, dialect, stop, group=group, count_bytes=count_bytes)
+        if shard is None:
             return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=fates)
-        batches = _observe_batches(reading, log, dialect, group, fates)
+        batches = _observe_batches(native.reading_of(shard), log, dialect, group, fates)
         readable.fold_batches(log.partition, batches, dialect, fates)
         return shard
 

@@ -63,11 +63,9 @@ def add_details(log: Log, transactions: list[OpenTransaction], engine: str) -> N
 def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: str) -> Iterator[Batch]:
     """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
     if choose_engine(engine) is not PYTHON:
-        try:
-            reading = native.read(log, DEFAULT_DIALECT, Stop(until_offset=last_offset + 1), producers=producer_ids)
-        except native.HandedOver:
-            pass
-        else:
+        stop = Stop(until_offset=last_offset + 1)
+        reading = native.read_if_possible(log, DEFAULT_DIALECT, stop, producers=producer_ids)
+        if reading is not None:
             yield from native.read_batches_at(log, reading.found_batches()[0])
             return
     if log.skips_damage:

@@ -59,11 +59,11 @@ class LogSigns:
 
 def read_signs(log: Log, dialect: Dialect, engine: str) -> LogSigns:
     """Read a log again."""
+    reading = None
     if choose_engine(engine) is not PYTHON:
-        try:
-            return signs_of(native.read(log, dialect, follow=native.COUNTS).totals(False), dialect)
-        except native.HandedOver:
-            pass
+        reading = native.read_if_possible(log, dialect, follow=native.COUNTS)
+    if reading is not None:
+        return signs_of(reading.totals(False), dialect)
     signs = LogSigns(dialect)
     for batch in log:
         signs.add_batch(batch)

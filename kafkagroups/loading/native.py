@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -46,6 +46,7 @@ from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS
 
 INTERFACE = 1
 """The number of the interface that this code expects of the module."""
+REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
 """What `read` follows: nothing; what the records come to; and also the fate of each record."""
 
@@ -74,7 +75,7 @@ def find_module() -> Any:
     if found != INTERFACE:
         raise UsageError(
             f"the installed kafkagroups_engine has interface {found}, and this kafkagroups needs {INTERFACE}: "
-            "build it again with pip install ./engine"
+            f"build it again with {REBUILD}"
         )
     return kafkagroups_engine
 
@@ -223,6 +224,13 @@ def read(
     return reading
 
 
+def read_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Any:
+    """Return what `read` returns, or None if the engine hands the log over."""
+    with suppress(HandedOver):
+        return read(log, dialect, stop, **options)
+    return None
+
+
 class Extent(NamedTuple):
     """The first and the last offset of a group's records in a log, their number, and their first and last time in ms.
 
@@ -237,9 +245,8 @@ class Extent(NamedTuple):
 
 def read_extents(log: Log, dialect: Dialect, stop: Stop = NO_STOP) -> dict[str, Extent] | None:
     """Return the extent of each group with records in a log, or None if the readable engine must read them."""
-    try:
-        reading = read(log, dialect, stop, follow=COUNTS)
-    except HandedOver:
+    reading = read_if_possible(log, dialect, stop, follow=COUNTS)
+    if reading is None:
         return None
     totals = reading.totals(False)
     return {totals["group_ids"][number]: Extent(*extent) for number, *extent in totals["extents"]}
@@ -295,18 +302,21 @@ def engine_errors(log: Log) -> Iterator[None]:
 
 def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:
     """Fold a log into a shard as `readable.fold` does, and by it if the engine hands the log over."""
-    shard = fold_if_possible(log, dialect, stop, count_bytes)
+    shard = fold_if_possible(log, dialect, stop, count_bytes=count_bytes)
     return readable.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
 
 
-def fold_if_possible(
-    log: Log, dialect: Dialect, stop: Stop = NO_STOP, count_bytes: CountBytes = ignore_bytes, follow: int = LOADS
-) -> Shard | None:
+def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
     """Return the shard of a log, or None if the engine hands the log over. The parameters are those of `read`."""
-    try:
-        return make_shard(read(log, dialect, stop, follow=follow, count_bytes=count_bytes), log, dialect)
-    except HandedOver:
-        return None
+    with suppress(HandedOver):
+        return make_shard(read(log, dialect, stop, **options), log, dialect)
+    return None
+
+
+def reading_of(shard: Shard) -> Any:
+    """Return the `Reading` of a shard that the engine has folded."""
+    assert isinstance(shard.offsets, NativeOffsets)
+    return shard.offsets.reading
 
 
 def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:

@@ -39,8 +39,8 @@ class Traces(NamedTuple):
 def add_batch(traces: Traces, batch: Batch, previous_end: int) -> Traces:
     """Return the traces of a segment up to a batch. `previous_end` is the offset after the batch before it.
 
-    The native engine follows the same rules (`Follow::start_batch`, follow.rs). A batch that begins before `previous_end` is odd:
-    only its delete horizon is a trace.
+    The native engine follows the same rules (`Follow::start_batch`, follow.rs). A batch that begins before
+    `previous_end` is odd: only its delete horizon is a trace.
     """
     end = traces.end
     if batch.base_offset >= previous_end:

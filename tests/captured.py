@@ -9,6 +9,7 @@ import functools
 import io
 import json
 import lzma
+import os
 import shutil
 import sys
 import tarfile
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 ARCHIVES = Path(__file__).parent / "captured"
+LONG = os.environ.get("KG_PROFILE") == "long"
 
 FAMILIES = {
     "records": ["*.jsonl", "schemas.json", "writer_versions.json"],
@@ -73,6 +75,20 @@ def _session() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="kafkagroups-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def folders(family: str) -> list[Path]:
+    """Every folder of a family that is a log or holds a broker's logs."""
+    parents = {file.parent for file in captured(family).rglob("*.log")}
+    return sorted({each.parent if each.name.startswith("__") else each for each in parents})
+
+
+def some_folders(family: str) -> list[Path]:
+    """The folders of a family; of the release cases, which are many and alike, only each fourth one.
+
+    The long profile has all of them.
+    """
+    return folders(family)[:: 4 if family == "releases" and not LONG else 1]
 
 
 def rows(family: str, name: str) -> list[dict]:

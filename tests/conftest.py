@@ -58,15 +58,18 @@ nbval.kernel.start_new_kernel = _start_kernel
 
 
 def pytest_collection_modifyitems(config, items):
-    if ENGINE_IS_OFF:
-        _leave_out_the_engine(config, items)
+    """A test with the parameter "compiled" is a test of the native engine, without its marker."""
     for item in items:
+        if hasattr(item, "callspec") and "compiled" in item.callspec.params.values():
+            item.add_marker("engine")
         if hasattr(item, "output_timeout"):
             item.output_timeout = 60  # The default of nbval, 5 s, is too short for a busy machine.
         for marker, needs in NEEDS.items():
             missing = [name for command, name in needs if not _is_installed(command)]
             if missing and (item.get_closest_marker(marker) or marker in _cell_tags(item)):
                 item.add_marker(pytest.mark.skip(reason=f"no {', no '.join(missing)}"))
+    if ENGINE_IS_OFF:
+        _leave_out_the_engine(config, items)
     items.sort(key=_order)
 
 
@@ -86,7 +89,7 @@ def _order(item):
     return len(SLOW_FILES)
 
 
-SLOW_FILES = ("tests/spark/", "notebooks/", "tests/fuzz/")
+SLOW_FILES = ("tests/spark/", "notebooks/", "tests/fuzz/", "tests/engine/")
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from kafkagroups.log.batch import MIN_RECORD_LIMIT, LogRecord
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.record_batch import encode_batch
-from tests.kernels.same import shape
+from tests.engine.same import shape
 from tests.log.bombs import (
     batch_of,
     bombs,

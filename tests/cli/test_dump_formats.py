@@ -15,8 +15,8 @@ from kafkagroups.kafka_tools.dump_commits import PlainBatches
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows
-from tests.kernels.random_clean import RandomLog
-from tests.kernels.random_logs import random_log
+from tests.engine.random_logs import random_log
+from tests.log.random_clean import RandomLog
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 BILLING = DATA / "1.0.1" / "__consumer_offsets-9"

@@ -1,6 +1,6 @@
 """Run all commands on random hostile input: `python -m tests.fuzz.commands --seconds 60 --seed 1`.
 
-Each command runs in a process with 3 GB of memory and ends after at most 60 seconds (worker.py).
+Each command runs in a process with 1 GB of address space and ends after at most 60 seconds (worker.py).
 A finding is one of these:
 
 - an exception that leaves the command line, an exit code other than 0, 1 and 2, a signal, or a hang;

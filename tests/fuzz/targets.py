@@ -6,21 +6,13 @@ import struct
 import tempfile
 import zlib
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from unittest import mock
 
-import numpy as np
 from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.anatomy.batches import list_batch_fields
-from kafkagroups.cli.stats import to_json as stats_json
-from kafkagroups.history.count_logs import count_logs
-from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.kernels import clean
-from kafkagroups.kernels.unpack import as_array
-from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
@@ -28,9 +20,9 @@ from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
 from kafkagroups.tables.group_json import group_json
 from tests.captured import captured, rows
-from tests.kernels.random_clean import RandomLog
-from tests.kernels.random_logs import random_log
-from tests.kernels.same import shape
+from tests.engine.random_logs import random_log
+from tests.engine.same import compare, shape
+from tests.log.random_clean import RandomLog
 from tests.records.judge import judge
 
 READERS = [
@@ -100,43 +92,29 @@ def log(data):
 
 
 def compiled(data):
-    """As `log`: the compiled engine and the readable loader say the same, and nothing ends the process."""
+    """As `log`: both engines load the same, and nothing ends the process."""
     if not data:
         return
     segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
     rules = READERS[(data[0] & 0x7F) % len(READERS)]
     both = [
-        load_logs([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=engine, threads=1)
-        for engine in (PYTHON, choose_engine("compiled", 0))
+        load_logs([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=choose_engine(engine))
+        for engine in ("python", "compiled")
     ]
     assert shape(both[0]) == shape(both[1])
 
 
 def followed(data):
-    """As `compiled`: the statistics, and the tables with a row for each record."""
+    """As `compiled`: the statistics, the tables with a row for each record, and the history of a group."""
     if not data:
         return
     segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
     rules = READERS[(data[0] & 0x7F) % len(READERS)]
-    both = [
-        (count_one(segment, rules, engine), list_rows(segment, rules, engine, "fates"))
-        for engine in ("python", "compiled")
-    ]
-    assert both[0] == both[1]
-    list_rows(segment, rules, "compiled", "records")
-
-
-def count_one(segment, rules, engine):
-    """Return what `stats --json` prints for a segment."""
-    found = log_of_buffers([("00000000000000000000.log", segment)], 0)
-    return stats_json(count_logs([found], rules, ROW_KINDS[len(segment) % len(ROW_KINDS)], engine=engine), None)
-
-
-def list_rows(segment, rules, engine, table):
-    """Return the rows of a table of a segment."""
-    found = log_of_buffers([("00000000000000000000.log", segment)], 0)
-    options = {"coordinator": rules.coordinator, "kafka": rules.kafka, "engine": engine}
-    return kg.api.load_table(found, table=table, **options).read_all().to_pylist()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "__consumer_offsets-0")
+        path.mkdir()
+        (path / f"{0:020}.log").write_bytes(segment)
+        compare(path, rules.coordinator, rules.kafka, len(segment))
 
 
 def compiled_seeds():
@@ -148,7 +126,7 @@ def compiled_seeds():
 
 
 def compacted(data):
-    """The compiled and the readable cleaner write the same, and no byte outside a piece matters to a kernel.
+    """The cleaner refuses a log, or its result loads. Nothing but a refusal is raised.
 
     The first byte chooses the arguments, its highest bit to right all checksums first; then a segment, which an empty
     active segment follows.
@@ -170,26 +148,9 @@ def compacted(data):
         for base_offset, content in ((0, segment), (2**63 - 1, b"")):
             (path / f"{base_offset:020}.log").write_bytes(content)
             os.utime(path / f"{base_offset:020}.log", (1, 1))
-        wanted = compaction(path, Path(folder, "readable"), "python", arguments)
-        for fill in (0, 0xFF):
-            with mock.patch.object(clean, "as_array", partial(with_neighbours, fill)):
-                assert compaction(path, Path(folder, str(fill)), "compiled", arguments) == wanted
-
-
-def compaction(path, out, engine, arguments):
-    """Return the result of a pass and the written files, or the error."""
-    try:
-        done = kg.compact(path, out, engine=engine, **arguments)
-    except (kg.InvalidLog, kg.InvalidRecord) as error:
-        return str(error)
-    return done, [file.read_bytes() for file in sorted(out.iterdir())]
-
-
-def with_neighbours(fill, data):
-    """Return a copy of an array between bytes of the value `fill`."""
-    around = np.full(len(data) + 200, fill, np.uint8)
-    around[100:-100] = data
-    return as_array(around[100:-100])
+        with suppress(kg.InvalidLog, kg.InvalidRecord):
+            kg.compact(path, Path(folder, "out"), **arguments)
+            kg.load(Path(folder, "out"))
 
 
 def compacted_seeds():

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MEMORY_BYTES = 3 << 30
+MEMORY_BYTES = 1 << 30
 SECONDS = 60
 HANG = "hang"
 COMMANDS_PER_PROCESS = 1_000

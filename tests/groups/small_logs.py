@@ -35,6 +35,13 @@ def offset_record(partition, value, group="g"):
     return kg.encode(record)
 
 
+def commit(offset, group="g", partition=0, topic="orders", metadata=""):
+    """Return the record of a commit. Its offset in the log is also what it commits, and its time."""
+    value = OffsetCommitValue(offset=offset, metadata=metadata, commit_timestamp=offset)
+    record = kg.Record(1, OffsetCommitKey(group, topic, partition), value, 3)
+    return LogRecord(offset, offset, *kg.encode(record))
+
+
 def group_record(value):
     return kg.encode(kg.Record(2, GroupMetadataKey("g"), value, None if value is None else 3))
 

@@ -1,6 +1,5 @@
 """`timeline` of any log: both engines agree, it ends at the offsets that `load` answers, and its gaps are true."""
 
-import os
 import random
 import shutil
 
@@ -14,15 +13,14 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.holes import DamagedHole, Hole
 from kafkagroups.log.record_batch import encode_batch
-from tests.captured import captured
+from tests.captured import LONG, captured, folders
 from tests.cases import case
+from tests.engine.random_logs import random_log
+from tests.engine.same import RULES
+from tests.groups.small_logs import commit
 from tests.groups.test_load_runs import DATA
-from tests.history.test_group_fates import RULES, commit
-from tests.kernels.random_logs import random_log
-from tests.kernels.test_equal import folders
 from tests.releases.sequences import encode_log, random_sequence
 
-LONG = os.environ.get("KG_PROFILE") == "long"
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 EVENTS = {
     "generation",

@@ -9,12 +9,12 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.kernels.fold_log import fold_if_possible
-from kafkagroups.loading.engines import PYTHON
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.log.stop import NO_STOP
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.source import ConsumerOffsets
@@ -174,7 +174,8 @@ def write_segments(folder, tails):
         ((100, 200), (0, True, 100)),
     ],
 )
-def test_the_position_and_number_of_zeros(tmp_path, tails, expected):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_position_and_number_of_zeros(tmp_path, tails, expected, engine):
     """The zeros of the first segment that ends with zeros, in both engines, in files and in memory."""
     folder = tmp_path / "__consumer_offsets-9"
     size = write_segments(folder, tails)
@@ -185,10 +186,9 @@ def test_the_position_and_number_of_zeros(tmp_path, tails, expected):
         zeros = Zeros(log.segments[number], size if has_batches else 0, count, len(tails) - 1 - number)
     rules = dialect("new", None)
     buffers = log_of_buffers([(segment, Path(segment).read_bytes()) for segment in log.segments], 9)
-    for fold in (PYTHON.fold, fold_if_possible):
-        for source in (log, buffers):
-            loaded = fold(source, rules).loaded
-            assert (loaded.damage, loaded.zeros) == (None, zeros)
+    for source in (log, buffers):
+        loaded = choose_engine(engine).fold(source, rules, NO_STOP).loaded
+        assert (loaded.damage, loaded.zeros) == (None, zeros)
 
 
 def test_zeros_behind_a_stop_are_not_reported(tmp_path):
@@ -236,7 +236,7 @@ def test_zeros_in_a_forged_snapshot(tmp_path):
     write_segments(folder, (0, 100))
     state = tmp_path / "state"
     take_snapshot(folder).save(state)
-    content, arrays = forged.read_state(state, 9)
+    content = forged.read_state(state, 9)
     zeros = content["shard"]["loaded"]["zeros"]
     wrong_zeros = [
         [],
@@ -252,14 +252,14 @@ def test_zeros_in_a_forged_snapshot(tmp_path):
     ]
     for wrong in wrong_zeros:
         content["shard"]["loaded"]["zeros"] = zeros | wrong if wrong else wrong
-        forged.write_state(state, 9, content, arrays)
+        forged.write_state(state, 9, content)
         with pytest.raises(kg.InvalidLog, match="zeros"):
             Snapshot.read(state)
     expected = kg.load(folder)
     for file in ("", "/dev/zero", f"{0:020}.log", f"{2:020}.log", f"{10**20 - 1:020}.log", "\0"):
         for position in (0, 7, 2**63 - 1):
             content["shard"]["loaded"]["zeros"] = zeros | {"file": file, "position": position}
-            forged.write_state(state, 9, content, arrays)
+            forged.write_state(state, 9, content)
             snapshot = Snapshot.read(state)
             assert stored_offsets(snapshot.groups(str(folder))) == stored_offsets(expected)
             assert stored_offsets(snapshot.advance(folder).groups(str(folder))) == stored_offsets(expected)

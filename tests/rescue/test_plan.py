@@ -1,7 +1,6 @@
 """`plan_rescue`: the offsets are those of `load`, and what is left out follows from the fates of the records."""
 
 import json
-import os
 import struct
 
 import pytest
@@ -15,13 +14,10 @@ from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.rescue.plan import Why
 from kafkagroups.rescue.plan_file import parse_plan
 from kafkagroups.tables.group_json import offsets_json, pending_json
-from tests.captured import captured
+from tests.captured import LONG, captured, some_folders
 from tests.cases import case
+from tests.engine.random_logs import random_log
 from tests.groups.small_logs import START, offset_record
-from tests.kernels.random_logs import random_log
-from tests.kernels.test_equal import some_folders
-
-LONG = os.environ.get("KG_PROFILE") == "long"
 
 DATA = "data/harbour"
 GROUP_TYPES = {*range(18), *range(19, 24)}

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 from crc32c import crc32c
 
 
@@ -24,22 +23,13 @@ def write_manifest(folder, content):
 
 
 def read_state(folder, partition):
-    """Return the JSON of a state file, and its arrays by name."""
-    line, _, rest = state_path(folder, partition).read_bytes().partition(b"\n")
-    content = json.loads(line)
-    arrays = {}
-    for name, header in content["arrays"].items():
-        array = np.frombuffer(rest, header["dtype"], int(np.prod(header["shape"]))).reshape(header["shape"]).copy()
-        arrays[name] = array
-        rest = rest[array.nbytes :]
-    return content, arrays
+    """Return the content of a state file."""
+    return json.loads(state_path(folder, partition).read_bytes())
 
 
-def write_state(folder, partition, content, arrays):
-    """Write a state file with any arrays, and make the snapshot accept its size and checksum."""
-    headers = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
-    line = json.dumps(content | {"arrays": headers}).encode()
-    write_bytes(folder, partition, b"\n".join([line, b"".join(array.tobytes() for array in arrays.values())]))
+def write_state(folder, partition, content):
+    """Write a state file with any content, and make the snapshot accept its size and checksum."""
+    write_bytes(folder, partition, json.dumps(content).encode())
 
 
 def write_bytes(folder, partition, data, **changes):

@@ -18,19 +18,18 @@ import kafkagroups as kg
 from kafkagroups.cli.load import to_json
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.segments import log_of_buffers
-from tests.captured import captured
+from tests.captured import LONG, captured
 from tests.cases import case
-from tests.kernels.random_logs import random_log
-from tests.kernels.same import shape
+from tests.engine.random_logs import random_log
+from tests.engine.same import shape
 from tests.snapshots import forged
 
 pytestmark = pytest.mark.slow
 
-LONG = os.environ.get("KG_PROFILE") == "long"
 ROUNDS = 3_000 if LONG else 80
 """How many random changes a test makes in each snapshot."""
 SEGMENT = f"{0:020}.log"
-KINDS = [(topic, engine) for topic in ("all types", "random") for engine in ("python", "compiled")]
+TOPICS = ("all types", "random")
 
 
 class Saved(NamedTuple):
@@ -86,50 +85,48 @@ def offsets_ascend(data):
 
 @pytest.fixture(scope="module")
 def save(tmp_path_factory):
-    """Return a function that returns the snapshot of a kind: the name of a topic, and an engine."""
+    """Return a function that returns the snapshot of a topic."""
     saved = {}
 
-    def save_kind(kind):
-        if kind not in saved:
-            folder = tmp_path_factory.mktemp("kind")
-            logs, coordinator = logs_of(kind[0])
+    def save_topic(topic):
+        if topic not in saved:
+            folder = tmp_path_factory.mktemp("topic")
+            logs, coordinator = logs_of(topic)
             for part in (0.5, 1):
                 for number, data in enumerate(logs):
                     path = folder / f"topic/__consumer_offsets-{number}"
                     path.mkdir(parents=True, exist_ok=True)
                     (path / SEGMENT).write_bytes(data[: int(len(data) * part)])
                 if part < 1:
-                    take_snapshot(folder / "topic", coordinator, engine=kind[1]).save(folder / "state")
+                    take_snapshot(folder / "topic", coordinator).save(folder / "state")
             files = {file.name: file.read_bytes() for file in (folder / "state").iterdir()}
             wanted = shape(kg.load(folder / "topic", coordinator))
-            saved[kind] = Saved(folder / "topic", folder / "state", files, wanted)
-        saved[kind].restore()
-        return saved[kind]
+            saved[topic] = Saved(folder / "topic", folder / "state", files, wanted)
+        saved[topic].restore()
+        return saved[topic]
 
-    return save_kind
+    return save_topic
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_snapshot_itself_resumes(kind, save):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_snapshot_itself_resumes(topic, save):
     """Without damage, each snapshot resumes with the answer of a load. The states are varied."""
-    saved = save(kind)
+    saved = save(topic)
     assert not saved.check()
-    contents = [forged.read_state(saved.folder, int(number))[0] for number in partitions(saved.folder)]
-    arrays = [content for content in contents if content["arrays"]]
-    assert len(arrays) > 2 if kind[1] == "compiled" else not arrays
+    contents = [forged.read_state(saved.folder, int(number)) for number in partitions(saved.folder)]
     types = {group["type"] for content in contents for group in content["shard"]["groups"]}
-    if kind == ("random", "python"):
+    if topic == "random":
         assert any(content["shard"]["failure"] for content in contents)
         assert any(content["shard"]["offsets"]["pending"] for content in contents)
-    elif kind[0] == "all types":
+    else:
         assert {"consumer", "share", "streams"} <= types
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_changed_and_missing_bytes(kind, save):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_changed_and_missing_bytes(topic, save):
     """Any byte is changed, or a file is cut or lengthened at any byte."""
-    saved = save(kind)
-    rnd = random.Random(str(kind))
+    saved = save(topic)
+    rnd = random.Random(topic)
     for _ in range(ROUNDS):
         name = rnd.choice([*saved.files, "snapshot.json"])
         data = bytearray(saved.files[name])
@@ -172,21 +169,22 @@ def test_every_byte_of_a_small_snapshot(tmp_path):
     assert accepted < 20  # A space in snapshot.json has no meaning.
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_swapped_files(kind, save):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_swapped_files(topic, save, tmp_path):
     """A state file has the bytes of another partition, of another save, or of another snapshot of the same log."""
-    saved = save(kind)
-    other = save((kind[0], "compiled" if kind[1] == "python" else "python"))
+    saved = save(topic)
     states = [name for name in saved.files if name != "snapshot.json"]
+    Snapshot.read(saved.folder).advance(saved.topic).save(tmp_path)
+    others = {name: (tmp_path / name).read_bytes() for name in states}
     for name, other_name in itertools.permutations(states, 2):
         with case((name, other_name)):
             (saved.folder / name).write_bytes(saved.files[other_name])
             assert saved.check()
             (saved.folder / name).write_bytes(saved.files[name])
-    swapped = [name for name in states if other.files[name] != saved.files[name]]
+    swapped = [name for name in states if others[name] != saved.files[name]]
     assert swapped
     for name in swapped:
-        (saved.folder / name).write_bytes(other.files[name])
+        (saved.folder / name).write_bytes(others[name])
         assert saved.check()
         (saved.folder / name).write_bytes(saved.files[name])
     Snapshot.read(saved.folder).advance(saved.topic).save(saved.folder)
@@ -197,7 +195,7 @@ def test_swapped_files(kind, save):
 @pytest.mark.parametrize("name", ["snapshot.json", "0.1.state"])
 def test_special_files(name, save):
     """A file that is missing, a folder, a FIFO, a device or a link to nothing is refused and never waited for."""
-    saved = save(("random", "python"))
+    saved = save("random")
     path = saved.folder / name
     for change in (
         lambda: None,
@@ -283,33 +281,28 @@ def use(saved):
     return False
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_forged_states(kind, save):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_forged_states(topic, save):
     """One value of a state is changed, and the checksums fit. No exception is raised except a refusal."""
-    saved = save(kind)
-    rnd = random.Random(str(kind))
+    saved = save(topic)
+    rnd = random.Random(topic)
     refused = 0
     states = {number: forged.read_state(saved.folder, int(number)) for number in partitions(saved.folder)}
     for _ in range(ROUNDS):
         number = rnd.choice(list(states))
-        content, arrays = states[number]
-        changed, path = change(rnd, content)
+        changed, path = change(rnd, states[number])
         with case((number, path)):
-            if path[0] == "arrays" and rnd.random() < 0.5:
-                rest = saved.files[f"{number}.1.state"].partition(b"\n")[2]
-                forged.write_bytes(saved.folder, int(number), json.dumps(changed).encode() + b"\n" + rest)
-            else:
-                forged.write_state(saved.folder, int(number), changed, arrays)
+            forged.write_state(saved.folder, int(number), changed)
             refused += use(saved)
             saved.restore()
     assert ROUNDS * 0.3 < refused < ROUNDS
 
 
-@pytest.mark.parametrize("kind", KINDS[:2])
-def test_a_forged_manifest(kind, save):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_forged_manifest(topic, save):
     """One value of snapshot.json is changed, and the checksum fits. No exception is raised except a refusal."""
-    saved = save(kind)
-    rnd = random.Random(str(kind))
+    saved = save(topic)
+    rnd = random.Random(topic)
     content = forged.read_manifest(saved.folder)
     for _ in range(ROUNDS):
         changed, path = change(rnd, content)
@@ -319,11 +312,11 @@ def test_a_forged_manifest(kind, save):
             saved.restore()
 
 
-@pytest.mark.parametrize("kind", KINDS[:2])
-def test_json_that_is_no_json(kind, save):
+@pytest.mark.parametrize("topic", TOPICS)
+def test_json_that_is_no_json(topic, save):
     """The bytes of a state are not JSON, or JSON that a parser does not like, and the checksum fits."""
-    saved = save(kind)
-    line = saved.files["0.1.state"].partition(b"\n")[0]
+    saved = save(topic)
+    line = saved.files["0.1.state"].rstrip()
     for data in (
         *(b"", b"\n", b"{", b"null", b"[]", b"{}", b"\xff", b"\xef\xbb\xbf{}", b"\x00", b"\xfe\xff\x00{\x00}"),
         *(b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 50_000, b"9" * 5000, b"1e999999", b'"\\ud800"'),

@@ -8,7 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
-from tests.kernels.same import shape
+from tests.engine.same import shape
 
 RESUME = """
 import os, sys

@@ -1,5 +1,5 @@
 """A job for test_spark.py: loads a log on `local-cluster`, and kills one of the executors while it runs.
-The executors get the package as a zip, and the kernels in it have to be compiled there.
+The executors get the package as a zip.
 
     python cluster_job.py LOG        prints {"rows", "without", "killed", "executors", "failed_tasks"}
 
@@ -45,7 +45,7 @@ session = kgs.session("local-cluster[2,1,1024]", memory="1g")
 without = subprocess.run([os.environ["PYSPARK_PYTHON"], "-c", "import kafkagroups"], capture_output=True, text=True)
 before = executors(session.sparkContext.applicationId)
 killed = []
-tables = kgs.load(sys.argv[1], session=session, partitions=50, engine="compiled")
+tables = kgs.load(sys.argv[1], session=session, partitions=50)
 killer = threading.Thread(target=kill_one_at_work, args=(session.sparkContext, killed), daemon=True)
 killer.start()
 rows = tables.offsets.select("group", "topic", "topic_partition", "committed_offset", "record_offset").collect()

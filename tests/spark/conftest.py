@@ -5,9 +5,8 @@ import shutil
 import pytest
 
 from kafkagroups import spark as kgs
-from tests.captured import captured
-from tests.kernels.random_logs import random_log
-from tests.kernels.test_equal import LONG
+from tests.captured import LONG, captured
+from tests.engine.random_logs import random_log
 
 SEGMENT = "00000000000000000000.log"
 

@@ -5,7 +5,7 @@ import random
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segment_file import segment_name
-from tests.kernels.random_logs import random_log
+from tests.engine.random_logs import random_log
 
 
 class Growing:

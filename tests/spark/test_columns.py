@@ -15,7 +15,7 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.spark.source import ConsumerOffsets, Task
 from kafkagroups.tables.columns import TABLES, arrow_schema, columns_of
-from tests.spark.tables import make_reader, read
+from tests.spark.tables import in_order, make_reader, read
 
 DATA = "data/harbour"
 
@@ -50,7 +50,7 @@ def test_a_filter_on_partition_selects_tasks():
     assert kept == [IsNotNull(("partition",))]
     assert [log.partition for task in one.partitions() for log in task.logs] == [9]
     list(one.pushFilters([EqualTo(("partition",), 12)]))
-    assert one.partitions() == [Task([], 0)]
+    assert one.partitions() == [Task([])]
 
 
 def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tasks():
@@ -93,7 +93,8 @@ def test_damage_is_a_row(tmp_path):
     segment.write_bytes(segment.read_bytes() + b"torn")
     (row,) = read(tmp_path / "log", [EqualTo(("partition",), 9)], table="partitions", coordinator="classic")
     assert row["error"] is None and row["damage"].startswith(f"{segment}, byte ")
-    assert read(tmp_path / "log", coordinator="classic") == read(f"{DATA}/3.9.2", coordinator="classic")
+    damaged, whole = (read(path, coordinator="classic") for path in (tmp_path / "log", f"{DATA}/3.9.2"))
+    assert in_order(damaged) == in_order(whole)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.loading import snapshots
-from tests.kernels.same import shape
+from tests.engine.same import shape
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 JOB = Path(__file__).with_name("keep_job.py")

@@ -285,7 +285,10 @@ def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
 
 @pytest.mark.cluster
 def test_executors_without_the_package_one_of_them_killed(tmp_path):
-    """The result is right on executors without the package, even if one of them is killed at work."""
+    """The result is right on executors without the package, even if one of them is killed at work.
+
+    They have no native engine either, and one line says so.
+    """
     import pyspark
 
     bare = tmp_path / "bare"
@@ -294,17 +297,17 @@ def test_executors_without_the_package_one_of_them_killed(tmp_path):
     (packages,) = (bare / "lib").glob("*/site-packages")
     # all packages of this environment but those that a .pth file brings, as an editable install does
     (packages / "packages.pth").write_text(str(Path(pyspark.__file__).parents[1]))
+    (packages / "kafkagroups_engine.py").write_text("raise ModuleNotFoundError(name=__name__)")
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)  # Spark keeps its executors' files below its home
     summary = synth.write(tmp_path / "log", 300_000)
-    cache = ROOT / ".pytest_cache" / "kernels"  # of the executors' machine code, for the next run
     env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(bare / "bin" / "python")}
-    env |= {"XDG_CACHE_HOME": str(cache)}
     env.pop("PYTHONPATH", None)
     job = [sys.executable, str(Path(__file__).with_name("cluster_job.py")), str(tmp_path / "log")]
     done = subprocess.run(job, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "executors have no native engine" in done.stderr
     said = json.loads(done.stdout)
     assert said["without"] == ["ModuleNotFoundError: No module named 'kafkagroups'"]
     assert len(said["executors"]) == 2 and said["killed"][0] in said["executors"] and said["failed_tasks"]
@@ -315,4 +318,3 @@ def test_executors_without_the_package_one_of_them_killed(tmp_path):
         for tp, offset in group.offsets.items()
     )
     assert len(said["rows"]) == summary["live_offsets"]
-    assert list(cache.glob("kafkagroups/kernels-*/kernels.*.code"))

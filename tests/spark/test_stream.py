@@ -17,7 +17,7 @@ from kafkagroups.log.segment_file import segment_name
 from kafkagroups.spark.options import BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.tables.columns import arrow_schema
-from tests.kernels.test_equal import LONG
+from tests.captured import LONG
 from tests.spark.growing import Growing
 
 SCHEMA = from_arrow_schema(arrow_schema(BATCHES))

@@ -1,0 +1,257 @@
+"""When the native engine hands a log over to the readable engine: never for what a broker of 0.11 or later wrote and
+reads itself, else with the place and the reason, at the cost of one more reading of one partition.
+"""
+
+from collections import Counter
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import synth
+from kafkagroups.groups import fold as readable
+from kafkagroups.loading import native
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.compression import CompressionType, compress
+from kafkagroups.log.folders import open_log, open_logs
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.records.dialects import DEFAULT_KAFKA, dialect
+from tests.captured import captured
+from tests.engine.same import shape
+from tests.fuzz.odd_logs import mend
+from tests.groups.small_logs import commit
+
+pytestmark = pytest.mark.engine
+NEW = dialect("new", None)
+FAILS = "the load fails"
+OLD_FORMAT = "bytes that are no batch of magic 2"
+ODD_VALUE = "an odd value of an offset record"
+ODD_KEY = "an odd key"
+NEWER_GROUP = "a group record of a version above 3"
+NO_KEY = "a record without a key"
+
+
+def why(log, rules, follow=native.KEEPS_FATES):
+    """Return why a log is handed over; None if it is not. A load that fails has a reason of its own."""
+    try:
+        native.make_shard(native.read(log, rules, follow=follow), log, rules)
+    except native.HandedOver as error:
+        assert (
+            error.segment
+            and error.position >= 0
+            and str(error) == f"{error.segment}: position {error.position}: {error.reason}"
+        )
+        return FAILS if error.reason.startswith(FAILS) else error.reason
+    return None
+
+
+def partitions(family):
+    """Return the folders of all logs of a family."""
+    return sorted({file.parent for file in captured(family).rglob("*.log")})
+
+
+WHY = {
+    ("dumplog", "classic"): {NEWER_GROUP: 1, NO_KEY: 1, ODD_KEY: 1, OLD_FORMAT: 2},
+    ("dumplog", "new"): {NEWER_GROUP: 1, NO_KEY: 1, ODD_KEY: 1, OLD_FORMAT: 2},
+    ("crafted", "classic"): {NEWER_GROUP: 4, ODD_KEY: 4, ODD_VALUE: 7, OLD_FORMAT: 8, FAILS: 6},
+    ("crafted", "new"): {NEWER_GROUP: 4, ODD_KEY: 4, ODD_VALUE: 10, OLD_FORMAT: 8, FAILS: 16},
+    ("cleaner", "classic"): {NO_KEY: 3, ODD_KEY: 2, OLD_FORMAT: 7},
+    ("cleaner", "new"): {NO_KEY: 3, ODD_KEY: 2, OLD_FORMAT: 7},
+    ("releases", "classic"): {ODD_VALUE: 3, OLD_FORMAT: 6},
+    ("releases", "new"): {ODD_VALUE: 4, OLD_FORMAT: 6, FAILS: 111},
+}
+"""How many logs of a family each coordinator's newest release cannot read without the readable engine."""
+
+
+@pytest.mark.parametrize(("family", "coordinator"), WHY)
+def test_why_captured_logs_are_handed_over(family, coordinator):
+    """These logs were crafted to be unusual: formats before 0.11, records that a coordinator refuses, odd layouts."""
+    rules = dialect(coordinator, None)
+    reasons = Counter(why(log, rules) for folder in partitions(family) for log in open_logs(folder))
+    del reasons[None]
+    assert reasons == WHY[family, coordinator]
+
+
+RUNS = {
+    **{key: {OLD_FORMAT: 3} for key in ("1.0.1-fmt-0.9.0", "1.0.1-fmt-0.10.0", "1.0.1-ibp-0.9.0")},
+    "1.0.1-craft-a": {ODD_VALUE: 2},
+    "1.0.1-craft-b": {ODD_VALUE: 2, FAILS: 2},
+    "2.3.1-craft-a": {ODD_VALUE: 1},
+    "2.8.2-craft-a": {ODD_VALUE: 1},
+    "2.8.2-craft-b": {ODD_VALUE: 2, FAILS: 1},
+    **{key: {FAILS: 2} for key in ("4.3.1-ghost", "4.4.0-ghost")},
+}
+"""Runs whose broker was told to write the message format of an older release, or which got records that it refuses."""
+RUN_FAMILIES = ("runs", "v440", "conversations", "new_deletes", "new_expiry", "new_conversations")
+
+
+@pytest.mark.parametrize("family", RUN_FAMILIES)
+def test_no_run_is_handed_over(family):
+    """Every captured run of 0.11 or later, read by the coordinators of its own release, for each kind of question."""
+    found = {}
+    for folder in partitions(family):
+        run = folder.relative_to(captured(family)).parts[-3]
+        release = tuple(map(int, run.partition("-")[0].split(".")))
+        if release < (0, 11):
+            continue
+        coordinators = [
+            name for name, is_there in (("classic", release < (4,)), ("new", release >= (3, 7))) if is_there
+        ]
+        for coordinator in coordinators:
+            rules = dialect(coordinator, run.partition("-")[0])
+            for log in open_logs(folder):
+                reasons = {why(log, rules, follow) for follow in (native.LOADS, native.COUNTS, native.KEEPS_FATES)}
+                assert len(reasons) == 1
+                found.setdefault(run, Counter()).update(reasons - {None})
+    assert {run: reasons for run, reasons in found.items() if reasons} == {
+        run: reasons for run, reasons in RUNS.items() if run in found
+    }
+    assert len(found) > 0
+
+
+@pytest.mark.parametrize("coordinator", DEFAULT_KAFKA)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"codec": codec} for codec in ("none", "gzip", "snappy", "lz4", "zstd")),
+        {"transactional": 0.5, "aborts": 0.2, "hanging": 0.1, "tombstones": 0.2},
+        {"generations": 0.2, "metadata": 0.5, "width": None},
+        {"modern": 0.5, "generations": 0.2, "members": 3},
+    ],
+    ids=str,
+)
+def test_no_synthetic_log_is_handed_over(settings, coordinator, tmp_path):
+    """Every codec, transactions, generations, metadata, and the records of the new protocol, in small segments."""
+    synth.write(tmp_path, 4_000, partitions=2, groups=50, segment_bytes=50_000, **settings)
+    rules = dialect(coordinator, None)
+    assert [why(log, rules) for log in open_logs(tmp_path)] == [None, None]
+
+
+GOOD = encode_batch([commit(0)])
+
+
+def batch(*records, **fields):
+    return encode_batch(list(records), **fields)
+
+
+def changed(data, position, new):
+    return data[:position] + new + data[position + len(new) :]
+
+
+def compressed(codec, payload, count=1):
+    """Return a batch behind GOOD with this compressed content."""
+    header = bytearray(batch(commit(1))[:61])
+    header[21:23] = int(codec).to_bytes(2, "big")
+    header[57:61] = count.to_bytes(4, "big", signed=True)
+    return mend(bytes(header) + payload)
+
+
+OPEN = [
+    batch(commit(producer), attributes=TRANSACTIONAL, producer_id=producer, producer_epoch=0)
+    for producer in range(1, 70)
+]
+MARKER = LogRecord(1, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")
+ODD_LOGS = {
+    "a batch has a wrong checksum": changed(batch(commit(1)), 70, b"\xff"),
+    OLD_FORMAT: b"\1" * 70,
+    "a batch is larger than the limit": changed(batch(commit(1)), 8, b"\x7f\0\0\0"),
+    "a batch has more records than bytes": mend(changed(batch(commit(1)), 57, b"\xff" * 4)),
+    "the offsets of the batches do not rise": GOOD,
+    "the offsets in a batch do not rise": batch(commit(2), commit(1), base_offset=1, last_offset=2),
+    "bytes behind the records of a batch": mend(batch(commit(1)) + b"\0"),
+    "an odd record": mend(changed(batch(commit(1)), 57, b"\0\0\0\2")),
+    "an odd record in a control batch": mend(
+        changed(batch(MARKER, attributes=TRANSACTIONAL | CONTROL, producer_id=1), 57, b"\0\0\0\2")
+    ),
+    "an odd key of a control record": batch(
+        MARKER._replace(key=b"\0"), attributes=TRANSACTIONAL | CONTROL, producer_id=1
+    ),
+    NO_KEY: batch(commit(1)._replace(key=None)),
+    ODD_KEY: batch(commit(1)._replace(key=b"\0\1\0")),
+    "a group id or topic that is not UTF-8": batch(commit(1)._replace(key=commit(1, "X").key.replace(b"X", b"\xff"))),
+    ODD_VALUE: batch(commit(1)._replace(value=b"\0\3")),
+    NEWER_GROUP: batch(LogRecord(1, 5, b"\0\2\0\1g", b"\0\4")),
+    "a group id that is not UTF-8": batch(LogRecord(1, 5, b"\0\2\0\1\xff", None)),
+    "an odd key of a group record": batch(LogRecord(1, 5, b"\0\5\0\1g", None)),
+    "many open transactions have a commit of one key": b"".join(OPEN),
+    "a batch cannot be decompressed": compressed(CompressionType.ZSTD, b"no zstd"),
+    "a batch has an unknown codec": compressed(5, b""),
+    "a compressed batch has too many records": compressed(CompressionType.GZIP, b"", 2**21),
+    "a batch decompresses beyond the limit": compressed(
+        CompressionType.LZ4, compress(CompressionType.LZ4, bytes(2_000_000))
+    ),
+    FAILS: batch(commit(1)._replace(key=b"\0\3\0\1g", value=b"")),
+}
+"""A log for each reason. GOOD stands before it."""
+
+
+@pytest.mark.parametrize("reason", ODD_LOGS)
+def test_each_reason_has_its_place(reason):
+    """`read` and `make_shard` raise HandedOver with the segment, a position behind the good batch, and the reason."""
+    rules = dialect("new", None)
+    log = log_of_buffers([("s.log", GOOD + ODD_LOGS[reason])], 3).limit_batches(1_000_000)
+    with pytest.raises(native.HandedOver) as error:
+        native.make_shard(native.read(log, rules, follow=native.KEEPS_FATES), log, rules)
+    found = error.value.reason
+    assert (FAILS if found.startswith(FAILS) else found) == reason
+    if reason != FAILS:
+        assert error.value.segment == "s.log"
+        assert len(GOOD) <= error.value.position < len(GOOD + ODD_LOGS[reason])
+
+
+def test_old_rules_are_handed_over():
+    """Releases before 0.10.1 keep offsets separately from groups, which only the readable engine does."""
+    log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
+    assert why(log, dialect("classic", "0.9.0.1")) == "this release keeps offsets separately from groups"
+    assert why(log, dialect("classic", "0.10.2.2")) is None
+
+
+def test_a_control_batch_without_a_record_is_an_error_only_for_old_releases():
+    """The cleaner leaves such batches. Brokers before 2.0.1 expect a record in each."""
+    empty = mend(changed(batch(MARKER, attributes=TRANSACTIONAL | CONTROL, producer_id=1), 57, bytes(4))[:61])
+    log = log_of_buffers([("s.log", empty)], 3)
+    assert why(log, dialect("classic", "3.9.2")) is None
+    assert why(log, dialect("classic", "2.0.0")) == "this release expects a record in every control batch"
+
+
+@pytest.mark.slow
+def test_group_records_that_fill_the_memory_are_handed_over():
+    """The engine keeps the records of group members until the end of the log, but only up to 128 MiB."""
+    records = [LogRecord(offset, 5, b"\0\3\0\1g", bytes(70 << 20)) for offset in range(2)]
+    data = b"".join(batch(record, attributes=CompressionType.ZSTD) for record in records)
+    assert why(log_of_buffers([("s.log", data)], 3), NEW) == "group records of more than 128 MiB"
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """Return the partitions that the readable engine folds, in order."""
+    folded = []
+    fold = readable.fold
+
+    def fold_and_note(log, *arguments, **options):
+        folded.append(log.partition)
+        return fold(log, *arguments, **options)
+
+    monkeypatch.setattr(readable, "fold", fold_and_note)
+    return folded
+
+
+QUESTIONS = {
+    "load": lambda topic: kg.load(topic, engine="compiled"),
+    "stats": lambda topic: kg.stats(topic, engine="compiled"),
+    "explain": lambda topic: kg.explain(topic, "g", engine="compiled"),
+    "fates": lambda topic: kg.record_table(topic, "fates", engine="compiled").read_all(),
+    "timeline": lambda topic: kg.timeline(topic, "g", engine="compiled"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_hand_over_concerns_one_partition(question, tmp_path, readings):
+    """Of three partitions, the damaged one is read by the readable engine, once."""
+    for partition in range(3):
+        folder = tmp_path / f"__consumer_offsets-{partition}"
+        folder.mkdir()
+        (folder / f"{0:020}.log").write_bytes(GOOD + (b"\1" * 70 if partition == 1 else b""))
+    QUESTIONS[question](tmp_path)
+    assert readings == [1]
+    assert shape(kg.load(tmp_path, engine="compiled")) == shape(kg.load(tmp_path, engine="python"))

@@ -21,6 +21,7 @@ again. NET_PATH=FOLDER: import an engine from there, too.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import json
@@ -42,6 +43,7 @@ from typing import Any
 
 import net_calls
 from net_calls import ROOT, Call
+from net_process import BROKEN
 
 STORE = ROOT / "build" / "net"
 WORK = STORE / "work"
@@ -67,7 +69,7 @@ def record(name: str) -> Path:
     recording = STORE / f"{commit}.jsonl.gz"
     if recording.exists() and commit != WORKTREE:
         return recording
-    with checked_out(commit) as checkout:
+    with alone(), checked_out(commit) as checkout:
         write_logs(checkout)
         batches = net_calls.list_batches(WORK)
         print(f"record {commit}")
@@ -82,6 +84,15 @@ def record(name: str) -> Path:
     size = recording.stat().st_size / 1e6
     print(f"  {calls} calls, {time.monotonic() - start:.0f} s, {size:.1f} MB in {recording.relative_to(ROOT)}")
     return recording
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other process records, because all write into the same folder."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    with open(STORE / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager
@@ -152,10 +163,9 @@ def run_calls(checkout: Path, calls: list[Call]) -> list[dict[str, Any]]:
             process = str(ROOT / "tools" / "net_process.py")
             command = [sys.executable, "-P", process, str(calls_file), str(results), str(checkout)]
             code = subprocess.run(command, cwd=WORK, env=environment).returncode
-            new_answers = [json.loads(line) for line in results.read_text().splitlines()]
-            if code == 1 and not new_answers:
+            answers += [json.loads(line) for line in results.read_text().splitlines()]
+            if code == BROKEN:
                 raise SystemExit(f"the package of {checkout} cannot be called; the reason is above")
-            answers += new_answers
             if len(answers) < len(calls):
                 answers.append({"codes": [], "texts": {"crash": f"the process ended with {code}"}})
     return answers
@@ -203,10 +213,10 @@ def compare(old: Path, new: Path) -> int:
     if next(read(old)) != next(read(new)):
         print("note: the two sides were recorded with different logs; a difference can be one of the logs")
     sides = [{row["call"]: row for row in read(recording) if "call" in row} for recording in (old, new)]
-    alone: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
     for side, other in (sides, reversed(sides)):
-        alone.update(" ".join(row["batch"]) for call, row in side.items() if call not in other)
-    for batch, count in alone.items():
+        missing.update(" ".join(row["batch"]) for call, row in side.items() if call not in other)
+    for batch, count in missing.items():
         print(f"note: {count} calls of {batch} were recorded on one side only; they are not compared")
     pairs = [(sides[0][call], sides[1][call]) for call in sides[0] if call in sides[1]]
     differing = [pair for pair in pairs if pair[0]["codes"] != pair[1]["codes"] or pair[0]["texts"] != pair[1]["texts"]]

@@ -17,10 +17,13 @@ import re
 import runpy
 import shutil
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 SECONDS = re.compile(r'"seconds": [-+.e0-9]+')
+BROKEN = 99
+"""The exit code if the process cannot go on. Every other one is that of a call."""
 LONGEST_CALL = 300
 """After this time in seconds, the process ends, and the call counts as a crash."""
 
@@ -29,7 +32,7 @@ def main(calls: Path, results: Path, checkout: Path) -> None:
     import kafkagroups
 
     if not Path(kafkagroups.__file__).is_relative_to(checkout):
-        raise SystemExit(f"expected the package of {checkout}, found {kafkagroups.__file__}")
+        raise ImportError(f"expected the package of {checkout}, found {kafkagroups.__file__}")
     with open(results, "a", encoding="utf-8") as file:
         for line in calls.read_text(encoding="utf-8").splitlines():
             faulthandler.dump_traceback_later(LONGEST_CALL, exit=True, file=sys.__stderr__)
@@ -86,4 +89,8 @@ def describe(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    try:
+        main(*map(Path, sys.argv[1:]))
+    except Exception:  # The calls' own exceptions are answers. This one is a defect of the tool, or of its environment.
+        traceback.print_exc()
+        sys.exit(BROKEN)

@@ -121,6 +121,7 @@ def test_a_load_finds_the_numbers_in_the_summary_for_any_settings(records, asked
             assert record.name != "Unknown"
 
 
+@pytest.mark.engine
 def test_the_compiled_engine_finds_the_same(tmp_path):
     """Both engines agree on a log with all kinds of records."""
     written = synth.write(tmp_path / "log", 40_000, partitions=3, codec="zstd", **REALISTIC)

@@ -81,7 +81,7 @@ def run_with_little_memory(*args):
 
 COMMANDS = [
     ("load", "--json"),
-    ("load", "--engine", "compiled", "--json"),
+    ("load", "--engine", "python", "--json"),
     ("dump",),
     ("dump", "--json"),
     ("dump", "--format", "dump-log"),
@@ -147,7 +147,7 @@ def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     folder = write(tmp_path, small + large)
     limit = {"max_batch_bytes": 1000}
     assert kg.load(folder).partitions[0].batches == kg.load(folder, max_batch_bytes=20_000).partitions[0].batches == 2
-    loads = [kg.load(folder, engine=engine, **limit) for engine in ("python", "compiled")]
+    loads = [kg.load(folder, engine=engine, **limit) for engine in ("python", "auto")]
     assert shape(loads[0]) == shape(loads[1])
     loaded = loads[0].partitions[0]
     assert (loaded.batches, loaded.next_offset, loaded.damage.position) == (1, 1, len(small))

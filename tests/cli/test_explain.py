@@ -79,7 +79,7 @@ def test_until_finds_the_partition_of_the_group(run, tmp_path):
     expected = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20")[1]
     assert "in partition 9." in expected
     for count in ((), ("--partitions", "50")):
-        for engine in ("python", "compiled"):
+        for engine in ("python", "auto"):
             arguments = ("--group", "billing", "--until", "20", *count, "--engine", engine)
             assert run("explain", LOG, *arguments)[:2] == (0, expected)
     for arguments, message in (

@@ -22,7 +22,6 @@ LOG = ROOT / "data" / "harbour" / "3.9.2" / "__consumer_offsets-9"
 READING_COMMANDS = (
     ("load",),
     ("load", "--engine", "python"),
-    ("load", "--engine", "compiled"),
     ("dump",),
     ("dump", "--format", "dump-log"),
     ("dump", "--format", "formatter"),
@@ -153,7 +152,7 @@ def test_a_lower_limit_is_only_for_compressed_batches(run, tmp_path):
     folder = tmp_path / "__consumer_offsets-9"
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(large)
-    for engine in ("python", "compiled"):
+    for engine in ("python", "auto"):
         _, out, _ = run("load", folder, "--json", "--max-batch-bytes", 1000, "--engine", engine)
         loaded = json.loads(out)["partitions"]["9"]
         assert (loaded["batches"], loaded["damage"]) == (1, None)

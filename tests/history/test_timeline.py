@@ -85,7 +85,7 @@ def test_both_engines_give_the_same_timeline(family):
                 for group in [*some_groups(folder, coordinator, kafka, count), "no group"]:
                     options = {"coordinator": coordinator, "kafka": kafka, "all": True}
                     readable = history(folder, group, engine="python", **options)
-                    assert history(folder, group, engine="compiled", **options) == readable
+                    assert history(folder, group, engine="auto", **options) == readable
                     assert bool(readable) == (group != "no group") or coordinator == "classic"
 
 
@@ -105,7 +105,7 @@ def test_random_groups_have_the_same_timeline(tmp_path):
             with case((seed, group, coordinator, kafka)):
                 options = {"coordinator": coordinator, "kafka": kafka, "all": rnd.random() < 0.5}
                 readable = history(folder, group, engine="python", **options)
-                assert history(folder, group, engine="compiled", **options) == readable
+                assert history(folder, group, engine="auto", **options) == readable
 
 
 def take_out_batches(folder, log, rnd):
@@ -222,7 +222,7 @@ def test_gaps_are_the_offsets_that_are_missing(tmp_path_factory, kept):
     (folder / f"{0:020}.log").write_bytes(b"".join(batches))
     expected = set(range(len(kept))) - {offset for offset, is_kept in enumerate(kept) if is_kept}
     expected -= set(range(max((o for o, is_kept in enumerate(kept) if is_kept), default=0), len(kept)))
-    for engine in ("python", "compiled"):
+    for engine in ("python", "auto"):
         gaps = [event for event in history(folder, "g", engine=engine) if event["event"] == "gap"]
         found = [offset for gap in gaps for offset in range(gap["from"], gap["to"] + 1)]
         assert found == (sorted(expected) if any(kept) else [])
@@ -247,7 +247,7 @@ def test_a_failed_load_still_has_its_history(tmp_path):
     folder.mkdir()
     bad = LogRecord(1, 5, b"\0\2\0\1g", b"\0\x63")
     (folder / f"{0:020}.log").write_bytes(encode_batch([commit(0, "g"), bad, commit(2, "g")]))
-    for engine in ("python", "compiled"):
+    for engine in ("python", "auto"):
         result = kg.timeline(folder, "g", engine=engine, all=True)
         assert [event.offset for event in result.events] == [0, 2] and len(result.problems) == 1
 

@@ -76,7 +76,7 @@ def test_counts_of_records_beyond_int32(tmp_path):
     groups = kg.load(folder)
     assert groups.partitions[7].records == 2 * MAX_INT32 and "expected 2147483647 records" in groups.failed[7]
     write_tables(groups, str(tmp_path / "tables"))
-    for engine in ("python", "compiled"):
+    for engine in ("python", "auto"):
         (row,) = read(folder, table="partitions", engine=engine)
         assert (row["batches"], row["records"]) == (2, 2 * MAX_INT32)
 
@@ -101,7 +101,7 @@ def test_every_number_fits_into_every_table(tmp_path_factory, headers, commits):
     """Header fields and commits with the smallest and largest numbers, under right checksums: both engines agree."""
     batches = [replace_fields(encode_batch([commit(0), *commits]), fields) for fields in headers]
     folder = write_log(tmp_path_factory.mktemp("log") / "__consumer_offsets-7", *batches)
-    assert read_all_tables(folder, "python") == read_all_tables(folder, "compiled")
+    assert read_all_tables(folder, "python") == read_all_tables(folder, "auto")
     for coordinator in ("classic", "new"):
         groups = kg.load(folder, coordinator)
         write_tables(groups, str(folder.parent / coordinator))

@@ -67,8 +67,9 @@ def test_a_whole_result_can_be_copied_and_pickled(groups):
     assert groups["billing"] == pickle.loads(pickle.dumps(groups))["billing"]
 
 
+@pytest.mark.engine
 def test_names_are_listed_without_decoding_a_group(monkeypatch):
-    """Iterating, counting and asking for a name read no group record."""
+    """Iterating, counting and asking for a name read no group record of the native engine."""
     groups = kg.load(LOG, "classic", engine="compiled")
 
     def refuse(self):
@@ -90,7 +91,7 @@ def test_orphans_are_plain_too():
     seen = 0
     for path in sorted(Path("data/crafted").iterdir()):
         if path.is_dir():
-            both = [kg.load(path, "new", engine=engine).orphans for engine in ("python", "compiled")]
+            both = [kg.load(path, "new", engine=engine).orphans for engine in ("python", "auto")]
             assert both[0] == both[1]
             seen += len(both[1])
             assert all(type(orphan.offsets) is dict for orphan in both[1].values())
@@ -100,5 +101,5 @@ def test_orphans_are_plain_too():
 def test_groups_are_shown_in_one_order_by_both_engines():
     """Offsets and pending commits of a group stand in one order, so that its text does not depend on the engine."""
     for folder in ("data/harbour/1.0.1", "data/harbour/4.3.1"):
-        read, compiled = (kg.load(folder, engine=engine) for engine in ("python", "compiled"))
+        read, compiled = (kg.load(folder, engine=engine) for engine in ("python", "auto"))
         assert [repr(read[name]) for name in read] == [repr(compiled[name]) for name in read]

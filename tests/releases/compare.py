@@ -16,7 +16,7 @@ from tests.releases.kafka import Coordinator
 from tests.releases.sequences import Event, encode_log, random_sequence
 from tests.releases.views import kafka_view, package_view
 
-ENGINES = ("python", "compiled")
+ENGINES = ("python", "auto")
 
 
 class Difference(NamedTuple):
@@ -47,7 +47,7 @@ def _first_difference(kafka: Any, package: Any, path: str = "") -> str:
 def compare(release: str, seeds: Sequence[int], engine: str | None = None) -> Iterator[Difference]:
     """Yield the differences between one release's coordinator and this package.
 
-    Without an engine, the readable engine loads every second sequence, and the compiled engine the others.
+    Without an engine, the readable engine loads every second sequence, and the native one, if there is one, the others.
     """
     sequences = {seed: random_sequence(seed) for seed in seeds}
     with Coordinator(release) as coordinator, tempfile.TemporaryDirectory() as place:

@@ -143,19 +143,19 @@ def left_out_by_fates(rows, groups, coordinator):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "releases"])
 def test_captured_logs(family):
-    """Every captured log, for both coordinators, against `load` and the table `fates` of the compiled engine."""
+    """Every captured log, for both coordinators, against `load` and the table `fates`, with both engines."""
     whys = set()
     for folder in some_folders(family):
         for coordinator in ("classic", "new"):
             with case((folder.relative_to(captured(family)), coordinator)):
-                groups = kg.load(folder, coordinator, engine="compiled")
+                groups = kg.load(folder, coordinator, engine="auto")
                 plan = kg.plan_rescue(folder, coordinator, engine="python")
                 check_against_load(plan, groups)
-                assert kg.plan_rescue(folder, coordinator, engine="compiled").to_json() == plan.to_json()
+                assert kg.plan_rescue(folder, coordinator, engine="auto").to_json() == plan.to_json()
                 assert plan.problems == groups.problems
                 assert parse_plan(json.dumps(plan.to_json()).encode()).to_json() == plan.to_json()
                 whys |= {entry.why for group in plan.groups.values() for entry in group.left_out.values()}
-                rows = kg.record_table(folder, coordinator=coordinator, engine="compiled").read_all().to_pylist()
+                rows = kg.record_table(folder, coordinator=coordinator, engine="auto").read_all().to_pylist()
                 wanted = left_out_by_fates(rows, groups, coordinator)
                 given = {
                     name: {
@@ -364,6 +364,6 @@ def test_random_logs(tmp_path):
             with case((seed, coordinator)):
                 plan = kg.plan_rescue(folder, coordinator, engine="python")
                 check_against_load(plan, kg.load(folder, coordinator))
-                assert kg.plan_rescue(folder, coordinator, engine="compiled").to_json() == plan.to_json()
+                assert kg.plan_rescue(folder, coordinator, engine="auto").to_json() == plan.to_json()
                 left_out += sum(len(group.left_out) for group in plan.groups.values())
     assert left_out > 100

@@ -62,7 +62,7 @@ def test_the_tables_are_what_the_broker_answered():
         coordinator = answers.get("coordinator") or ("new" if version.startswith("4") else "classic")
         with case(folder):
             tables = read_tables(folder, coordinator, version)
-            compiled = read(folder, coordinator=coordinator, kafka=version, engine="compiled")
+            compiled = read(folder, coordinator=coordinator, kafka=version, engine="auto")
             assert in_order(compiled) == in_order(tables["offsets"])
             known = {row["group"] for row in tables["groups"]}
             is_old = version in ("0.8.2.2", "0.9.0.1")

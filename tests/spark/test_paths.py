@@ -72,7 +72,7 @@ def test_the_tables_of_a_log_elsewhere(bucket, store):
         (local,) = open_logs(bucket / "backups" / "broker 1" / f"__consumer_offsets-{log.partition}")
         content = {segment: Path(segment).read_bytes() for segment in local.segments}
         for table in TABLES:
-            for engine in ("python", "compiled"):
+            for engine in ("python", "auto"):
                 there = load_table(log.content, table=table, partition=log.partition, engine=engine)
                 wanted = load_table(content, table=table, partition=log.partition, engine="python")
                 assert in_order(there.read_all().to_pylist()) == in_order(wanted.read_all().to_pylist())
@@ -146,7 +146,7 @@ def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, cap
     local = str(bucket / "backups" / "broker 1")
     there = store("backups/broker%201")
     groups = kg.load(local, "new")
-    tables = kgs.load(there, "new", engine="compiled", session=session)
+    tables = kgs.load(there, "new", engine="auto", session=session)
     for table in LOADED:
         assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
     assert kgs.load_groups(there, "new", session=session).groups == groups.groups

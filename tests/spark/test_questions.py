@@ -58,7 +58,7 @@ def test_captured_runs_have_the_answers_of_one_process(session):
 
 def test_both_engines_answer_in_tasks(session):
     """The engine of the tasks can be chosen, as in one process."""
-    for engine in ("python", "compiled"):
+    for engine in ("python", "auto"):
         check_stats(session, DATA / "3.9.2", "topic", coordinator="classic", engine=engine)
         check_explanation(session, DATA / "3.9.2", "billing", coordinator="classic", engine=engine)
 

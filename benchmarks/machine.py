@@ -8,7 +8,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("kafkagroups-engine", "numpy", "pyarrow", "pyspark", "crc32c", "kafka-python", "aiokafka")
+PACKAGES = ("kafkagroups-engine", "pyarrow", "pyspark", "crc32c")
 
 
 def describe() -> dict:

@@ -1,28 +1,36 @@
-"""The topics that the ways load: generated, and described by a JSON file."""
+"""The topics that the ways load, written by the package's own generator."""
 
 from __future__ import annotations
 
-import json
-import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 
-BYTES_PER_RECORD = 150
-"""More than a record needs on disk."""
-KEYS = 100
-"""The number of topic-partitions that a group commits."""
 SHAPE = {
-    "keys": KEYS,
-    "width": None,
+    "keys": 100,  # topic-partitions of a group
+    "width": None,  # half of the batches have one record, the others 5 to 15
     "skew": 0,
     "tombstones": 0.02,
     "generations": 0.01,
     "prefix": "some.team-its.service-",
 }
-"""The settings of the generator. Half of the batches contain one record. All groups are equally busy, so that caches
-help no way. The names are as long as in real clusters, so a record takes 127 bytes."""
+"""The settings of the generator. All groups are equally busy, so caches help none of the ways. Names are as long as in
+real clusters, so a record takes 127 bytes."""
+MANY_GROUPS = 10_000
+"""With a hundred keys each, a million keys. A log below ten million records has fewer groups, so that each key is
+written ten times."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A topic to generate. `groups` is None for the usual number, and `transactional` a part of the commits."""
+
+    records: int
+    partitions: int
+    groups: int | None = None
+    transactional: float = 0.0
+    segment_bytes: int = SEGMENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -31,69 +39,37 @@ class Topic:
 
     folder: Path
     records: int
-    partitions_count: int
     groups: int
     live: int
     bytes: int
-    batches: int
 
-    def partitions(self) -> list[list[Path]]:
-        """Return the segments of each partition, in order."""
-        return [sorted(place.glob("*.log")) for place in sorted(self.folder.glob("__consumer_offsets-*"))]
-
-    def segments(self) -> list[Path]:
-        return [segment for segments in self.partitions() for segment in segments]
+    def list_segments(self) -> list[Path]:
+        """Return the segments of all partitions; those of one partition are in order."""
+        return sorted(self.folder.glob("__consumer_offsets-*/*.log"))
 
     def read_all_bytes(self) -> None:
         """Read all bytes once, so that they are in the page cache: the disk is not measured."""
         buffer = bytearray(1 << 20)
-        for segment in self.segments():
+        for segment in self.list_segments():
             with segment.open("rb") as file:
                 while file.readinto(buffer):
                     pass
 
-    @property
-    def rows(self) -> Path:
-        """The folder of the topic's rows as Parquet (rows.py)."""
-        return self.folder.with_name(self.folder.name + "-rows")
 
-
-def name_of(records: int, partitions: int, groups: int) -> str:
-    return f"{records}-{partitions}-{groups}"
-
-
-def generate(place: Path, records: int, partitions: int, groups: int, segment_bytes: int = SEGMENT_BYTES) -> Topic:
-    """Return the topic of this size below `place`, generated if it is new. OSError if the disk is too full."""
+def generate(folder: Path, spec: Spec) -> Topic:
+    """Write the topic into a new folder."""
     from kafkagroups import synth
 
-    suffix = "" if segment_bytes == SEGMENT_BYTES else f"-in-{segment_bytes}"
-    folder = place / (name_of(records, partitions, groups) + suffix)
-    description = folder.with_name(folder.name + ".json")
-    if not description.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        need = records * BYTES_PER_RECORD
-        free = shutil.disk_usage(place).free
-        if free < need * 1.2:
-            raise OSError(f"{records:,} records need {need / 1e9:.1f} GB, {place} has {free / 1e9:.1f} GB")
-        written = synth.write(
-            folder, records, partitions=partitions, groups=groups, segment_bytes=segment_bytes, **SHAPE
-        )
-        parts = written["partitions"].values()
-        topic = Topic(
-            folder,
-            sum(part["records"] for part in parts),
-            partitions,
-            groups,
-            written["live_offsets"],
-            sum(part["bytes"] for part in parts),
-            sum(part["batches"] for part in parts),
-        )
-        description.write_text(json.dumps(asdict(topic) | {"folder": str(folder)}))
-    return read(description)
-
-
-def read(description: Path) -> Topic:
-    """Return the topic that a JSON file describes."""
-    fields = json.loads(description.read_text())
-    fields["folder"] = Path(fields["folder"])
-    return Topic(**fields)
+    groups = spec.groups or max(1, min(MANY_GROUPS, spec.records // 1000))
+    written = synth.write(
+        folder,
+        spec.records,
+        partitions=spec.partitions,
+        groups=groups,
+        transactional=spec.transactional,
+        segment_bytes=spec.segment_bytes,
+        **SHAPE,
+    )
+    partitions = written["partitions"].values()
+    records, size = (sum(partition[name] for partition in partitions) for name in ("records", "bytes"))
+    return Topic(folder, records, groups, written["live_offsets"], size)

@@ -6,7 +6,7 @@ from benchmarks import report
 
 
 def test_the_docs_are_what_was_measured():
-    """`python -m benchmarks report` changes nothing."""
+    """`python -m benchmarks --write` with these measurements changes nothing."""
     measured = json.loads(report.MEASURED.read_text())
     page = (report.DOCS / "performance.md").read_text()
     assert report.render(page, measured) == page

@@ -51,15 +51,15 @@ def make_table(part: dict) -> str:
     for way, found in part["ways"].items():
         seconds = found["seconds"]
         if not seconds:
-            rows.append((WAYS[way].title, "–", "–", "", "", f"left out: {found['problem']}"))
+            rows.append((WAYS[way].title, "–", "–", "", f"left out: {found['problem']}"))
             continue
         memory = f"{found['peak_bytes'] / 1e6:,.0f}" if "peak_bytes" in found else ""
         times = ratio(part, way)
         times_text = f"{times:,.2f}" if times else ""
         both = (f"{min(seconds):,.3f}", f"{median(seconds):,.3f}")
-        rows.append((WAYS[way].title, *both, str(len(seconds)), memory, times_text))
+        rows.append((WAYS[way].title, *both, memory, times_text))
     size = f"{part['records']:,} records, {part['bytes'] / 1e9:.2f} GB, {part['live']:,} live offsets"
-    return f"{size}:\n\n" + format_markdown_table(("way", "least s", "median s", "runs", "peak MB", "ratio"), rows)
+    return f"{size}:\n\n" + format_markdown_table(("way", "least s", "median s", "peak MB", "ratio"), rows)
 
 
 def format_markdown_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -171,7 +171,7 @@ def list_segments(log: Log) -> list[tuple[Any, int, int | None]]:
         start, end = log.ranges.get(segment, WHOLE_FILE)
         source: Any = None
         if log.content:
-            source = log.content[segment]
+            source = memoryview(log.content[segment]).cast("B")
         else:
             source = os.path.join(log.folder, segment)
             with segment_errors(segment):

@@ -56,18 +56,18 @@ def read_state(folder: Path, saved: SavedState, partition: int | None, dialect: 
         if size != saved.size:
             raise InvalidLog(f"expected {saved.size} bytes, found {size} bytes")
         line = file.read(size)
-    if len(line) < size:
-        raise InvalidLog("the file became shorter while it was read")
-    checksum = crc32c(line)
-    if checksum != saved.checksum:
-        raise InvalidLog(f"expected checksum {saved.checksum:08x}, the bytes give {checksum:08x}")
-    schema: Schema = {
-        "coordinator": exactly(dialect.coordinator),
-        "kafka": exactly(dialect.kafka),
-        "partition": exactly(partition),
-        "shard": lambda value: value,  # read_shard checks it.
-    }
-    shard = read_shard(read_object(parse_json(line), schema)["shard"], partition, dialect)
-    if shard.loaded.next_offset != saved.next_offset:
-        raise InvalidLog(f"expected next offset {saved.next_offset}, found {shard.loaded.next_offset}")
-    return shard
+        if len(line) < size:
+            raise InvalidLog("the file became shorter while it was read")
+        checksum = crc32c(line)
+        if checksum != saved.checksum:
+            raise InvalidLog(f"expected checksum {saved.checksum:08x}, the bytes give {checksum:08x}")
+        schema: Schema = {
+            "coordinator": exactly(dialect.coordinator),
+            "kafka": exactly(dialect.kafka),
+            "partition": exactly(partition),
+            "shard": lambda value: value,  # read_shard checks it.
+        }
+        shard = read_shard(read_object(parse_json(line), schema)["shard"], partition, dialect)
+        if shard.loaded.next_offset != saved.next_offset:
+            raise InvalidLog(f"expected next offset {saved.next_offset}, found {shard.loaded.next_offset}")
+        return shard

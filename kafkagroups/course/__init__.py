@@ -34,7 +34,7 @@ from kafkagroups.course.figures.epochs import Epochs
 from kafkagroups.course.figures.expiry_chart import ExpiryChart
 from kafkagroups.course.figures.failover import Failover
 from kafkagroups.course.figures.load_curves import LoadCurves
-from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds
+from kafkagroups.course.figures.load_times import LoadTimes, measure_seconds, name_engine
 from kafkagroups.course.figures.partition_grid import PartitionGrid
 from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
 from kafkagroups.course.figures.record_ribbon import RecordRibbon
@@ -124,6 +124,7 @@ __all__ = [
     "make_scratch_folder",
     "measure_seconds",
     "merge_in_random_order",
+    "name_engine",
     "open_incident",
     "play_conversation",
     "play_script",

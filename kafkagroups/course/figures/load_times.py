@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
 from kafkagroups.course.figures.picture import draw_svg, encode_data_address
 from kafkagroups.course.folders import find_upwards
+from kafkagroups.loading.engines import PYTHON, choose_engine
 
 Result = TypeVar("Result")
 MILLION = 1_000_000
@@ -41,6 +42,11 @@ def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
         How many times `load` is called.
     """
     return min(_run_timed(load)[0] for _ in range(rounds))
+
+
+def name_engine() -> str:
+    """Return the name of the engine that loads logs here if nobody chooses one."""
+    return "the readable engine" if choose_engine("auto") is PYTHON else "the native engine"
 
 
 def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import kafkagroups as kg
 from kafkagroups.api import load, load_table
+from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import LogRecord
@@ -246,6 +248,15 @@ def test_threads_change_nothing():
     for folder in (folder for folder in folders("runs") if len(list(folder.glob("__consumer_offsets-*"))) > 1):
         one, two = (load(folder, engine="compiled", threads=count) for count in (1, 2))
         assert shape(one) == shape(two) and list(one) == list(two)
+
+
+@pytest.mark.parametrize("by", ROW_KINDS)
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_rows_have_one_order(by, coordinator, foreign):
+    """The rows of statistics stand in the same order, also where groups have records in several partitions."""
+    options = {"coordinator": coordinator, "partitions": 400}
+    wanted, found = (kg.stats(foreign, by, engine=engine, **options) for engine in ("python", "compiled"))
+    assert list(found.rows) == list(wanted.rows)
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

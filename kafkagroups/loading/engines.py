@@ -109,7 +109,7 @@ def choose_engine(name: str) -> Engine:
     try:
         native.find_module()
     except ImportError as error:
-        raise UsageError(describe_missing("kafkagroups_engine", "the native engine") or str(error)) from None
+        raise UsageError(describe_missing("kafkagroups_engine", 'the engine "compiled"') or str(error)) from None
     return COMPILED
 
 

@@ -97,17 +97,17 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
-    """Check out a commit into a temporary folder, as a worktree of git."""
+    """Check out a commit as a worktree of git. What a run that was killed has left is removed first."""
     if commit == WORKTREE:
         yield ROOT
         return
-    with tempfile.TemporaryDirectory(prefix="kafkagroups-net-") as folder:
-        checkout = Path(folder).resolve() / "checkout"
-        git("worktree", "add", "--detach", str(checkout), commit)
-        try:
-            yield checkout
-        finally:
-            git("worktree", "remove", "--force", str(checkout))
+    checkout = STORE / "checkout"
+    shutil.rmtree(checkout, ignore_errors=True)
+    git("worktree", "add", "--force", "--detach", str(checkout), commit)
+    try:
+        yield checkout
+    finally:
+        git("worktree", "remove", "--force", str(checkout))
 
 
 def write_logs(checkout: Path) -> None:

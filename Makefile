@@ -37,7 +37,7 @@ check: .venv/.develop ready ## the quick tests, to run while you work, under 2 m
 long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a night
 	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."
 	@echo "It changes every byte of every vector, sends a million random requests to a coordinator,"
-	@echo "and fuzzes (tests/fuzz) for thirty minutes, and all commands for an hour."
+	@echo "and fuzzes (tests/fuzz) for 75 minutes, and all commands for an hour."
 	@echo "Then it loads logs of ten and a hundred million records in every way. This needs 20 GB of disk for a while."
 	KG_PROFILE=long $(PYTEST) tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(PY) -m tests.fuzz.commands --seconds 3600 --seed $$(date +%s) --spark

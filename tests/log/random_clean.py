@@ -1,16 +1,13 @@
-"""Random small logs for the cleaner, in several segments: few keys, transactions, horizons, and odd bytes."""
+"""Random batches for the cleaner and the dump: few keys, transactions, horizons, and odd bytes."""
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 import zlib
-from pathlib import Path
 
 from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 LONG_KEYS = [b"k" * size for size in (55, 56, 63, 64, 65, 119, 120, 200)]
@@ -118,52 +115,6 @@ class RandomLog:
         unsigned = number % 2**size
         struct.pack_into(number_format.upper(), out, position % len(out), unsigned)
         return mend(bytes(out)) if rnd.random() < 0.8 else bytes(out)
-
-    def write(self, folder: Path) -> Path:
-        """Write the log in several segments, with random times of the files. Return the folder."""
-        rnd = self.rnd
-        folder.mkdir(parents=True)
-        data = bytearray()
-        base_offset = self.batches[0][0]
-        for number, (first_offset, batch) in enumerate(self.batches):
-            if number and rnd.random() < 0.25 and first_offset > base_offset:
-                self._write_segment(folder, base_offset, data)
-                data = bytearray()
-                base_offset = first_offset
-            data += batch
-        if self.odd and rnd.random() < 0.2:
-            data += rnd.choice((bytes(50), b"\1", data[:30]))
-        self._write_segment(folder, base_offset, data)
-        if rnd.random() < 0.5:
-            self._write_segment(folder, max(self.offset, base_offset + 1), bytearray())
-        return folder
-
-    def _write_segment(self, folder: Path, base_offset: int, data: bytes) -> None:
-        path = folder / segment_name(base_offset)
-        path.write_bytes(data)
-        seconds = self.rnd.choice((0, 10, 100_000, 1_700_000_000))
-        os.utime(path, (seconds, seconds))
-
-    def arguments(self) -> dict[str, int | None]:
-        """Return random arguments of a pass."""
-        rnd = self.rnd
-        offsets = [
-            None,
-            None,
-            0,
-            *(rnd.choice(self.batches)[0] + step for step in (0, 1)),
-            self.offset,
-            self.offset + 9,
-        ]
-        return {
-            "now_ms": rnd.choice((None, 0, 30, 1010, 1_700_000_000_020, rnd.choice((2**62, 2**63 - 1)))),
-            "delete_retention_ms": rnd.choice((0, 20, 60_000, 86_400_000, rnd.choice((2**61, 2**63 - 1)))),
-            "first_dirty": rnd.choice(offsets),
-            "first_uncleanable": rnd.choice(offsets),
-            "segment_bytes": rnd.choice((1, 300, 1000, 100_000_000)),
-            "map_entries": rnd.choice((None, None, None, 1, 3, 8)),
-            "producer_expiration_ms": rnd.choice((-1, 0, 500, 86_400_000)),
-        }
 
 
 def mend(data: bytes) -> bytes:

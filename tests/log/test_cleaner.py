@@ -406,3 +406,41 @@ def test_zeros_at_the_end_of_a_segment_are_not_copied(tmp_path):
     done = kg.compact(tmp_path / "log", tmp_path / "out")
     assert done.groups == [[0, 1]] and done.before.bytes == done.after.bytes
     assert [record[0] for record in records_of(tmp_path / "out")] == [0, 1, 2]
+
+
+def test_the_progress_reaches_the_end_of_each_step(tmp_path):
+    """The three steps of a pass are reported, and the last report of each is the whole."""
+    recorded = Pass("cases/03-overwrite-inside-batch", 1, tmp_path)
+    reports = []
+    kg.compact(recorded.path, recorded.out, progress=lambda *report: reports.append(report))
+    last = {step: (done, total) for step, done, total in reports}
+    assert list(last) == ["read", "map", "clean"]
+    assert all(done == total > 0 for done, total in last.values())
+
+
+def test_an_unknown_engine_is_refused(tmp_path):
+    """There is one cleaner, but the name of an engine is still checked."""
+    recorded = Pass("cases/03-overwrite-inside-batch", 1, tmp_path)
+    with pytest.raises(kg.UsageError, match="no engine 'fast'"):
+        kg.compact(recorded.path, recorded.out, engine="fast")
+
+
+COLLIDING_KEYS = [
+    bytes.fromhex(
+        "4dc968ff0ee35c209572d4777b721587d36fa7b21bdc56b74a3dc0783e7b9518afbfa2"
+        f"{byte}a8284bf36e8e4b55b35f427593d849676da0d1{other}5d8360fb5f07fea2"
+    )
+    for byte, other in (("00", "55"), ("02", "d5"))
+]
+"""Two keys with the same MD5 hash (Marc Stevens, 2012)."""
+
+
+def test_keys_with_the_same_md5_hash_are_one_key_as_in_kafkas_map(tmp_path):
+    """Kafka's map stores only hashes, so the older of the two records is removed. A third key stays."""
+    folder = tmp_path / "__consumer_offsets-0"
+    keys = [COLLIDING_KEYS[0], b"k", COLLIDING_KEYS[1], b"last"]
+    with LogWriter(folder, segment_bytes=1) as log:
+        for offset, key in enumerate(keys):
+            log.append(encode_batch([LogRecord(offset, 5, key, b"v")]))
+    kg.compact(folder, tmp_path / "out")
+    assert [record.offset for batch in kg.open_log(tmp_path / "out") for record in batch.records] == [1, 2, 3]

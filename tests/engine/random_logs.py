@@ -74,7 +74,7 @@ def passing_keys(count: int, first_offset: int = 0) -> bytes:
         )
         offset += len(records)
 
-    # More transactions are open than fit into the first arrays.
+    # Very many transactions stay open.
     for producer in range(count + 1, count + 700):
         key = OffsetCommitKey(f"open-{producer % 7}", "t", producer)
         put([encode(Record(1, key, OffsetCommitValue(producer, -1, "", 9, -1), 3))], producer, TRANSACTIONAL)

@@ -60,3 +60,14 @@ fn entries_get_new_numbers() {
     assert_eq!(pending.remove(7, 0).unwrap().record_offset, 2);
     assert_eq!(offsets(pending.end(7)), [1]);
 }
+
+#[test]
+fn an_entry_without_commits_needs_no_new_number() {
+    let mut pending = Pending::default();
+    pending.put(commit(7, 0, 1)).unwrap();
+    pending.put(commit(7, 1, 2)).unwrap();
+    pending.remove_all(0);
+    pending.renumber(&[u32::MAX, 0]);
+    pending.renumber(&[0]);
+    assert_eq!(offsets(pending.end(7)), [2]);
+}

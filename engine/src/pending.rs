@@ -91,8 +91,11 @@ impl Pending {
                 self.of_entry[commit.entry as usize].push(commit);
             }
         }
-        for entry in self.producers.values_mut().flatten() {
-            *entry = new_numbers[*entry as usize];
+        for entries in self.producers.values_mut() {
+            entries.retain_mut(|entry| {
+                *entry = new_numbers[*entry as usize];
+                *entry != u32::MAX
+            });
         }
     }
 }

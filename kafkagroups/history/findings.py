@@ -41,7 +41,7 @@ from kafkagroups.history.group_families import describe_families
 from kafkagroups.history.hanging import find_hanging
 from kafkagroups.history.load_findings import find_count_change
 from kafkagroups.history.look_alikes import find_look_alikes
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats, sort_rows
 from kafkagroups.history.writer_ranges import WriterRange
 
 MIN_DIRTY_SEGMENTS = 2
@@ -161,7 +161,7 @@ def quote(text: str) -> str:
 
 
 def add_findings(stats: Stats) -> None:
-    """Add the findings that follow from the counts of all partitions, and sort all findings."""
+    """Add the findings that follow from the counts of all partitions, and sort all findings and rows."""
     times = [counts.last_timestamp_ms for counts in stats.partitions.values() if counts.last_timestamp_ms is not None]
     now_ms = max(times, default=0)
     for number, counts in stats.partitions.items():
@@ -176,6 +176,7 @@ def add_findings(stats: Stats) -> None:
     if stats.topic_partitions.changed is not None:
         stats.findings.append(find_count_change(stats.topic_partitions.changed))
     stats.findings = sort_findings(stats.findings)
+    stats.rows = dict(sort_rows(stats))
 
 
 def _find_span(counts: PartitionStats) -> int:

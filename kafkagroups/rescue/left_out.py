@@ -59,7 +59,7 @@ class LeftOutCommits(Fates):
         has_producer = entry.producer_id is not None
         is_pending = entry.is_transactional if self.dialect.coordinator == "classic" else has_producer
         if not is_pending:
-            self._newest_effects[_key_of(entry)] = entry.offset
+            self._note_effect(entry)
         if entry.committed is not None:
             super()._keep(entry)
 
@@ -68,10 +68,13 @@ class LeftOutCommits(Fates):
         if entry.key is None or entry.group is None:
             return
         if fate is Fate.WINS:
-            key = _key_of(entry)
-            self._newest_effects[key] = max(entry.offset, self._newest_effects.get(key, entry.offset))
+            self._note_effect(entry)
         elif fate in (Fate.SUPERSEDED, Fate.DELETED):
             self._drop(entry)
+
+    def _note_effect(self, entry: RecordFate) -> None:
+        key = _key_of(entry)
+        self._newest_effects[key] = max(entry.offset, self._newest_effects.get(key, entry.offset))
 
     def _drop(self, entry: RecordFate) -> None:
         position = (entry.partition, entry.offset)

@@ -8,12 +8,7 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
-from kafkagroups.loading.engines import (
-    PYTHON,
-    Engine,
-    choose_engine,
-    create_observed_engine,
-)
+from kafkagroups.loading.engines import PYTHON, Engine, choose_engine, create_observed_engine
 from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs

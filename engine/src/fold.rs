@@ -283,10 +283,10 @@ impl<'a> Fold<'a> {
             self.grow();
         }
         let block = std::mem::take(&mut self.block);
-        // Each step loads what the next one needs.
+        // Each step loads what the next one needs. A small table stays in the cache by itself.
         let keys = &self.keys;
         let entries = || {
-            let rows = block.iter().filter(|row| row.is_offset_record());
+            let rows = block.iter().filter(|row| row.is_offset_record() && keys.entries.len() > 1 << 14);
             rows.filter_map(|row| keys.first_entry(row.key_hash))
         };
         entries().for_each(prefetch);

@@ -11,6 +11,7 @@ One record:
 
 One log:
 
+- `Topic` holds a path and the rules by which it is read; the functions below are its methods, too.
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
 - `explain` shows which records led to the result of `load`. `find_groups` finds the groups that match a pattern.
@@ -60,6 +61,7 @@ from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.written_values import value_version
+from kafkagroups.topic import Topic
 
 __all__ = [
     "ApiError",
@@ -70,6 +72,7 @@ __all__ = [
     "KafkagroupsError",
     "Record",
     "Span",
+    "Topic",
     "TopicPartition",
     "UsageError",
     "annotate",

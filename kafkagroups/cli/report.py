@@ -10,7 +10,7 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import count_of
-from kafkagroups.loading.load import open_for_load
+from kafkagroups.topic import Topic
 
 NAME = "report"
 HELP = "write one HTML page about logs: findings with remedies, history, size, writers, transactions, groups"
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     status = 0
     for path in args.paths:
         try:
-            open_for_load(path, dialect.coordinator, dialect.kafka, args.partitions)
+            Topic(path, dialect.coordinator, dialect.kafka, partitions=args.partitions).open()
         except UsageError as error:
             options.print_error(error)
             status = 2

@@ -38,8 +38,7 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.map_orders import hash_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
@@ -97,7 +96,7 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
 
     Raises UsageError if the load of the log fails, or if the log has no such group.
     """
-    groups = load_logs([log], dialect, engine=choose_engine("auto"))
+    groups = OpenTopic([log], dialect, engine="auto").load()
     error = groups.partitions[log.partition].error
     if error is not None:
         raise UsageError(f"group {group_id} cannot be deleted, because the load of the log fails: {error}")

@@ -35,8 +35,7 @@ from pathlib import Path
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.finding import Finding
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.log_to_clean import LogToClean, read_log
@@ -116,7 +115,7 @@ def _is_whole(log: Log) -> bool:
 
 
 def _load(log: Log, rules: Dialect) -> LoadedPartition:
-    return load_logs([log], rules, engine=choose_engine("auto")).partitions[log.partition]
+    return OpenTopic([log], rules, engine="auto").load().partitions[log.partition]
 
 
 def _never_fails(log: Log, rules: Dialect) -> bool:

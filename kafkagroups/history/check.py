@@ -10,13 +10,12 @@ The log is also judged as the log cleaner could leave it (after_cleaning.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
-from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.event import count_of, list_names
@@ -29,9 +28,8 @@ from kafkagroups.history.misplaced_groups import find_misplaced
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.history.unexpected_unload import describe_unload
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.starts import Start, judge_start
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage
@@ -189,24 +187,17 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
     return dialect(coordinator, kafka)
 
 
-def check_logs(
-    logs: Sequence[Log],
-    rules: Dialect,
-    path: str,
-    *,
-    target: Dialect | None = None,
-    partitions: int | None = None,
-    engine: str = "auto",
-) -> Check:
-    """Return the verdict about logs. The parameters are those of `kafkagroups.check`."""
-    chosen = choose_engine(engine)
-    groups = load_logs(logs, rules, path, partitions=partitions, engine=chosen)
+def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
+    """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
+    logs = topic.logs
+    rules = topic.dialect
+    groups = topic.load()
     judged = rules if target is None else target
-    judged_groups = groups if target is None else load_logs(logs, target, path, partitions=partitions, engine=chosen)
+    judged_groups = groups if target is None else replace(topic, dialect=target).load()
     checks = {}
     findings: list[Finding] = []
     after_cleaning = AfterCleaning(judged)
-    misplaced = find_misplaced(logs, judged, judged_groups, engine)
+    misplaced = find_misplaced(logs, judged, judged_groups, topic.chosen_engine)
     for log in logs:
         findings += misplaced.get(log.partition, [])
         findings += after_cleaning.find(log, judged_groups.partitions[log.partition])
@@ -214,8 +205,8 @@ def check_logs(
         checks[log.partition] = check
         findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
         findings += find_damage(log.partition, judged_groups.partitions[log.partition])
-        findings += find_endless_commits(log, judged_groups, engine)
-        findings += read_signs(log, judged, engine).find(log, judged)
+        findings += find_endless_commits(log, judged_groups, topic.chosen_engine)
+        findings += read_signs(log, judged, topic.chosen_engine).find(log, judged)
         if check.error is not None:
             kind = "load_failure" if target is None else "refused"
             further = find_further_failures(log, judged, check.record_offset)
@@ -227,7 +218,7 @@ def check_logs(
     findings += find_look_alikes(partition_of)
     if target is not None:
         findings += find_changes(logs, groups, judged_groups, rules, target)
-    return Check(path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)
+    return Check(topic.path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)
 
 
 def _check_partition(log: Log, groups: Groups, *, is_judged_after_cleaning: bool) -> PartitionCheck:
@@ -328,8 +319,3 @@ def _describe_failure(log: Log, check: PartitionCheck, rules: Dialect, kind: str
         lost = f"; {count_of(len(check.groups_lost), 'group')} lost ({names}): {describe_answers(rules)}"
     what = f"A Kafka {rules.kafka} broker cannot load the partition: {check.error}{lost}."
     return Finding(log.partition, offset, find_group_of(log, offset), None, kind, what, remedy)
-
-
-def load_alone(log: Log, rules: Dialect, engine: str) -> LoadedPartition:
-    """Return how the load of one partition ends in a broker without other partitions."""
-    return load_logs([log], rules, engine=choose_engine(engine)).partitions[log.partition]

@@ -31,9 +31,9 @@ from kafkagroups.history.value_versions import count_value_versions
 from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
 from kafkagroups.history.writers import count_writers
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import Engine, choose_engine
+from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic, load_logs
+from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
@@ -51,51 +51,29 @@ Version 1 of a commit's value has an expire timestamp that decides, and version 
 """
 
 
-def count_logs(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    by: str = "group",
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    threads: int = 0,
-) -> Stats:
-    """Load logs and return their statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for.
-
-    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
-    count of the offsets topic, and `threads` the number of threads, as in `kafkagroups.load`.
-    """
-    groups, stats_of_logs = count_each_log(
-        logs, dialect, by, engine=engine, path=path, partitions=partitions, threads=threads
-    )
+def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
+    """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
+    groups, stats_of_logs = count_each_log(topic, by)
     stats = Stats(by, topic_partitions=groups.topic_partitions)
     for log_stats in stats_of_logs:
         stats.add(log_stats)
     if groups.topic_partitions.changed is not None:
-        stats.moved_offsets = find_moved_offsets(logs, dialect, groups.topic_partitions.changed, engine)
+        stats.moved_offsets = find_moved_offsets(topic, groups.topic_partitions.changed)
     add_findings(stats)
     return stats
 
 
 def count_each_log(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    by: str = "group",
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    threads: int = 0,
-    whole: WholeTopic | None = None,
+    topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None
 ) -> tuple[Groups, Iterator[Stats]]:
-    """Load logs together. Return the groups, and an iterator over the statistics of each log.
+    """Load a topic. Return the groups, and an iterator over the statistics of each log.
 
-    The parameters are those of `count_logs`. `whole` is the one of `load_logs`.
+    The parameters are those of `count_logs`. `whole` is the one of `OpenTopic.load`.
     """
-    counting = _Counting(by, dialect, choose_engine(engine))
-    groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads, whole=whole)
-    return groups, counting.finish_all(logs, groups, find_misplaced(logs, dialect, groups, engine))
+    counting = _Counting(by, topic.dialect, topic.chosen_engine)
+    groups = topic.load(engine=counting.engine, whole=whole)
+    misplaced = find_misplaced(topic.logs, topic.dialect, groups, topic.chosen_engine)
+    return groups, counting.finish_all(topic.logs, groups, misplaced)
 
 
 class _Counting:
@@ -131,14 +109,14 @@ class _Counting:
             followed = self._followed.pop(id(log), None)
             if followed is None:
                 stats = self._observers.pop(id(log)).finish(groups)
-                signs = read_signs(log, self.dialect, "python")
+                signs = read_signs(log, self.dialect, PYTHON)
             else:
                 stats = _finish_followed(*followed, log, groups, answers, self.by, self.dialect)
                 signs = signs_of(followed[1], self.dialect)
             stats.problems = problems[log.partition]
             counts = stats.partitions[log.partition]
             counts.gaps = groups.partitions[log.partition].gaps
-            add_details(log, counts.open_transactions, self.engine.name)
+            add_details(log, counts.open_transactions, self.engine)
             open_producers = {transaction.producer_id for transaction in counts.open_transactions}
             counts.commit_markers = signs.commit_markers
             counts.abort_markers = signs.abort_markers
@@ -146,7 +124,7 @@ class _Counting:
                 *signs.find(log, self.dialect),
                 *misplaced.get(log.partition, []),
                 *find_in_partition(log, groups),
-                *find_endless_commits(log, groups, self.engine.name, open_producers),
+                *find_endless_commits(log, groups, self.engine, open_producers),
                 *find_busy(log.partition, counts, parts, stats.commits),
                 *find_unsubscribed(log.partition, counts, parts),
             ]

@@ -18,6 +18,7 @@ from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.hanging import read_batches_of
+from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.producer_state import ProducerStates, add_batch
 from kafkagroups.log.segments import Log
@@ -26,7 +27,9 @@ ENDLESS = "endless_pending_commit"
 """The kind of these findings."""
 
 
-def find_endless_commits(log: Log, groups: Groups, engine: str, open_producers: Collection[int] = ()) -> list[Finding]:
+def find_endless_commits(
+    log: Log, groups: Groups, engine: Engine, open_producers: Collection[int] = ()
+) -> list[Finding]:
     """Return a finding for each group and producer with such commits in a partition.
 
     `groups` is the load of all logs. `open_producers` are producers that are known to have an open transaction. The log
@@ -59,7 +62,7 @@ def _find_pending(partition: int | None, groups: Groups) -> Iterator[tuple[str, 
 
 
 def _find_epochs_outside_transactions(
-    log: Log, producer_ids: set[int], last_offset: int, engine: str
+    log: Log, producer_ids: set[int], last_offset: int, engine: Engine
 ) -> dict[int, int]:
     """Return the newest epoch of each of these producers that has no open transaction at the end of the log."""
     states = ProducerStates()

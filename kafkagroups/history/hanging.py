@@ -25,7 +25,7 @@ from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.stats import OpenTransaction, PartitionStats
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.engines import Engine
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log
@@ -41,7 +41,7 @@ _PRODUCER_ID_POSITION = 43
 _producer_id = struct.Struct(">q")
 
 
-def add_details(log: Log, transactions: list[OpenTransaction], engine: str) -> None:
+def add_details(log: Log, transactions: list[OpenTransaction], engine: Engine) -> None:
     """Set the fields `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log.
 
     The log is read a second time: only the segments with first batches of open transactions, and the segment before
@@ -60,9 +60,9 @@ def add_details(log: Log, transactions: list[OpenTransaction], engine: str) -> N
         producers[batch.producer_id].follow(batch)
 
 
-def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: str) -> Iterator[Batch]:
+def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: Engine) -> Iterator[Batch]:
     """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
-    if choose_engine(engine) is not PYTHON:
+    if engine.name == "compiled":
         stop = Stop(until_offset=last_offset + 1)
         reading = native.read_if_possible(log, DEFAULT_DIALECT, stop, producers=producer_ids)
         if reading is not None:

@@ -12,9 +12,8 @@ from kafkagroups.history.event import count_of, describe_time, list_names
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.unexpected_unload import describe_unload
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.loading.topic_partitions import PartitionCountChange
 from kafkagroups.log.batch import record_count
@@ -146,7 +145,7 @@ def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) 
 
 
 def _can_load(log: Log, coordinator: Coordinator, kafka: str) -> bool:
-    groups = load_logs([log], dialect(coordinator, kafka), engine=choose_engine("auto"))
+    groups = OpenTopic([log], dialect(coordinator, kafka), engine="auto").load()
     return not groups.failed
 
 

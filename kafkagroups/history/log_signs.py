@@ -13,7 +13,7 @@ from kafkagroups.history.clock_jumps import ClockJumps, StepBack, find_jump
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.static_members import StaticMembers
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.engines import Engine
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
@@ -57,10 +57,10 @@ class LogSigns:
         self.abort_markers += control_types.count(ControlType.ABORT.value)
 
 
-def read_signs(log: Log, dialect: Dialect, engine: str) -> LogSigns:
+def read_signs(log: Log, dialect: Dialect, engine: Engine) -> LogSigns:
     """Read a log again."""
     reading = None
-    if choose_engine(engine) is not PYTHON:
+    if engine.name == "compiled":
         reading = native.read_if_possible(log, dialect, follow=native.COUNTS)
     if reading is not None:
         return signs_of(reading.totals(False), dialect)

@@ -21,7 +21,7 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, list_groups
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT
 from kafkagroups.log.partitioning import partition_for
@@ -48,7 +48,7 @@ class _Misplaced:
 
 
 def find_misplaced(
-    logs: Sequence[Log], dialect: Dialect, groups: Groups, engine: str
+    logs: Sequence[Log], dialect: Dialect, groups: Groups, engine: Engine
 ) -> dict[int | None, list[Finding]]:
     """Return the findings about groups in a wrong partition, by partition number. `groups` is the load of the logs.
 
@@ -128,9 +128,9 @@ def _find_same(log: Log, other: Log) -> int | None:
     return last
 
 
-def _read_records(log: Log, dialect: Dialect, engine: str, misplaced: _Misplaced) -> None:
+def _read_records(log: Log, dialect: Dialect, engine: Engine, misplaced: _Misplaced) -> None:
     """Set the number of the records of the misplaced groups, and their first and last offset."""
-    if choose_engine(engine) is not PYTHON:
+    if engine.name == "compiled":
         extents = native.read_extents(log, dialect)
         if extents is not None:
             found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]

@@ -6,18 +6,15 @@ alone. So both positions are known, although a broker answers only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import PartitionCountChange
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import Dialect
 
 
 @dataclass(frozen=True)
@@ -55,23 +52,15 @@ def sort_moved(moved: Iterable[MovedOffset]) -> list[MovedOffset]:
     return sorted(moved, key=lambda offset: not offset.is_newest_old)
 
 
-def find_moved_offsets(
-    logs: Sequence[Log], dialect: Dialect, change: PartitionCountChange, engine: str = "auto"
-) -> list[MovedOffset]:
-    """Return the offsets of the groups in `change`, sorted by group and topic partition.
-
-    `logs` are the logs of the topic's partitions, `dialect` is the coordinator that loads them.
-    """
+def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:
+    """Return the offsets of the groups in `change`, sorted by group and topic partition."""
     homes = {
         group: (partition_for(group, change.from_count), partition_for(group, change.to_count))
         for group in change.groups
     }
     wanted = {number for pair in homes.values() for number in pair}
-    loads = {
-        log.partition: load_logs([log], dialect, log.path, engine=choose_engine(engine))
-        for log in logs
-        if log.partition in wanted
-    }
+    alone = replace(topic, partitions=None)
+    loads = {log.partition: alone.part(log).load() for log in topic.logs if log.partition in wanted}
     moved = []
     for group, (old_home, new_home) in sorted(homes.items()):
         old = _read_offsets(loads.get(old_home), group)

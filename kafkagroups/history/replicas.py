@@ -21,17 +21,16 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.leader_epochs import find_truncation_offset
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_control_type
 from kafkagroups.history.diff import compare, is_same, list_answers
-from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.fork import Branch, Fork, find_fork
 from kafkagroups.log.segments import Log
@@ -142,18 +141,11 @@ class Replicas:
         }
 
 
-def compare_replicas(
-    logs: tuple[Sequence[Log], Sequence[Log]],
-    loads: tuple[Groups, Groups],
-    dialect: Dialect,
-    *,
-    partitions: int | None,
-    stop: Stop,
-    engine: Engine,
-) -> Replicas:
-    """Return the comparison of two logs. `loads` are the loads of `logs`, with the same parameters."""
+def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
+    """Return the comparison of two topics. `loads` are their loads."""
     result = Replicas(*loads, compare(*loads))
-    logs_a, logs_b = ({log.partition: log for log in side} for side in logs)
+    stop = topics[0].stop
+    logs_a, logs_b = ({log.partition: log for log in topic.logs} for topic in topics)
     for partition in logs_a:
         if partition not in logs_b:
             continue
@@ -168,11 +160,11 @@ def compare_replicas(
             before = loaded
             if branch.only:
                 until = Stop(fork.batch_offset, stop.until_time)
-                before = load_logs([log], dialect, log.path, partitions=partitions, stop=until, engine=engine)
+                before = replace(topics[0], stop=until).part(log).load()
             sides.append((before, loaded))
         changes = _find_changes(partition, sides, truncation.newer)
         older_log = logs_a[partition] if truncation.newer == "b" else logs_b[partition]
-        result.changes[partition] = _add_ends(changes, older_log, fork.offset, truncation.newer, dialect)
+        result.changes[partition] = _add_ends(changes, older_log, fork.offset, truncation.newer, topics[0].dialect)
     return result
 
 

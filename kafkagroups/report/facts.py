@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +14,7 @@ from kafkagroups.history.findings import add_findings
 from kafkagroups.history.moved_offsets import MovedOffset, find_moved_offsets
 from kafkagroups.history.stats import PartitionStats, Stats
 from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -81,21 +81,15 @@ class LogFacts:
         return None if self.axis is None else self.axis.last_ms
 
 
-def read_facts(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    path: str,
-    *,
-    partitions: int | None = None,
-    engine: str = "auto",
-) -> LogFacts:
+def read_facts(topic: OpenTopic) -> LogFacts:
     """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
-    groups, stats_of_logs = count_each_log(logs, dialect, "group", engine=engine, path=path, partitions=partitions)
+    logs = topic.logs
+    groups, stats_of_logs = count_each_log(topic)
     stats = Stats("group", topic_partitions=groups.topic_partitions)
     for log_stats in stats_of_logs:
         stats.add(log_stats)
     add_findings(stats)
-    check = check_logs(logs, dialect, path, partitions=partitions, engine=engine)
+    check = check_logs(topic)
     axis = _find_axis(stats)
     largest = sorted(
         (name for name in stats.rows if isinstance(name, str)), key=lambda name: (-stats.rows[name].bytes, name)
@@ -103,12 +97,12 @@ def read_facts(
     charted = set(largest[:CHARTED_GROUPS])
     activities = [read_activity(log, axis or TimeAxis(0, 0), charted) for log in logs]
     counts = [stats.partitions[log.partition] for log in logs]
-    stories = read_stories(logs, dialect, activities, counts)
+    stories = read_stories(logs, topic.dialect, activities, counts)
     change = groups.topic_partitions.changed
-    moved = [] if change is None else find_moved_offsets(logs, dialect, change, engine)
-    facts = LogFacts(path, dialect, groups, stats, axis, activities, stories, check, moved)
+    moved = [] if change is None else find_moved_offsets(topic, change)
+    facts = LogFacts(topic.path, topic.dialect, groups, stats, axis, activities, stories, check, moved)
     for log in logs:
-        facts.after_cleaning[log.partition] = _clean(log, stats.partitions[log.partition], engine)
+        facts.after_cleaning[log.partition] = _clean(log, stats.partitions[log.partition])
     return facts
 
 
@@ -118,7 +112,7 @@ def _find_axis(stats: Stats) -> TimeAxis | None:
     return TimeAxis(min(firsts), max(lasts)) if firsts and lasts else None
 
 
-def _clean(log: Log, counts: PartitionStats, engine: str) -> AfterCleaning:
+def _clean(log: Log, counts: PartitionStats) -> AfterCleaning:
     """Return what one pass leaves of a partition. The files of the pass are deleted again."""
     cleanable_bytes = counts.bytes - counts.uncleanable_bytes
     if cleanable_bytes <= 0:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import Finding
-from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.report.facts import LogFacts, read_facts
 from kafkagroups.report.page import render_page
 from kafkagroups.report.replica_section import render_forks
@@ -35,22 +34,20 @@ class Report:
     problems: list[str]
 
 
-@dataclass(frozen=True)
-class LogsOfPath:
-    """The logs at one path."""
+def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Report:
+    """Return the report on the topics at several paths, and write it to the file `out`, if one is given."""
+    if out is not None:
+        check_out(Path(out), topics)
+    report = make_report(topics)
+    if out is not None:
+        write_report(report, Path(out))
+    return report
 
-    path: str
-    logs: Sequence[Log]
 
-
-def make_report(
-    sources: Sequence[LogsOfPath], dialect: Dialect, *, partitions: int | None = None, engine: str = "auto"
-) -> Report:
-    """Return the report on the logs of several paths. The other parameters are those of `kafkagroups.report`."""
-    all_facts: list[LogFacts] = [
-        read_facts(source.logs, dialect, source.path, partitions=partitions, engine=engine) for source in sources
-    ]
-    forks = render_forks([source.logs for source in sources], all_facts, partitions, engine)
+def make_report(topics: Sequence[OpenTopic]) -> Report:
+    """Return the report on the topics at several paths."""
+    all_facts: list[LogFacts] = [read_facts(topic) for topic in topics]
+    forks = render_forks(topics, all_facts)
     return Report(
         render_page(all_facts, metadata.version("kafkagroups"), forks),
         [finding for facts in all_facts for finding in facts.findings],
@@ -58,19 +55,19 @@ def make_report(
     )
 
 
-def check_out(out: Path, sources: Sequence[LogsOfPath]) -> None:
+def check_out(out: Path, topics: Sequence[OpenTopic]) -> None:
     """Raise UsageError if the page cannot be written to `out`: it is a folder, or a segment of one of the logs."""
     if out.is_dir():
         raise UsageError(f"{out}: expected a file for the report, found a folder")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: there is no folder {out.parent}")
-    if out.suffix == ".log" or any(out.exists() and out.samefile(path) for path in _list_segments(sources)):
+    if out.suffix == ".log" or any(out.exists() and out.samefile(path) for path in _list_segments(topics)):
         raise UsageError(f"{out}: a report must not replace a segment: choose another name")
 
 
-def _list_segments(sources: Sequence[LogsOfPath]) -> Iterator[Path]:
-    for source in sources:
-        for log in source.logs:
+def _list_segments(topics: Sequence[OpenTopic]) -> Iterator[Path]:
+    for topic in topics:
+        for log in topic.logs:
             for segment in log.segments:
                 path = Path(segment)
                 if path.exists():

@@ -7,10 +7,8 @@ from typing import Any
 
 from kafkagroups.history.findings import quote
 from kafkagroups.history.replicas import Change, Replicas, compare_replicas
-from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Branch
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Content, Html, command, element, limited_table, paragraph
 from kafkagroups.report.words import format_of, format_partition
@@ -18,19 +16,15 @@ from kafkagroups.report.words import format_of, format_partition
 MAX_ROWS = 50
 
 
-def render_forks(logs: Sequence[Sequence[Log]], facts: Sequence[LogFacts], partitions: int | None, engine: str) -> Html:
+def render_forks(topics: Sequence[OpenTopic], facts: Sequence[LogFacts]) -> Html:
     """Return the forks of two paths; nothing if there are more or fewer paths, or if they are no replicas.
 
     Two logs of a partition are replicas if they have at least one batch in common.
     """
     if len(facts) != 2:
         return Html("")
-    chosen = choose_engine(engine)
-    loads = (facts[0].groups, facts[1].groups)
-    result = compare_replicas(
-        (logs[0], logs[1]), loads, facts[0].dialect, partitions=partitions, stop=NO_STOP, engine=chosen
-    )
-    starts = {log.partition: log.start_offset for side in logs for log in side}
+    result = compare_replicas((topics[0], topics[1]), (facts[0].groups, facts[1].groups))
+    starts = {log.partition: log.start_offset for topic in topics for log in topic.logs}
     forked = [number for number, fork in result.forks.items() if fork.batch_offset > starts[number]]
     if not forked:
         return Html("")

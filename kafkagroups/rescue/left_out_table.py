@@ -3,15 +3,14 @@ record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.segments import Log
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.rescue.left_out import Commit, LeftOutByGroup, RecordKey, choose_left_out
 from kafkagroups.tables.columns import columns_of
@@ -28,9 +27,7 @@ _NO_PARTITION = -1
 """The number of a partition in the table if the name of the log's folder has no number."""
 
 
-def find_left_out(
-    logs: Sequence[Log], dialect: Dialect, groups: Groups, engine: Engine, *, path: str, partitions: int | None
-) -> LeftOutByGroup:
+def find_left_out(topic: OpenTopic, groups: Groups) -> LeftOutByGroup:
     """Return the commits that are left out, as LeftOutCommits.find does. `groups` is the result of the load.
 
     The logs are loaded again, up to two times. The memory does not depend on the number of records, except those of the
@@ -40,7 +37,7 @@ def find_left_out(
 
     def read_batches() -> Iterator[pa.RecordBatch]:
         columns = columns_of("fates", _COLUMNS)
-        for batch in read_fate_table(logs, dialect, columns, engine, path=path, partitions=partitions):
+        for batch in read_fate_table(topic, columns):
             yield batch.filter(pc.is_valid(batch.column("topic")))
 
     names = [fate.value for fate in _LEFT_OUT_FATES]
@@ -56,7 +53,7 @@ def find_left_out(
         for batch in read_batches():
             for row in batch.filter(_is_in(batch, "group", group_ids)).to_pylist():
                 key = _key_of(row)
-                if key in keys and _takes_effect(row, dialect):
+                if key in keys and _takes_effect(row, topic.dialect):
                     newest_effects[key] = max(row["offset"], newest_effects.get(key, -1))
     return choose_left_out(commits, newest_effects, groups)
 

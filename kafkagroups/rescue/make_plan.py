@@ -8,39 +8,33 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
-from kafkagroups.loading.engines import PYTHON, Engine, choose_engine, create_observed_engine
+from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.rescue.left_out import LeftOutByGroup, LeftOutCommits, add_left_out
 from kafkagroups.rescue.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why
 from kafkagroups.rescue.unread import UnreadRecords, find_unread
 
 
 def make_plan(
-    logs: Sequence[Log],
-    dialect: Dialect,
+    topic: OpenTopic,
     *,
-    path: str,
     group_patterns: Sequence[str] = (),
     topic_patterns: Sequence[str] = (),
     renames: Mapping[str, str] | None = None,
-    partitions: int | None = None,
-    stop: Stop = NO_STOP,
-    engine: str = "auto",
     count_bytes: CountBytes = ignore_bytes,
 ) -> RescuePlan:
-    """Load logs, and return the plan to rescue their groups.
+    """Load a topic, and return the plan to rescue its groups. The other parameters are those of `Topic.plan_rescue`.
 
-    `path` is used in messages. The other parameters are those of `kafkagroups.plan_rescue`. Raises UsageError if a
-    pattern matches nothing, or a group to rename does not exist, or two groups would have the same id.
+    Raises UsageError if a pattern matches nothing, or a group to rename does not exist, or two groups would have the
+    same id.
     """
-    groups, left_out = _load(logs, dialect, path, partitions, stop, choose_engine(engine), count_bytes)
-    unread = find_unread(logs, groups, dialect, stop)
+    path, dialect, stop = topic.path, topic.dialect, topic.stop
+    groups, left_out = _load(topic, count_bytes)
+    unread = find_unread(topic.logs, groups, dialect, stop)
     unread.add_to(left_out)
     all_ids = {*groups.partitions_of, *left_out}.union(*unread.group_ids.values())
     group_ids = _select_groups(all_ids, group_patterns, path)
@@ -59,26 +53,17 @@ def make_plan(
     return plan
 
 
-def _load(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    path: str,
-    partitions: int | None,
-    stop: Stop,
-    engine: Engine,
-    count_bytes: CountBytes,
-) -> tuple[Groups, LeftOutByGroup]:
-    """Load logs with an engine. Return the result of the load, and the commits that are left out."""
-    if engine is not PYTHON and stop == NO_STOP:
+def _load(topic: OpenTopic, count_bytes: CountBytes) -> tuple[Groups, LeftOutByGroup]:
+    """Load a topic. Return the result of the load, and the commits that are left out."""
+    if topic.chosen_engine is not PYTHON and topic.stop == NO_STOP:
         from kafkagroups.rescue.left_out_table import find_left_out
 
-        groups = load_logs(logs, dialect, path, partitions=partitions, engine=engine, count_bytes=count_bytes)
+        groups = topic.load(count_bytes=count_bytes)
         # The partitions of share groups are only in group records, which the table does not contain.
         if not any(parts.decode_group().type == "share" for _, parts in groups.parts()):
-            return groups, find_left_out(logs, dialect, groups, engine, path=path, partitions=partitions)
-    commits = LeftOutCommits(dialect)
-    observed = create_observed_engine(commits)
-    groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, count_bytes=count_bytes)
+            return groups, find_left_out(topic, groups)
+    commits = LeftOutCommits(topic.dialect)
+    groups = topic.load(engine=create_observed_engine(commits), count_bytes=count_bytes)
     commits.settle(groups.groups, groups.orphans, groups.failed)
     return groups, commits.find(groups)
 

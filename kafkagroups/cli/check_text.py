@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kafkagroups.cli.output import escape, print_line, wrap
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.after_cleaning import MAX_SIZE
@@ -26,7 +24,9 @@ def print_check(verdict: Check) -> None:
         print_line("")
         _print_wrapped(f"Finding {number}. {_describe_place(finding)}: {finding.what}")
         if finding.remedy != last_remedy:
-            _print_remedy(finding.remedy)
+            _print_wrapped(f"Remedy: {finding.advice}")
+            if finding.command_line:
+                print_line(f"    {finding.command_line}")
         last_remedy = finding.remedy
     if len(findings) > FINDINGS_SHOWN:
         print_line("")
@@ -85,16 +85,6 @@ def _describe_place(finding: Finding) -> str:
     if finding.group is not None:
         places.append(f"group {finding.group}")
     return ", ".join(places)
-
-
-def _print_remedy(remedy: str) -> None:
-    """Print a remedy. A command at its end gets its own line, so that it can be copied."""
-    found = re.search(r": (kafka[a-z-]*(?:\.sh)? (?:[^.]|\.(?! ))*[^.])$", remedy)
-    if found is None:
-        _print_wrapped(f"Remedy: {remedy}")
-    else:
-        _print_wrapped(f"Remedy: {remedy[: found.start()]}:")
-        print_line(f"    {found[1]}")
 
 
 def _print_wrapped(line: str) -> None:

@@ -5,7 +5,6 @@ A legend stands below a table if its columns need one. It has one or two lines.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +14,7 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
-from kafkagroups.history.finding import TOPIC_KINDS, Finding
+from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
 from kafkagroups.history.group_families import choose_large, find_prefix, name_family
 from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
@@ -115,21 +114,12 @@ def _print_findings(path: str, findings: list[Finding]) -> None:
     """Print a paragraph for each finding: what is wrong, and what to do."""
     _print_wrapped(f"{path}: {count_of(len(findings), 'finding') if findings else 'no findings'}.")
     for number, finding in enumerate(findings, start=1):
-        remedy, separator, command = _split_remedy(finding.remedy)
         is_about_all = finding.kind in TOPIC_KINDS and finding.partition is None
         where = "" if is_about_all else f" Partition {_format_number(finding.partition)}:"
         print_line("")
-        _print_wrapped(f"Finding {number}.{where} {finding.what} Remedy: {remedy}{separator}")
-        if command:
-            _print_command(command)
-
-
-def _split_remedy(remedy: str) -> tuple[str, str, str]:
-    """Return the text before a command at the end of a remedy, a colon, and the command; "" if there is no command."""
-    found = re.search(r"(: )(kafka-[a-z-]+\.sh .*)$", remedy)
-    if found is None:
-        return remedy, "", ""
-    return remedy[: found.start()], ":", found[2]
+        _print_wrapped(f"Finding {number}.{where} {finding.what} Remedy: {finding.advice}")
+        if finding.command_line:
+            _print_command(finding.command_line)
 
 
 def _print_command(command: str) -> None:
@@ -273,7 +263,7 @@ def _print_open_transactions(statistics: Stats) -> None:
         "Usually they end soon. If one outlives its producer's transaction.timeout.ms, and kafka-transactions.sh list "
         "does not show it as Ongoing, this ends it:"
     )
-    _print_command(abort_command("PART", "OFFSET"))
+    _print_command(join_words(abort_command("PART", "OFFSET")))
 
 
 def _format_open(number: int | None, transaction: OpenTransaction, now_ms: int) -> tuple[object, ...]:

@@ -24,7 +24,6 @@ Source: Cleaner.java, LogToClean.java (4.3.1).
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from pathlib import Path
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.folders import open_log
@@ -202,7 +201,7 @@ class _Cleanings:
             if _have_same_content(log, cleaned):
                 return
             steps = [*steps, name]
-            options = [*options, f"--clean {time_ms}"]
+            options = [*options, "--clean", str(time_ms)]
             yield CleanedLog(cleaned, steps, options, is_whole)
             log = cleaned
 
@@ -263,11 +262,12 @@ def _describe_loss(log: Log, rules: Dialect, cleaned: CleanedLog, after: LoadedP
         f"Kafka {rules.kafka} loads the partition now, but the log cleaner can make it unloadable: after this it fails "
         f"({_describe_steps(cleaned)}): {after.error}."
     )
+    command = ["kafkagroups", "rescue", "plan", log.path]
     remedy = (
         "Keep a copy of the partition's folder as it is now, and save the offsets of its groups while they load: "
-        f"kafkagroups rescue plan {log.path}"
+        f"{join_words(command)}"
     )
-    return Finding(log.partition, after.record_offset, None, None, "fails_after_cleaning", what, remedy)
+    return Finding(log.partition, after.record_offset, None, None, "fails_after_cleaning", what, remedy, command)
 
 
 def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPartition) -> Finding:
@@ -278,10 +278,10 @@ def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPar
     remedy = (
         "A broker that leads the partition cleans these records only if its active segment is rolled before it dies"
     )
-    passes = [option for option in cleaned.options if option != "--roll"]
-    if len(passes) == 1:
-        path = shlex.quote(log.path)
-        remedy += f"; in a copy, this does the same: kafkagroups edit {path} --out COPY {' '.join(cleaned.options)}"
+    command = None
+    if cleaned.options.count("--clean") == 1:
+        command = ["kafkagroups", "edit", log.path, "--out", "COPY", *cleaned.options]
+        remedy += f"; in a copy, this does the same: {join_words(command)}"
     else:
         remedy += ", and it runs a further pass only if it has new records to clean."
-    return Finding(log.partition, now.record_offset, None, None, "loads_after_cleaning", what, remedy)
+    return Finding(log.partition, now.record_offset, None, None, "loads_after_cleaning", what, remedy, command)

@@ -21,7 +21,7 @@ from kafkagroups.history.endless_commits import find_endless_commits
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.further_failures import find_further_failures
-from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
+from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, cut_command, find_damage, find_way_out
 from kafkagroups.history.log_signs import read_signs
 from kafkagroups.history.look_alikes import find_look_alikes
 from kafkagroups.history.misplaced_groups import find_misplaced
@@ -318,4 +318,6 @@ def _describe_failure(log: Log, check: PartitionCheck, rules: Dialect, kind: str
         names = list_names(check.groups_lost)
         lost = f"; {count_of(len(check.groups_lost), 'group')} lost ({names}): {describe_answers(rules)}"
     what = f"A Kafka {rules.kafka} broker cannot load the partition: {check.error}{lost}."
-    return Finding(log.partition, offset, find_group_of(log, offset), None, kind, what, remedy)
+    return Finding(
+        log.partition, offset, find_group_of(log, offset), None, kind, what, remedy, cut_command(log, offset)
+    )

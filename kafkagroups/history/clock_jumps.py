@@ -16,13 +16,12 @@ MemoryRecords.withEndTransactionMarker (4.3.1).
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.history.event import count_of, describe_duration, describe_time
-from kafkagroups.history.finding import Finding, list_groups
+from kafkagroups.history.finding import Finding, join_words, list_groups
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -102,10 +101,8 @@ def find_jump(log: Log, jumps: ClockJumps, dialect: Dialect) -> list[Finding]:
     if len(jumps.steps) > 1:
         count = f"at least {MAX_STEPS}" if len(jumps.steps) == MAX_STEPS else str(len(jumps.steps))
         what += f" This is the largest of {count} steps back in time."
-    command = (
-        f"kafkagroups load {shlex.quote(log.path)} --coordinator {dialect.coordinator} --kafka {dialect.kafka} "
-        f"--until {found.first}"
-    )
+    rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
+    command = None
     remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
     offsets = sum(found.deleted.values())
     if offsets or found.groups:
@@ -114,16 +111,17 @@ def find_jump(log: Log, jumps: ClockJumps, dialect: Dialect) -> list[Finding]:
             f" In this range, {count_of(offsets, 'offset')} and {count_of(len(found.groups), 'group')} were deleted "
             f"({names}). With a wrong clock, the check for expired offsets deletes offsets that are not old."
         )
+        command = ["kafkagroups", "load", log.path, *rules, "--until", str(found.first)]
         remedy += (
             " Before these groups start again, set the offsets that should not have expired. This shows the offsets "
-            f"before the range: {command}"
+            f"before the range: {join_words(command)}"
         )
     else:
         remedy += (
             " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups without "
             "members."
         )
-    return [Finding(log.partition, found.first, None, None, KIND, what, remedy)]
+    return [Finding(log.partition, found.first, None, None, KIND, what, remedy, command)]
 
 
 def _read_range(log: Log, step: StepBack, dialect: Dialect) -> _Range:

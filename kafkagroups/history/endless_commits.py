@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.event import count_of, list_names
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
 from kafkagroups.history.hanging import read_batches_of
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
@@ -85,10 +85,9 @@ def _describe(
         "offset does not show it."
     )
     number = "PARTITION" if partition is None else partition
-    command = (
-        f"kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets --partition {number} "
-        f"--producer-id {producer_id} --producer-epoch {epoch} --coordinator-epoch 0"
-    )
+    place = ("--topic", "__consumer_offsets", "--partition", str(number))
+    producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
+    command = [*TRANSACTIONS_TOOL, "abort", *place, *producer]
     remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
     if is_known:
         remedy += (
@@ -97,6 +96,6 @@ def _describe(
         )
     else:
         remedy += "Write"
-    remedy += f" an abort marker, which drops the pending offsets: {command}"
+    remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
     name = str(keys[0]) if len(keys) == 1 else None
-    return Finding(partition, first_offset, group_id, name, ENDLESS, what, remedy)
+    return Finding(partition, first_offset, group_id, name, ENDLESS, what, remedy, command)

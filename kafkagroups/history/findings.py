@@ -36,7 +36,7 @@ from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.event import describe_time, list_names
-from kafkagroups.history.finding import Finding, sort_findings
+from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words, sort_findings
 from kafkagroups.history.group_families import describe_families
 from kafkagroups.history.hanging import find_hanging
 from kafkagroups.history.load_findings import find_count_change
@@ -121,11 +121,11 @@ def find_unsubscribed(number: int | None, counts: PartitionStats, parts: Mapping
                 f"Group {group_id} has {count[topic]} offsets of topic {topic}, to which no member subscribes; the "
                 f"last commit is {(now_ms - newest) // DAY_MS} days old."
             )
-            remedy = (
-                "If no consumer comes back to this topic, delete them: kafka-consumer-groups.sh --bootstrap-server "
-                f"HOST:PORT --delete-offsets --group={quote(group_id)} --topic={quote(topic)}"
+            command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
+            remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
+            findings.append(
+                Finding(number, record_offset, group_id, name, "unsubscribed_offsets", what, remedy, command)
             )
-            findings.append(Finding(number, record_offset, group_id, name, "unsubscribed_offsets", what, remedy))
     return findings
 
 
@@ -153,11 +153,6 @@ def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
             return None
         topics.update(metadata.subscribed_topic_names)
     return topics
-
-
-def quote(text: str) -> str:
-    """Return a text as one word of a shell's command."""
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def add_findings(stats: Stats) -> None:

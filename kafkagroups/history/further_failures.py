@@ -16,7 +16,7 @@ from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed
 from kafkagroups.groups.fold import create_shard
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.history.event import count_of
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
@@ -118,8 +118,9 @@ def find_further_failures(log: Log, rules: Dialect, first_offset: int | None) ->
 
 def _describe(log: Log, rules: Dialect, record: FailingRecord, first_offset: int) -> Finding:
     what = f"This record also stops the load of a Kafka {rules.kafka} broker: {record.reason}."
+    command = ["kafkagroups", "check", "COPY", "--coordinator", rules.coordinator, "--kafka", rules.kafka]
     remedy = (
         f"A repair that removes only the record at offset {first_offset} is not enough. Check the repaired copy before "
-        f"a broker loads it: kafkagroups check COPY --coordinator {rules.coordinator} --kafka {rules.kafka}"
+        f"a broker loads it: {join_words(command)}"
     )
-    return Finding(log.partition, record.offset, record.group, None, KIND, what, remedy)
+    return Finding(log.partition, record.offset, record.group, None, KIND, what, remedy, command)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkagroups.groups.group_parts import GroupParts
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 
 KIND = "group_family"
 MIN_GROUPS = 20
@@ -83,6 +83,7 @@ def name_family(prefix: str, group_count: int) -> str:
 def describe_families(families: Mapping[str, Family], live_records: int, partition: int | None) -> list[Finding]:
     """Return the findings about the large families. `partition` is the only partition; None if there are several."""
     findings = []
+    command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
     for prefix, family in sorted(choose_large(families, live_records).items()):
         percent = 100 * family.offsets // live_records
         what = (
@@ -93,8 +94,7 @@ def describe_families(families: Mapping[str, Family], live_records: int, partiti
             "Give the program that creates these groups one fixed group id, or let it delete its group at its end. A "
             "shorter offsets.retention.minutes removes them, too, but it applies to all groups. Then delete the old "
             "groups. At first the log grows, because each deleted offset gets a tombstone. The size falls when the "
-            "cleaner has passed over these tombstones, and once more after delete.retention.ms: "
-            "kafka-consumer-groups.sh --bootstrap-server HOST:PORT --delete --group GROUP"
+            f"cleaner has passed over these tombstones, and once more after delete.retention.ms: {join_words(command)}"
         )
-        findings.append(Finding(partition, None, None, None, KIND, what, remedy))
+        findings.append(Finding(partition, None, None, None, KIND, what, remedy, command))
     return findings

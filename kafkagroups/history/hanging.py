@@ -22,7 +22,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 
 from kafkagroups.errors import BadBytes, InvalidLog
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
 from kafkagroups.history.stats import OpenTransaction, PartitionStats
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
@@ -144,9 +144,8 @@ def find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Ite
         )
         command = abort_command(number, transaction.first_offset)
         group = group_ids[0] if len(group_ids) == 1 else None
-        yield Finding(
-            number, transaction.first_offset, group, None, "hanging_transaction", what, f"{remedy}: {command}"
-        )
+        remedy += f": {join_words(command)}"
+        yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy, command)
 
 
 def _is_late(transaction: OpenTransaction, age_ms: int) -> bool:
@@ -156,14 +155,12 @@ def _is_late(transaction: OpenTransaction, age_ms: int) -> bool:
     return 0 <= transaction.since_ms - transaction.aborted_ms <= LATE_START_MS
 
 
-def abort_command(partition: object, first_offset: object) -> str:
-    """Return the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
+def abort_command(partition: object, first_offset: object) -> list[str]:
+    """Return the words of the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
 
     If `partition` is None, the command contains the word PARTITION.
     Source: TransactionsCommand.AbortTransactionCommand (4.x).
     """
     number = "PARTITION" if partition is None else partition
-    return (
-        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets "
-        f"--partition {number} --start-offset {first_offset}"
-    )
+    place = ("--topic", "__consumer_offsets", "--partition", str(number), "--start-offset", str(first_offset))
+    return [*TRANSACTIONS_TOOL, "abort", *place]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
 from kafkagroups.groups.log_records import LogKeys, find_group_ids
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.event import count_of, describe_time, list_names
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.history.further_failures import find_further_failures
 from kafkagroups.history.unexpected_unload import describe_unload
 from kafkagroups.loading.groups import Groups
@@ -55,7 +54,8 @@ def find_in_partition(log: Log, groups: Groups) -> list[Finding]:
         further = find_further_failures(log, dialect(groups.coordinator, groups.kafka), loaded.record_offset)
         findings += further.findings
         remedy = find_way_out(log, groups) + further.note
-        failure = Finding(number, loaded.record_offset, None, None, "load_failure", what, remedy)
+        command = cut_command(log, loaded.record_offset)
+        failure = Finding(number, loaded.record_offset, None, None, "load_failure", what, remedy, command)
         findings.append(describe_unload(log, groups, "load_failure", remedy) or failure)
     return findings
 
@@ -131,9 +131,14 @@ def find_way_out(log: Log, groups: Groups) -> str:
     lost_count, group_ids = _count_from(log, offset, groups)
     of_groups = f" of {list_names(group_ids)}" if group_ids else ""
     return (
-        f"{remedy} A copy that ends before offset {offset} loads (kafkagroups edit {shlex.quote(log.path)} --out COPY "
-        f"--cut {offset}), but it loses {count_of(lost_count, 'record')}{of_groups}."
+        f"{remedy} A copy that ends before offset {offset} loads ({join_words(cut_command(log, offset) or ())}), but "
+        f"it loses {count_of(lost_count, 'record')}{of_groups}."
     )
+
+
+def cut_command(log: Log, offset: int | None) -> list[str] | None:
+    """Return the words of the command that writes a copy of a log up to a record; None if there is no such record."""
+    return None if offset is None else ["kafkagroups", "edit", log.path, "--out", "COPY", "--cut", str(offset)]
 
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:

@@ -9,7 +9,7 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 from __future__ import annotations
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.history.finding import Finding
+from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.history.hanging import abort_command
 from kafkagroups.loading.caches import read_unloaded_group
 from kafkagroups.loading.groups import Groups
@@ -34,16 +34,18 @@ def describe_unload(log: Log, groups: Groups, kind: str, way_out: str) -> Findin
     if group.partition == log.partition:
         first_offset = _find_first_open_offset(log, set(group.pending))
         what += "a transaction with offsets of it is still open."
-        remedy = f"Before the failover, end the transaction: {abort_command(log.partition, first_offset)}"
+        command = abort_command(log.partition, first_offset)
+        remedy = f"Before the failover, end the transaction: {join_words(command)}"
     else:
         first_offset = None
+        command = None
         what += f"partition {group.partition} has a group with the same id."
         remedy = (
             "The partition count of __consumer_offsets was changed: kafkagroups load PATH says which partition answers "
             "for the group. Restart the broker with the partitions in which the group belongs, or use another release"
         )
     what += " All groups of the partition are in the cache by then, so the broker answers for them."
-    return Finding(log.partition, first_offset, group_id, None, kind, what, f"{remedy}. {way_out}")
+    return Finding(log.partition, first_offset, group_id, None, kind, what, f"{remedy}. {way_out}", command)
 
 
 def _find_first_open_offset(log: Log, producer_ids: set[int]) -> int | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from kafkagroups.history.event import Event, list_names
-from kafkagroups.history.finding import Finding
-from kafkagroups.history.findings import quote
+from kafkagroups.history.finding import Finding, join_words, quote
 from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.stats import OpenTransaction
 from kafkagroups.loading.topic_partitions import PartitionCountChange
@@ -49,26 +47,16 @@ def render_findings(facts: LogFacts) -> Html:
 
 
 def _render_finding(number: int, finding: Finding) -> Html:
-    remedy, line = split_remedy(finding.remedy)
     kind = finding.kind.replace("_", " ")
     where = "" if finding.partition is None else f", partition {finding.partition}"
     return element(
         "section",
         element("h4", f"Finding {number}: ", element("span", kind, class_="kind"), where),
         paragraph(finding.what),
-        element("p", element("strong", "Remedy: "), remedy, class_="remedy"),
-        command(line) if line else "",
+        element("p", element("strong", "Remedy: "), finding.advice, class_="remedy"),
+        command(finding.command_line) if finding.command_line else "",
         class_="finding",
     )
-
-
-def split_remedy(remedy: str) -> tuple[str, str]:
-    """Return the text before a command at the end of a remedy, and the command; "" if there is none.
-
-    The first command of a remedy is this package's text. Names of a log are only inside its quotes.
-    """
-    found = re.search(r": ((?:kafka-[a-z-]+\.sh|kafkagroups [a-z]+ ).*)$", remedy, re.DOTALL)
-    return (remedy, "") if found is None else (f"{remedy[: found.start()]}:", found[1])
 
 
 def render_events(facts: LogFacts) -> Html:
@@ -208,7 +196,7 @@ def render_transactions(facts: LogFacts) -> Html:
                 _judge_age(age_ms, activity.longest_transaction_ms),
             )
         )
-        lines.append(abort_command(partition, transaction.first_offset))
+        lines.append(join_words(abort_command(partition, transaction.first_offset)))
     columns = ("partition", "first record", "producer", "groups", "since (UTC)", "age", "compared with ended ones")
     return join(
         paragraph(

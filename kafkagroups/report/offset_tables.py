@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.history.findings import quote
+from kafkagroups.history.finding import quote
 from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Content, Html, command, details, element, join, limited_table, paragraph, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kafkagroups.history.findings import quote
+from kafkagroups.history.finding import quote
 from kafkagroups.history.replicas import Change, Replicas, compare_replicas
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Branch

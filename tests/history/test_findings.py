@@ -107,6 +107,8 @@ def test_a_hanging_transaction_comes_with_the_command_that_ends_it(engine):
     assert (finding.partition, finding.offset, finding.group) == (3, 9, "g-pending")
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
     assert finding.remedy.endswith(f"{command} --partition 3 --start-offset 9")
+    assert finding.to_json()["command"] == [*command.split(), "--partition", "3", "--start-offset", "9"]
+    assert (finding.advice + " " + finding.command_line) == finding.remedy
 
 
 def test_a_transaction_that_its_producer_may_still_end_is_no_finding():

@@ -16,7 +16,6 @@ from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
 from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
 from kafkagroups.history.group_families import choose_large, find_prefix, name_family
-from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
@@ -27,6 +26,7 @@ from kafkagroups.history.stats import (
     Stats,
     sort_rows,
 )
+from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.value_versions import sort_versions
 from kafkagroups.history.writers import WriterCount
 from kafkagroups.records.dialects import Dialect

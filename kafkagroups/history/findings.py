@@ -3,10 +3,10 @@
 A log of a healthy broker has no findings. The rules:
 
 - `damage`, `zeros`, `load_failure`, `partition_count_changed`: a broker cuts the log, loses batches, fails to load the
-  partition, or can answer with old offsets (load_findings.py).
-- `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (hanging.py).
+  partition, or can answer with old offsets (failures.py, misplaced_groups.py).
+- `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (transactions.py).
 - `endless_pending_commit`: a commit has a producer id but no transaction, so that the new coordinator treats it as
-  pending without end (endless_commits.py).
+  pending without end (transactions.py).
 - `clock_jump`: a record is at least an hour later than a record after it (clock_jumps.py).
 - `shared_instance_id`: a static member gets a new member id again and again (static_members.py).
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
@@ -38,10 +38,10 @@ from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.event import describe_time, list_names
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words, sort_findings
 from kafkagroups.history.group_families import describe_families
-from kafkagroups.history.hanging import find_hanging
-from kafkagroups.history.load_findings import find_count_change
 from kafkagroups.history.look_alikes import find_look_alikes
+from kafkagroups.history.misplaced_groups import find_count_change
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats, sort_rows
+from kafkagroups.history.transactions import find_hanging
 from kafkagroups.history.writer_ranges import WriterRange
 
 MIN_DIRTY_SEGMENTS = 2

@@ -2,8 +2,9 @@
 
 The hash of a group id and the partition count of the topic decide where the records of a group are written. There are
 two reasons for records in another partition: the partition count was changed, or files of another partition were put
-into this folder. For a change of the count, load_findings.py has a finding. These records are left out here.
+into this folder.
 
+- `partition_count_changed`: the partition count was changed. Its groups are left out of the other finding.
 - `misplaced_groups`: a partition contains records of groups that belong to another partition. If the log begins with
   the same bytes as the log of that partition, its files were copied. Then the partition count was not changed.
 
@@ -13,22 +14,21 @@ has records in its home partition. The number of partitions in the folder and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kafkagroups.errors import BadBytes, InvalidLog
-from kafkagroups.groups.log_records import LogKeys
-from kafkagroups.history.event import count_of, list_names
+from kafkagroups.errors import InvalidLog
+from kafkagroups.history.event import count_of, describe_time, list_names
 from kafkagroups.history.finding import Finding, list_groups
-from kafkagroups.loading import native
-from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT
+from kafkagroups.loading.native import Extent
+from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, PartitionCountChange
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import Dialect
 
 KIND = "misplaced_groups"
+Extents = Mapping[str, Extent]
 
 
 @dataclass
@@ -47,16 +47,21 @@ class _Misplaced:
     last: int = -1
 
 
-def find_misplaced(
-    logs: Sequence[Log], dialect: Dialect, groups: Groups, engine: Engine
-) -> dict[int | None, list[Finding]]:
-    """Return the findings about groups in a wrong partition, by partition number. `groups` is the load of the logs.
+class Misplaced(NamedTuple):
+    """The findings about groups in a wrong partition, by partition number.
 
-    If a copied folder explains all groups of a change of the partition count, set `changed` in `groups` to None.
+    `explains_change`: copied files explain all groups of a change of the partition count, so the count was not changed.
     """
+
+    findings: dict[int | None, list[Finding]]
+    explains_change: bool = False
+
+
+def find_misplaced(logs: Sequence[Log], groups: Groups, extents: Mapping[int | None, Extents]) -> Misplaced:
+    """Return what is misplaced. `groups` is the load of the logs, and `extents` says where each group has records."""
     count = _find_count(groups)
     if count is None:
-        return {}
+        return Misplaced({})
     places = _find_places(groups, count)
     log_of = {log.partition: log for log in logs}
     copied: set[str] = set()
@@ -68,18 +73,20 @@ def find_misplaced(
                     misplaced.same_until[home] = same_until
         copied |= {group_id for group_id, home in misplaced.homes.items() if home in misplaced.same_until}
     change = groups.topic_partitions.changed
-    if change is not None and set(change.groups) <= copied:
-        groups.decided_partitions = replace(groups.topic_partitions, changed=None)
+    explains_change = change is not None and set(change.groups) <= copied
     findings: dict[int | None, list[Finding]] = {}
     for number, misplaced in places.items():
         for group_id in misplaced.moved - copied:
             del misplaced.homes[group_id]
         if not misplaced.homes or number not in log_of:
             continue
-        _read_records(log_of[number], dialect, engine, misplaced)
+        found = [extents[number][group_id] for group_id in misplaced.homes if group_id in extents[number]]
+        misplaced.records = sum(extent.records for extent in found)
+        misplaced.first = min((extent.first for extent in found), default=-1)
+        misplaced.last = max((extent.last for extent in found), default=-1)
         if misplaced.records:
             findings[number] = [_describe(number, count, misplaced, groups.coordinator)]
-    return findings
+    return Misplaced(findings, explains_change)
 
 
 def _find_count(groups: Groups) -> int | None:
@@ -128,33 +135,6 @@ def _find_same(log: Log, other: Log) -> int | None:
     return last
 
 
-def _read_records(log: Log, dialect: Dialect, engine: Engine, misplaced: _Misplaced) -> None:
-    """Set the number of the records of the misplaced groups, and their first and last offset."""
-    if engine.name == "compiled":
-        extents = native.read_extents(log, dialect)
-        if extents is not None:
-            found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]
-            misplaced.records = sum(extent.records for extent in found)
-            misplaced.first = min((extent.first for extent in found), default=-1)
-            misplaced.last = max((extent.last for extent in found), default=-1)
-            return
-    keys = LogKeys(dialect)
-    for batch in log:
-        try:
-            records = () if batch.is_control else batch.records
-        except BadBytes:
-            continue
-        for record in records:
-            try:
-                if keys[record.key].group_id not in misplaced.homes:
-                    continue
-            except BadBytes:
-                continue
-            misplaced.records += 1
-            misplaced.first = record.offset if misplaced.first < 0 else misplaced.first
-            misplaced.last = record.offset
-
-
 def _describe(number: int, count: int, misplaced: _Misplaced, coordinator: str) -> Finding:
     homes = sorted(set(misplaced.homes.values()))
     partition = "partition" if len(homes) == 1 else "partitions"
@@ -192,3 +172,29 @@ def _describe(number: int, count: int, misplaced: _Misplaced, coordinator: str) 
             "from. Until it is clear, keep the consumers of these groups stopped, and change no file."
         )
     return Finding(number, misplaced.first, None, None, KIND, what, remedy)
+
+
+def find_count_change(change: PartitionCountChange) -> Finding:
+    """Return the finding about a partition count that was changed.
+
+    Notes
+    -----
+    The classic coordinator has one cache for all partitions: if a group is in two partitions, the one that is loaded
+    first answers. The new coordinator answers from the home partition of the new count, also if it has no offset there.
+    Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
+    """
+    what = (
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {describe_time(change.since_ms)}. "
+        f"The records of {count_of(len(change.groups), 'group')} ({list_names(change.groups)}) are in two partitions. "
+        "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
+        "can be the old one; the new coordinator ignores offsets that are only in the old one."
+    )
+    remedy = (
+        "Before a broker starts, stop the consumers of these groups, and note their newest positions (kafkagroups "
+        "stats PATH and kafkagroups report PATH --out FILE list the old and the new ones). After the start, compare "
+        "these positions with what the broker answers, and set older offsets to them with kafka-consumer-groups.sh "
+        "--reset-offsets. The count cannot be lowered, and the newest offsets are in the new partitions: do not delete "
+        "them."
+    )
+    return Finding(None, None, None, None, "partition_count_changed", what, remedy)

@@ -9,6 +9,7 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.cleaning_traces import Traces, add_batch
 from kafkagroups.history.fates import Fates
+from kafkagroups.history.log_signs import LogSigns
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.history.stats import Count, OpenTransaction, PartitionStats, SegmentCount, Stats, divide
 from kafkagroups.history.writer_ranges import WriterRanges
@@ -38,7 +39,8 @@ class StatsObserver(Fates):
         """The group ids of each open transaction, by producer id."""
         self._writers: set[VersionRange] = set()
         """The Kafka versions that can have written the records."""
-        self._writer_ranges = WriterRanges()
+        self._writer_ranges = WriterRanges(dialect)
+        self.signs = LogSigns(dialect)
         self._traces: dict[str, Traces] = {}
         """The traces of the cleaner in each segment file."""
         self._segment_bytes: Counter[str] = Counter()
@@ -53,6 +55,7 @@ class StatsObserver(Fates):
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         entries = self.add_batch(partition, batch)
+        self.signs.add_batch(batch)
         self.counts.batches += 1
         self.counts.bytes += batch.size
         self.counts.records += record_count(batch)

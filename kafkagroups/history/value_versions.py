@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.segments import Log
+from kafkagroups.history.second_pass import Follower
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch
 
 
 class TypeAndVersion(NamedTuple):
@@ -38,27 +38,29 @@ class VersionCount:
         self.last_timestamp_ms = max(lasts, default=None)
 
 
-def count_value_versions(log: Log) -> dict[TypeAndVersion, VersionCount]:
-    """Return the counts of the value versions. The log is read in plain Python.
+class VersionCounter(Follower):
+    """Counts the value versions in a second pass.
 
     A record without a key, or with a key or a value of less than two bytes, is not counted.
     """
-    counts: dict[TypeAndVersion, VersionCount] = {}
-    for batch in log:
+
+    def __init__(self) -> None:
+        self.counts: dict[TypeAndVersion, VersionCount] = {}
+
+    def follow(self, batch: Batch) -> None:
         if batch.is_control:
-            continue
+            return
         try:
             records = batch.records
         except BadBytes:
-            continue
+            return
         for record in records:
             if record.key is None or len(record.key) < 2 or (record.value is not None and len(record.value) < 2):
                 continue
             version = None if record.value is None else int.from_bytes(record.value[:2], "big", signed=True)
             name = TypeAndVersion(int.from_bytes(record.key[:2], "big", signed=True), version)
             time_ms = None if record.timestamp == NO_TIMESTAMP else record.timestamp
-            counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
-    return counts
+            self.counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
 
 
 def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkagroups.anatomy.written_by import describe_writers
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from kafkagroups.history.second_pass import Follower
+from kafkagroups.log.batch import Batch
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
+
+_DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
+"""The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
+
+Version 1 of a commit's value has an expire timestamp that decides, and version 4 has a topic id.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,14 +36,32 @@ class WriterRange:
     writers: VersionRange
 
 
-class WriterRanges:
-    """Finds the ranges while the records of a log are read in order."""
+class WriterRanges(Follower):
+    """Finds the ranges while the records of a log are read in order: by an observer, or in a second pass.
 
-    def __init__(self) -> None:
+    Most logs have one range: then the versions of their records need no second pass (`have_common_writer`). In a second
+    pass, a record is decoded only if its type and its version do not decide.
+    """
+
+    def __init__(self, dialect: Dialect, *, needs_pass: bool = False) -> None:
+        self._dialect = dialect
+        self.producers = None if needs_pass else ()
+        self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
         self._ranges: list[tuple[int, VersionRange]] = []
         """The first offset of each range, and the versions that can have written all records so far."""
         self._included: set[VersionRange] = set()
         """Versions of records that are in the last range."""
+
+    def follow(self, batch: Batch) -> None:
+        for record in () if batch.is_control else batch.records:
+            start = (record.key[:2] if record.key else b"", record.value and record.value[:2])
+            possible = self._known.get(start)
+            if possible is None:
+                decoded = decode(record.key, record.value, self._dialect)
+                possible = writers_of(decoded, is_transactional=batch.is_transactional)
+                if start[1] is None or start in _DECISIVE_STARTS:
+                    self._known[start] = possible
+            self.add(record.offset, possible)
 
     def add(self, offset: int, writers: VersionRange) -> None:
         """Add the next record. No Kafka version writes some odd records: they belong to the range before them."""

@@ -20,8 +20,8 @@ from statistics import median
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.history.second_pass import Follower
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.log.segments import Log
 from kafkagroups.records.text import decode_utf8
 
 _OFFSET_TYPES = (b"\0\0", b"\0\1")
@@ -69,23 +69,14 @@ class WriterCount:
         return (self.commits - 1) * 60_000 / (self.last_timestamp_ms - self.first_timestamp_ms)
 
 
-def count_writers(log: Log) -> list[WriterCount]:
-    """Return the writers of a log, in the order of their first commits. Damage ends the log."""
-    counter = WriterCounter()
-    for batch in log:
-        counter.add(batch)
-    return counter.finish(log.partition)
-
-
-class WriterCounter:
-    """Counts the writers while the batches of a log are read in order."""
+class WriterCounter(Follower):
+    """Counts the writers while the batches of a log are read in order, for example in a second pass."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[bytes, int, bool, int], array[int]] = {}
         self._sizes: Counter[tuple[bytes, int, bool, int]] = Counter()
 
-    def add(self, batch: Batch) -> None:
-        """Count the commits in the next batch."""
+    def follow(self, batch: Batch) -> None:
         if not batch.is_control:
             self.add_counts(batch, _count_groups(batch))
 

@@ -115,6 +115,13 @@ class Log:
         log.skips_damage = True
         return log
 
+    def in_memory(self) -> Log:
+        """Return a copy of this log whose segments are in memory, for several readings. Ranges stay on the disk."""
+        log = copy(self)
+        if not self.ranges:
+            log.content = {segment: self.read(segment) for segment in self.segments}
+        return log
+
     def __iter__(self) -> Iterator[Batch]:
         return self.read_until(lambda batch: False)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kafkagroups.history.event import Event, list_names
 from kafkagroups.history.finding import Finding, join_words, quote
-from kafkagroups.history.hanging import abort_command
 from kafkagroups.history.stats import OpenTransaction
+from kafkagroups.history.transactions import abort_command
 from kafkagroups.loading.topic_partitions import PartitionCountChange
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.report.facts import LogFacts

@@ -84,9 +84,10 @@ class LogFacts:
 def read_facts(topic: OpenTopic) -> LogFacts:
     """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
     logs = topic.logs
-    groups, stats_of_logs = count_each_log(topic)
-    stats = Stats("group", topic_partitions=groups.topic_partitions)
-    for log_stats in stats_of_logs:
+    counted = count_each_log(topic)
+    groups = counted.groups
+    stats = Stats("group", topic_partitions=counted.topic_partitions)
+    for log_stats in counted.read_stats():
         stats.add(log_stats)
     add_findings(stats)
     check = check_logs(topic)
@@ -98,7 +99,7 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     activities = [read_activity(log, axis or TimeAxis(0, 0), charted) for log in logs]
     counts = [stats.partitions[log.partition] for log in logs]
     stories = read_stories(logs, topic.dialect, activities, counts)
-    change = groups.topic_partitions.changed
+    change = stats.topic_partitions.changed
     moved = [] if change is None else find_moved_offsets(topic, change)
     facts = LogFacts(topic.path, topic.dialect, groups, stats, axis, activities, stories, check, moved)
     for log in logs:

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from kafkagroups.groups.group_parts import GroupParts
-from kafkagroups.history.check import describe_answers
 from kafkagroups.history.event import list_names
+from kafkagroups.history.failures import describe_answers
 from kafkagroups.loading.starts import Start, judge_start
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Content, Html, details, element, fact_list, join, limited_table, paragraph, table

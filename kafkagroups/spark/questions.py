@@ -81,8 +81,9 @@ def stats(
 
     def count_alone(log: Log) -> tuple[Stats, list[str]]:
         """Return the statistics of a log, and the ids of its groups."""
-        groups, (stats_of_log,) = count_each_log(topic.part(log), by)
-        return stats_of_log, list(groups.partitions_of)
+        counted = count_each_log(topic.part(log), by)
+        (stats_of_log,) = counted.read_stats()
+        return stats_of_log, list(counted.groups.partitions_of)
 
     results = run_for_each_log(session, logs, count_alone, tasks_per_core=TASKS_PER_CORE)
     stats_by_partition = {log.partition: stats_of_log for log, (stats_of_log, _) in zip(logs, results, strict=True)}
@@ -92,10 +93,10 @@ def stats(
     found = topic.find_partitions()
     shared_logs = find_logs_with_shared_groups(logs, partitions_of)
     if shared_logs:
-        groups, stats_of_logs = count_each_log(topic.part(*shared_logs), by, WholeTopic(found, partitions_of))
-        for log, log_stats in zip(shared_logs, stats_of_logs, strict=True):
+        counted = count_each_log(topic.part(*shared_logs), by, WholeTopic(found, partitions_of))
+        for log, log_stats in zip(shared_logs, counted.read_stats(), strict=True):
             stats_by_partition[log.partition] = log_stats
-        topic_partitions = groups.topic_partitions
+        topic_partitions = counted.topic_partitions
     else:
         topic_partitions = found.decide(partitions_of)
     statistics = Stats(by, topic_partitions=topic_partitions)

@@ -743,5 +743,3 @@ def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, mon
     capsys.readouterr()
     assert main(["check", str(tmp_path / "log")]) == 0
     assert "Not judged after a cleaning, because of size or zeros: 2 partitions" in capsys.readouterr().out
-    monkeypatch.setattr(after_cleaning, "MAX_SIZE_TO_SCAN", 1)
-    assert judge(tmp_path / "old") == [False]

@@ -1,4 +1,4 @@
-"""Open transactions: what the log tells about each one, the findings about hanging ones, and the command that ends one.
+"""Transactions that do not end: hanging ones, and commits that the new coordinator treats as pending without end.
 
 A transaction hangs if no coordinator will end it. The log does not contain the state of the transaction coordinator, so
 it never proves this. Two signs are findings:
@@ -12,74 +12,50 @@ it never proves this. Two signs are findings:
   With transaction version 2 (Kafka 4.0), each marker has a higher epoch than its transaction: there is no such sign.
   LATE_START_MS is the default of the producer's request.timeout.ms.
 
-Source: TransactionsCommand (4.x); KIP-890.
+The new coordinator treats a commit as pending if its batch has a producer id. Without the transactional bit, the batch
+belongs to no transaction, so no coordinator writes a marker for it. The last stable offset does not stop at the batch,
+and a restart changes nothing. Only a marker of the producer, or a tombstone of the offset, ends the pending commit.
+Kafka's group coordinator does not write such batches. An idempotent producer does if a program writes into the topic
+itself. The classic coordinator treats the commit as committed.
+
+Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1); the load of the crafted log t-idem by
+3.9.2 and 4.3.1 (data/crafted/answers.json).
 """
 
 from __future__ import annotations
 
-import struct
-from bisect import bisect_right
 from collections.abc import Collection, Iterator
 
-from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
+from kafkagroups.history.second_pass import Follower
 from kafkagroups.history.stats import OpenTransaction, PartitionStats
-from kafkagroups.loading import native
-from kafkagroups.loading.engines import Engine
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.producer_state import ProducerStates, add_batch
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialects import DEFAULT_DIALECT
 
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000
 LATE_START_MS = 30_000
-_PRODUCER_ID_POSITION = 43
-"""The position of the producer id in a batch of magic 2."""
-_producer_id = struct.Struct(">q")
 
 
-def add_details(log: Log, transactions: list[OpenTransaction], engine: Engine) -> None:
-    """Set the fields `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log.
+class TransactionDetails(Follower):
+    """Sets `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log in a second pass.
 
-    The log is read a second time: only the segments with first batches of open transactions, and the segment before
-    them. Only the batches of the producers with open transactions are parsed.
+    Only the batches of their producers count, up to the last first batch of them.
     """
-    if not transactions:
-        return
-    bases = [base_offset_of(segment) for segment in log.segments]
-    offsets = [transaction.first_offset for transaction in transactions]
-    first = max(0, bisect_right(bases, min(offsets)) - 2)
-    end = max(1, bisect_right(bases, max(offsets)))
-    part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
-    part.skips_damage = log.skips_damage
-    producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
-    for batch in read_batches_of(part, producers, max(offsets), engine):
-        producers[batch.producer_id].follow(batch)
 
+    def __init__(self, transactions: list[OpenTransaction]) -> None:
+        self._producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
+        self.producers = self._producers.keys()
+        self.first_offset = min((transaction.first_offset for transaction in transactions), default=0)
+        self.last_offset = max((transaction.first_offset for transaction in transactions), default=0)
 
-def read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: Engine) -> Iterator[Batch]:
-    """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
-    if engine.name == "compiled":
-        stop = Stop(until_offset=last_offset + 1)
-        reading = native.read_if_possible(log, DEFAULT_DIALECT, stop, producers=producer_ids)
-        if reading is not None:
-            yield from native.read_batches_at(log, reading.found_batches()[0])
-            return
-    if log.skips_damage:
-        yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)
-        return
-    try:
-        for found in log.find_batches(None):
-            frame = found.frame
-            if frame.base_offset > last_offset:
-                return
-            if frame.magic == 2 and _producer_id.unpack_from(found.data, _PRODUCER_ID_POSITION)[0] in producer_ids:
-                yield found.parse()
-    except InvalidLog:
-        return  # The load has found the damage, too.
+    def follow(self, batch: Batch) -> None:
+        self._producers[batch.producer_id].follow(batch)
 
 
 class _Producer:
@@ -164,3 +140,70 @@ def abort_command(partition: object, first_offset: object) -> list[str]:
     number = "PARTITION" if partition is None else partition
     place = ("--topic", "__consumer_offsets", "--partition", str(number), "--start-offset", str(first_offset))
     return [*TRANSACTIONS_TOOL, "abort", *place]
+
+
+class EndlessCommits(Follower):
+    """Finds commits of a partition that are pending without end: what the second pass must know of their producers.
+
+    `groups` is the load of all logs. `open_producers` are producers that are known to have an open transaction.
+    """
+
+    def __init__(self, partition: int | None, groups: Groups, open_producers: Collection[int]) -> None:
+        self._partition = partition
+        self._groups = groups
+        found = _find_pending(partition, groups) if groups.coordinator == "new" else ()
+        self._pending = [each for each in found if each[1] not in open_producers]
+        self._states = ProducerStates()
+        self.producers = {producer_id for _, producer_id, _ in self._pending}
+        self.last_offset = groups.partitions[partition].next_offset - 1
+
+    def follow(self, batch: Batch) -> None:
+        add_batch(self._states, batch)
+
+    def find(self) -> Iterator[Finding]:
+        """Yield a finding for each group and producer with such commits: the producer has no open transaction."""
+        for group_id, producer_id, offsets in self._pending:
+            state = self._states.producers.get(producer_id)
+            if state is not None and state.txn_first_offset is None:
+                is_known = group_id in self._groups
+                yield _describe_endless(self._partition, group_id, producer_id, state.epoch, offsets, is_known=is_known)
+
+
+def _find_pending(partition: int | None, groups: Groups) -> Iterator[tuple[str, int, PartitionOffsets]]:
+    """Yield the group id, the producer id and the offsets of the pending commits in a partition."""
+    for group_id, parts in groups.parts():
+        if parts.pending and parts.group.partition == partition:
+            for producer_id, offsets in parts.pending.items():
+                yield group_id, producer_id, offsets
+    for group_id, orphan in groups.orphans.items():
+        if orphan.partition == partition:
+            for producer_id, offsets in orphan.pending.items():
+                yield group_id, producer_id, offsets
+
+
+def _describe_endless(
+    partition: int | None, group_id: str, producer_id: int, epoch: int, offsets: PartitionOffsets, *, is_known: bool
+) -> Finding:
+    keys = sorted(offsets, key=lambda key: offsets[key].record_offset)
+    first_offset = offsets[keys[0]].record_offset
+    what = (
+        f"Group {group_id} has {count_of(len(keys), 'pending commit')} ({list_names([str(key) for key in keys])}) of "
+        f"producer {producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is "
+        "pending: clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
+        "offset does not show it."
+    )
+    number = "PARTITION" if partition is None else partition
+    place = ("--topic", "__consumer_offsets", "--partition", str(number))
+    producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
+    command = [*TRANSACTIONS_TOOL, "abort", *place, *producer]
+    remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
+    if is_known:
+        remedy += (
+            "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and commit "
+            "new ones. Or write"
+        )
+    else:
+        remedy += "Write"
+    remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
+    name = str(keys[0]) if len(keys) == 1 else None
+    return Finding(partition, first_offset, group_id, name, "endless_pending_commit", what, remedy, command)

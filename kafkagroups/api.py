@@ -151,7 +151,7 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     >>> sorted(diff(load(path, "classic", until=41), load(path, "classic"))["offsets"])
     ['billing']
     """
-    from kafkagroups.history.diff import compare
+    from kafkagroups.history.replicas import compare
 
     return compare(a, b)
 

@@ -16,8 +16,15 @@ from kafkagroups.cli import options
 from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.stats_text import DEFAULT_ROWS, print_stats
 from kafkagroups.errors import UsageError
-from kafkagroups.history.stats import ROW_KINDS, WRITER, PartitionStats, Stats, sort_rows, sort_writers
-from kafkagroups.history.value_versions import value_versions_json
+from kafkagroups.history.stats import (
+    ROW_KINDS,
+    WRITER,
+    PartitionStats,
+    Stats,
+    sort_rows,
+    sort_writers,
+    value_versions_json,
+)
 from kafkagroups.records.dialects import Dialect
 
 NAME = "stats"

@@ -15,8 +15,8 @@ from kafkagroups.cli.tables import print_table
 from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.history.event import count_of
 from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
-from kafkagroups.history.group_families import choose_large, find_prefix, name_family
-from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
+from kafkagroups.history.group_names import choose_large, find_prefix, name_family
+from kafkagroups.history.moved_groups import MovedOffset, sort_moved
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
     WRITER,
@@ -25,9 +25,9 @@ from kafkagroups.history.stats import (
     PartitionStats,
     Stats,
     sort_rows,
+    sort_versions,
 )
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.history.value_versions import sort_versions
 from kafkagroups.history.writers import WriterCount
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES

@@ -20,8 +20,8 @@ from kafkagroups.errors import UsageError
 from kafkagroups.history.event import Event, count_of
 from kafkagroups.history.last_moves import describe_last_move, describe_position
 from kafkagroups.history.moved_commits import order_by_time
-from kafkagroups.history.repeated_ids import fold_replacements
 from kafkagroups.history.rewound import describe_rewound
+from kafkagroups.history.static_members import fold_replacements
 from kafkagroups.history.timeline import Timeline
 from kafkagroups.loading.engines import pause_garbage_collector
 from kafkagroups.loading.group_choice import has_wildcard

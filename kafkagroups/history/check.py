@@ -17,7 +17,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.count_logs import CountedTopic
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.look_alikes import find_look_alikes
+from kafkagroups.history.group_names import find_look_alikes
 from kafkagroups.history.release_changes import find_changes
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.loading.load import OpenTopic

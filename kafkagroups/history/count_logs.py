@@ -15,23 +15,25 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import CountBytes, Shard
-from kafkagroups.history.cleaning_traces import Traces
 from kafkagroups.history.clock_jumps import JumpRange
 from kafkagroups.history.failures import FailedLoad, find_bad_bytes
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
-from kafkagroups.history.group_families import count_families
-from kafkagroups.history.log_signs import LogSigns, signs_of
-from kafkagroups.history.look_alikes import find_groups_of
-from kafkagroups.history.misplaced_groups import find_misplaced
-from kafkagroups.history.moved_offsets import find_moved_offsets
-from kafkagroups.history.observed_stats import StatsObserver
+from kafkagroups.history.group_names import count_families, find_groups_of
+from kafkagroups.history.moved_groups import find_misplaced, find_moved_offsets
+from kafkagroups.history.observed_stats import LogSigns, StatsObserver, signs_of
 from kafkagroups.history.second_pass import Follower, read_again
-from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
+from kafkagroups.history.stats import (
+    WRITER,
+    OpenTransaction,
+    PartitionStats,
+    SegmentCount,
+    Stats,
+    Traces,
+    VersionCounter,
+)
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails
-from kafkagroups.history.value_versions import VersionCounter
-from kafkagroups.history.writer_ranges import WriterRanges, have_common_writer
-from kafkagroups.history.writers import WriterCounter
+from kafkagroups.history.writers import WriterCounter, WriterRanges, have_common_writer
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups

@@ -13,8 +13,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog
-from kafkagroups.history.load_failure import LoadFailure, find_load_failures
-from kafkagroups.history.record_details import add_details
+from kafkagroups.history.load_failure import LoadFailure, add_details, find_load_failures
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.group_choice import choose_log

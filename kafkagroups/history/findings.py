@@ -34,15 +34,13 @@ from collections.abc import Iterator, Mapping
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.event import describe_time, list_names
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words, sort_findings
-from kafkagroups.history.group_families import describe_families
-from kafkagroups.history.look_alikes import find_look_alikes
-from kafkagroups.history.misplaced_groups import find_count_change
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats, sort_rows
+from kafkagroups.history.group_names import describe_families, find_look_alikes
+from kafkagroups.history.moved_groups import find_count_change
+from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats, Stats, sort_rows
 from kafkagroups.history.transactions import find_hanging
-from kafkagroups.history.writer_ranges import WriterRange
+from kafkagroups.history.writers import WriterRange
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5

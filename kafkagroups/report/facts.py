@@ -11,7 +11,7 @@ from kafkagroups.history.check import Check, check_logs
 from kafkagroups.history.count_logs import count_each_log
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.findings import add_findings
-from kafkagroups.history.moved_offsets import MovedOffset, find_moved_offsets
+from kafkagroups.history.moved_groups import MovedOffset, find_moved_offsets
 from kafkagroups.history.stats import PartitionStats, Stats
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic

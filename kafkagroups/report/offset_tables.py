@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import quote
-from kafkagroups.history.moved_offsets import MovedOffset, sort_moved
+from kafkagroups.history.moved_groups import MovedOffset, sort_moved
 from kafkagroups.report.facts import LogFacts
 from kafkagroups.report.markup import Content, Html, command, details, element, join, limited_table, paragraph, table
 from kafkagroups.report.words import format_count, format_of, format_time

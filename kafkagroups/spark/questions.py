@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 from kafkagroups.history.count_logs import count_each_log
 from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
 from kafkagroups.history.findings import add_findings
-from kafkagroups.history.moved_offsets import find_moved_offsets
+from kafkagroups.history.moved_groups import find_moved_offsets
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.load import OpenTopic, WholeTopic

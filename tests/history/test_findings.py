@@ -8,7 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import stats
 from kafkagroups.cli import main
-from kafkagroups.history.group_families import find_prefix
+from kafkagroups.history.group_names import find_prefix
 from kafkagroups.history.transactions import HANGING_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch

@@ -8,6 +8,7 @@ use std::io::Read;
 pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 * 1024 * 1024;
 const SNAPPY_MAGIC: &[u8] = b"\x82SNAPPY\x00";
 const SNAPPY_HEADER_BYTES: usize = 16;
+const LZ4_END_MARK: &[u8] = &[0; 4];
 const TOO_LARGE: &str = "a batch decompresses beyond the limit";
 const BAD: &str = "a batch cannot be decompressed";
 
@@ -37,10 +38,11 @@ fn gunzip(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {
     member.into_inner().is_empty().then_some(content).ok_or(BAD)
 }
 
-/// One lz4 frame, and nothing behind it.
-fn unlz4(mut data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {
-    let content = read_all(lz4_flex::frame::FrameDecoder::new(&mut data), max_bytes)?;
-    data.is_empty().then_some(content).ok_or(BAD)
+/// One lz4 frame with its end mark, and nothing behind it. The decoder would read a second end mark if the frame has none.
+fn unlz4(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {
+    let mut frame = data.chain(LZ4_END_MARK);
+    let content = read_all(lz4_flex::frame::FrameDecoder::new(&mut frame), max_bytes)?;
+    (frame.into_inner() == (b"", LZ4_END_MARK)).then_some(content).ok_or(BAD)
 }
 
 fn unsnappy(data: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {

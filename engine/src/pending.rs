@@ -92,10 +92,8 @@ impl Pending {
             }
         }
         for entries in self.producers.values_mut() {
-            entries.retain_mut(|entry| {
-                *entry = new_numbers[*entry as usize];
-                *entry != u32::MAX
-            });
+            entries.retain(|entry| new_numbers[*entry as usize] != u32::MAX);
+            entries.iter_mut().for_each(|entry| *entry = new_numbers[*entry as usize]);
         }
     }
 }

@@ -1,12 +1,11 @@
-"""Groups whose names differ only in a random or counted part, as programs create them that use a new group each time.
+"""Findings about the ids of groups: a new group for each run, and ids that look the same.
 
-The cleaner cannot remove the offsets of these groups, because each offset is the newest record of its key. They stay
+Some programs use a new group each time: the names of their groups differ only in a random or counted part. The cleaner
+cannot remove the offsets of these groups, because each offset is the newest record of its key. They stay
 until somebody deletes the group, or until offsets.retention.minutes have passed.
 
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
   than half of the live records of all partitions, and at least MIN_OFFSETS offsets.
-
-The finding about group ids that look the same but are different.
 
 A group id that was copied from a web page can contain a non-breaking hyphen (U+2011) or another character that looks
 like one on the keyboard. Kafka accepts it as another group.

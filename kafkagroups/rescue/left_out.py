@@ -138,7 +138,7 @@ def _find_why(commit: Commit, newest_effects: Mapping[RecordKey, int], groups: G
             return Why.PENDING
         case Fate.HIDDEN:
             return Why.HIDDEN
-        case Fate.ABORTED | Fate.IGNORED if commit.offset < newest_effects.get(commit.key, -1):
+        case Fate.ABORTED | Fate.IGNORED if commit.offset < newest_effects.get(commit.key, commit.offset):
             return None
         case Fate.ABORTED:
             return Why.ABORTED

@@ -54,7 +54,7 @@ def find_left_out(topic: OpenTopic, groups: Groups) -> LeftOutByGroup:
             for row in batch.filter(_is_in(batch, "group", group_ids)).to_pylist():
                 key = _key_of(row)
                 if key in keys and _takes_effect(row, topic.dialect):
-                    newest_effects[key] = max(row["offset"], newest_effects.get(key, -1))
+                    newest_effects[key] = max(row["offset"], newest_effects.get(key, row["offset"]))
     return choose_left_out(commits, newest_effects, groups)
 
 

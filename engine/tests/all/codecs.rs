@@ -29,14 +29,13 @@ fn kafkas_bytes_are_read() {
 }
 
 #[test]
-fn a_stream_that_is_cut_or_goes_on_is_an_error_or_the_same() {
+fn a_stream_that_is_cut_or_goes_on_is_an_error() {
     for (codec, text) in WRITTEN.into_iter().chain([(4, ZSTD)]) {
         let bytes = hex(text);
         let whole = decompress(codec, &bytes, LIMIT).unwrap();
         for size in 0..bytes.len() {
-            if let Ok(content) = decompress(codec, &bytes[..size], LIMIT) {
-                assert!(content.len() < whole.len() || content == whole, "codec {codec}, {size} bytes");
-            }
+            // Framed snappy has no end: it can be cut between two blocks.
+            assert!(codec == 2 || decompress(codec, &bytes[..size], LIMIT).is_err(), "codec {codec}, {size} bytes");
             let mut changed = bytes.clone();
             changed[size] ^= 0x55;
             let _ = decompress(codec, &changed, LIMIT);

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kafkagroups.history.replicas import Replicas
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
+    from kafkagroups.html_report.page import Report
     from kafkagroups.live.security import Security
-    from kafkagroups.report.make_report import Report
     from kafkagroups.rescue.apply import RescueRow
     from kafkagroups.rescue.plan import RescuePlan
 
@@ -530,7 +530,7 @@ def report(
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
     The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
-    history of groups, open transactions, damage, growth, live and dead bytes, writers, load times, and the groups.
+    history of groups, what a broker does not load, open transactions, sizes, the activity over time, and the offsets.
 
     Parameters
     ----------
@@ -554,15 +554,14 @@ def report(
 
     Notes
     -----
-    Large tables contain only their first rows, and say so. To count what remains after a pass of the log cleaner, the
-    function writes the result of the pass into a temporary folder, unless the pass would read more than 256 MiB.
+    Large tables contain only their first rows, and say so.
 
     Examples
     --------
     >>> report("data/harbour/3.9.2", coordinator="classic").findings
     []
     """
-    from kafkagroups.report.make_report import LogsOfPath, check_out, make_report, write_report
+    from kafkagroups.html_report.page import check_out, make_report
 
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:
@@ -570,12 +569,13 @@ def report(
     sources = []
     for one_path in paths:
         logs, dialect = open_for_load(one_path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-        sources.append(LogsOfPath(str(one_path), logs))
+        sources.append((str(one_path), logs))
     if out is not None:
-        check_out(Path(out), sources)
+        check_out(Path(out), [log for _, logs in sources for log in logs])
     result = make_report(sources, dialect, partitions=partitions, engine=engine)
     if out is not None:
-        write_report(result, Path(out))
+        # An unpaired surrogate has no UTF-8 bytes, but the page has none: it shows them as escapes.
+        Path(out).write_text(result.html, encoding="utf-8")
     return result
 
 

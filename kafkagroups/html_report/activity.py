@@ -79,10 +79,14 @@ def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -
     for batch in log:
         part = axis.find_part(batch.max_timestamp)
         activity.bytes[part] += batch.size
-        for record, key, group in _read_keys(batch):
+        group_bytes = activity.group_bytes[part]
+        is_transactional = batch.is_transactional
+        for record in _read_records(batch):
+            key = record.key or b""
+            group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
             if group in followed:
-                activity.group_bytes[part][followed[group]] += record.size
-            weight = _weigh(record, key, committed, is_transactional=batch.is_transactional)
+                group_bytes[followed[group]] += record.size
+            weight = _weigh(key, record.value, committed, is_transactional)
             if weight:
                 weights[group] += weight
     for group, weight in weights.items():
@@ -94,20 +98,15 @@ def _encode(group: str) -> bytes:
     return group.encode("utf-8", "surrogatepass")
 
 
-def _read_keys(batch: Batch) -> Iterator[tuple[LogRecord, bytes, bytes]]:
-    """Yield each record of a batch with its key and the bytes of its group id."""
+def _read_records(batch: Batch) -> tuple[LogRecord, ...]:
     try:
-        records = () if batch.is_control else batch.records
+        return () if batch.is_control else batch.records
     except BadBytes:  # The load fails at this batch, and the report says so.
-        return
-    for record in records:
-        key = record.key or b""
-        yield record, key, key[4 : 4 + int.from_bytes(key[2:4], "big")]
+        return ()
 
 
-def _weigh(record: LogRecord, key: bytes, committed: dict[bytes, bytes], *, is_transactional: bool) -> int:
+def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_transactional: bool) -> int:
     """Return how much a record stands out. `committed` has the newest committed offset of each key."""
-    value = record.value
     if key[:2] not in _OFFSET_TYPES:
         return int(value is None and key[:2] == _GROUP_TYPE)
     if value is None:

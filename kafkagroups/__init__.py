@@ -20,7 +20,7 @@ One log:
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
 - `check` says whether the next failover, or a broker after an upgrade, loads the log.
-- `report` writes one HTML page about logs: findings and remedies, size, writers, transactions, groups.
+- `report` writes one HTML page about logs: findings and remedies, history, transactions, sizes, activity, offsets.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 - `plan_rescue` lists the groups and offsets to restore in another cluster, and `apply_rescue` commits them there.
 - `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.
@@ -29,10 +29,7 @@ One log:
 """
 
 # `interrupts` is the first import, so that Ctrl-C during the other imports prints no traceback.
-from kafkagroups import (
-    interrupts,  # noqa: F401
-    report as _report_package,  # noqa: F401  # A later import would replace the function `report`.
-)
+from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import (

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kafkagroups.history.replicas import Replicas
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
+    from kafkagroups.html_report.page import Report
     from kafkagroups.live.security import Security
-    from kafkagroups.report.make_report import Report
     from kafkagroups.rescue.apply import RescueRow
     from kafkagroups.rescue.plan import RescuePlan
 
@@ -198,7 +198,7 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
     The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
-    history of groups, open transactions, damage, growth, live and dead bytes, writers, load times, and the groups.
+    history of groups, what a broker does not load, open transactions, sizes, the activity over time, and the offsets.
 
     Parameters
     ----------
@@ -222,15 +222,14 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
 
     Notes
     -----
-    Large tables contain only their first rows, and say so. To count what remains after a pass of the log cleaner, the
-    function writes the result of the pass into a temporary folder, unless the pass would read more than 256 MiB.
+    Large tables contain only their first rows, and say so.
 
     Examples
     --------
     >>> report("data/harbour/3.9.2", coordinator="classic").findings
     []
     """
-    from kafkagroups.report.make_report import report_on
+    from kafkagroups.html_report.page import report_on
 
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:

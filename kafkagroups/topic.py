@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkagroups.history.replicas import Replicas
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
-    from kafkagroups.report.make_report import Report
+    from kafkagroups.html_report.page import Report
     from kafkagroups.rescue.plan import RescuePlan
 
 
@@ -446,7 +446,7 @@ class Topic:
 
     def report(self, out: str | Path | None = None) -> Report:
         """Return a report on the logs. `kafkagroups.report` says more, and reports on several paths."""
-        from kafkagroups.report.make_report import report_on
+        from kafkagroups.html_report.page import report_on
 
         return report_on([self.open()], out)
 

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
-HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich"}
+import kafkagroups
+
+HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich", "jinja2"}
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -14,6 +17,13 @@ def loaded_by(statement: str) -> set[str]:
 def test_import_loads_nothing_heavy():
     """A program that only wants a partition number does not pay for Spark, tables or widgets."""
     assert not loaded_by("import kafkagroups") & HEAVY
+
+
+def test_no_public_name_hides_a_module():
+    """A function and a module of one name exclude each other: `import kafkagroups.NAME.x as x` finds the function."""
+    folder = Path(kafkagroups.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert not modules & set(kafkagroups.__all__)
 
 
 def test_doctor_loads_nothing_heavy():

@@ -1,6 +1,7 @@
 """Print the size of each package of kafkagroups: files, lines of code, and all lines (`make size`).
 
-Lines of code are those without blank lines, comments and docstrings. There is no limit: the numbers are for reading.
+Lines of code are those without blank lines, comments and docstrings. The lines of a template (*.j2) count, too. There
+is no limit: the numbers are for reading.
 """
 
 from __future__ import annotations
@@ -27,17 +28,23 @@ def code_lines(source: str) -> int:
     return len(lines)
 
 
+def template_lines(source: str) -> int:
+    """Return how many lines of a template are neither blank nor a comment of one line."""
+    lines = (line.strip() for line in source.splitlines())
+    return sum(bool(line) and not (line.startswith("{#") and line.endswith("#}")) for line in lines)
+
+
 def main() -> None:
     files: Counter[str] = Counter()
     code: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.j2")]):
         inside = path.relative_to(PACKAGE).parts
         package = inside[0] if len(inside) > 1 else "(top)"
         source = path.read_text(encoding="utf-8")
         for name in (package, "all"):
             files[name] += 1
-            code[name] += code_lines(source)
+            code[name] += code_lines(source) if path.suffix == ".py" else template_lines(source)
             total[name] += len(source.splitlines())
     print(f"{'package':<12} {'files':>6} {'code':>7} {'total':>7}")
     for package in [*sorted(files.keys() - {"all"}), "all"]:

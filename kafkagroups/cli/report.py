@@ -13,7 +13,7 @@ from kafkagroups.history.event import count_of
 from kafkagroups.topic import Topic
 
 NAME = "report"
-HELP = "write one HTML page about logs: findings with remedies, history, size, writers, transactions, groups"
+HELP = "write one HTML page about logs: findings with remedies, history, transactions, size, offsets"
 EXAMPLES = """\
 examples:
   kafkagroups report /var/lib/kafka/data --out report.html --kafka 3.9.2

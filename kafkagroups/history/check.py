@@ -10,16 +10,17 @@ The log is also judged as the log cleaner could leave it (after_cleaning.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
-from kafkagroups.history.count_logs import CountedTopic
+from kafkagroups.history.count_logs import CountedTopic, count_each_log
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.group_names import find_look_alikes
 from kafkagroups.history.release_changes import find_changes
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage
@@ -31,10 +32,10 @@ from kafkagroups.records.versions import (
 )
 
 LOAD_KINDS = (
-    *("misplaced_groups", "endless_pending_commit", "clock_jump", "shared_instance_id", "damage", "zeros"),
-    "further_failure",
+    *("damage", "zeros", "load_failure", "refused", "further_failure"),
+    *("misplaced_groups", "endless_pending_commit", "clock_jump", "shared_instance_id"),
 )
-"""The kinds of the statistics' findings that say something about the next load, apart from its failure."""
+"""The kinds of the statistics' findings that say something about the next load."""
 
 
 @dataclass(frozen=True)
@@ -182,21 +183,30 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
-    rules = topic.dialect
-    judged = rules if target is None else target
-    kind = "load_failure" if target is None else "refused"
-    counted = CountedTopic(replace(topic, dialect=judged), failure_kind=kind)
+    if target is None:
+        counted = count_each_log(topic)
+        return judge(counted, counted.read_stats())
+    counted = CountedTopic(replace(topic, dialect=target), failure_kind="refused")
     counted.load()
-    groups = counted.groups
+    check = judge(counted, counted.read_stats())
+    changes = find_changes(topic.logs, topic.load(), counted.groups, topic.dialect, target)
+    findings = sort_findings([*check.findings, *changes])
+    return replace(check, dialect=topic.dialect, target=target, findings=findings)
+
+
+def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
+    """Return the verdict about a topic that was counted. `stats_of_logs` are the statistics of its logs."""
+    dialect = counted.topic.dialect
     findings: list[Finding] = []
     partition_of: dict[str, int | None] = {}
     checks = {}
-    after_cleaning = AfterCleaning(judged)
-    for log, stats in zip(topic.logs, counted.read_stats(), strict=True):
+    after_cleaning = AfterCleaning(dialect)
+    for log, stats in zip(counted.topic.logs, stats_of_logs, strict=True):
         number = log.partition
-        loaded = groups.partitions[number]
-        findings += [finding for finding in stats.findings if finding.kind in {kind, *LOAD_KINDS}]
+        loaded = counted.groups.partitions[number]
+        findings += [finding for finding in stats.findings if finding.kind in LOAD_KINDS]
         findings += after_cleaning.find(log, loaded, counted.types[number])
+        partition_of |= stats.partition_of_group
         checks[number] = PartitionCheck(
             loaded.error,
             loaded.record_offset,
@@ -206,8 +216,6 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
             counted.lost_groups.get(number, []),
             judged_after_cleaning=number in after_cleaning.judged,
         )
-        partition_of |= stats.partition_of_group
     findings += find_look_alikes(partition_of)
-    if target is not None:
-        findings += find_changes(topic.logs, topic.load(), groups, rules, target)
-    return Check(topic.path, rules, target, checks, sort_findings(findings), counted.topic_partitions)
+    topic_partitions = counted.topic_partitions
+    return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), topic_partitions)

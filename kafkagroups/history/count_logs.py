@@ -6,7 +6,7 @@ The native engine counts while it folds a log. If it cannot fold a log, the read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -54,13 +54,7 @@ OFFSET_TYPES = (0, 1)
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
     counted = count_each_log(topic, by)
-    stats = Stats(by, topic_partitions=counted.topic_partitions)
-    for log_stats in counted.read_stats():
-        stats.add(log_stats)
-    if stats.topic_partitions.changed is not None:
-        stats.moved_offsets = find_moved_offsets(topic, stats.topic_partitions.changed)
-    add_findings(stats)
-    return stats
+    return counted.sum_stats(counted.read_stats())
 
 
 def count_each_log(topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> CountedTopic:
@@ -148,6 +142,16 @@ class CountedTopic:
             stats.families = count_families(log.partition, parts)
             stats.partition_of_group = find_groups_of(log.partition, parts)
             yield stats
+
+    def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
+        """Return the statistics of the topic. `stats_of_logs` are those of its logs."""
+        stats = Stats(WRITER if self.is_by_writer else self.by, topic_partitions=self.topic_partitions)
+        for log_stats in stats_of_logs:
+            stats.add(log_stats)
+        if stats.topic_partitions.changed is not None:
+            stats.moved_offsets = find_moved_offsets(self.topic, stats.topic_partitions.changed)
+        add_findings(stats)
+        return stats
 
     def _find_failures(self, log: Log) -> list[Finding]:
         """Return the findings about a load that fails, and note the groups that are lost."""

@@ -84,26 +84,24 @@ def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, fates
         if hole is not None:
             fates.add_hole(log.partition, Hole(*hole))
         if not batch.is_control:
-            batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
+            batch = select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
         fates.add_batch(log.partition, batch)
         yield batch
     if last_hole is not None:
         fates.add_hole(log.partition, Hole(*last_hole))
 
 
-def _select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
+def select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
     """Return a batch with only the records whose key has `key_part` after the record type.
 
     `keeps_first` also keeps the first record: the classic coordinator compares the offsets of the first records.
     """
 
-    def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-        records = original_parse_records(batch)
+    def parse_records(_: Batch) -> tuple[LogRecord, ...]:
         return tuple(
             record
-            for index, record in enumerate(records)
+            for index, record in enumerate(batch.records)
             if (keeps_first and index == 0) or (record.key or b"").startswith(key_part, 2)
         )
 
-    original_parse_records = batch.parse_records
     return replace(batch, parse_records=parse_records)

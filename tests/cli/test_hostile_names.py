@@ -17,7 +17,7 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.offset_commit import OffsetCommitKey
-from tests.report.hostile_names import NAMES, write_hostile_log
+from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 TERMINAL = NAMES[6]

@@ -11,38 +11,34 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import stats
+from kafkagroups.html_report.activity import MAX_STORIES
+from kafkagroups.html_report.page import format_time
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.report.offset_tables import MAX_OFFSETS
-from kafkagroups.report.stories import MAX_STORIES
-from kafkagroups.report.words import format_time
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record
 from tests.groups.test_load_runs import DATA
-from tests.report.hostile_names import NAMES, write_hostile_log
+from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 ELECTION = Path(__file__).parents[1] / "history" / "unclean_election"
 VOID = {"meta", "br"}
 ALLOWED = {
     "html": {"lang"},
     "meta": {"charset", "http-equiv", "content", "name"},
-    "section": {"class", "id"},
     "nav": {"aria-label"},
     "a": {"href"},
     "h3": {"id"},
     "td": {"data-label"},
     "th": {"scope"},
-    "svg": {"role", "aria-labelledby", "viewbox", "preserveaspectratio", "height"},
-    "title": {"id"},
-    "desc": {"id"},
-    "rect": {"class", "x", "y", "width", "height"},
-    "line": {"class", "x1", "x2", "y1", "y2"},
-    "path": {"class", "d"},
+    "meter": {"aria-label", "value", "max"},
 }
-ALLOWED |= {tag: {"class"} for tag in ("p", "div", "span", "dl", "pre")}
-PLAIN = "head body style h1 h2 h4 main footer ul li dt dd table caption thead tbody tr details summary code b strong"
-ALLOWED |= {tag: set() for tag in PLAIN.split()}
+ALLOWED |= {tag: {"class"} for tag in ("section", "p", "span", "dl")}
+PLAIN = (
+    "head title body style h1 h2 h4 main footer div ul li dt dd table caption thead tbody tr details summary pre code "
+)
+PLAIN += "b strong"
+ALLOWED |= {tag: set() for tag in f"{PLAIN} code b strong".split()}
 """Every element of a report, and every attribute that it may have. None of them can run a script or load anything."""
 
 
@@ -56,7 +52,6 @@ class Page(HTMLParser):
         self.ids = []
         self.references = []
         self.remedies = 0
-        self.charts = []
         self.feed(html)
         self.close()
         assert self.open == []
@@ -68,16 +63,10 @@ class Page(HTMLParser):
         assert len(names) == len(set(names))
         attributes = dict(attrs)
         self.ids += [attributes["id"]] if "id" in attributes else []
-        self.references += attributes.get("aria-labelledby", "").split()
         if "href" in attributes:
             assert attributes["href"].startswith("#")
             self.references.append(attributes["href"][1:])
         self.remedies += attributes.get("class") == "remedy"
-        if tag == "svg":
-            assert attributes["role"] == "img" and attributes["aria-labelledby"]
-            self.charts.append(set())
-        if "svg" in self.open:
-            self.charts[-1].add(tag)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -101,8 +90,7 @@ def check(html):
     page = Page(html)
     assert len(page.ids) == len(set(page.ids))
     assert set(page.references) <= set(page.ids)
-    assert all({"title", "desc"} <= tags for tags in page.charts)
-    assert re.search(r"default-src &#x27;none&#x27;; style-src &#x27;sha256-[A-Za-z0-9+/=]+&#x27;; base-uri", html)
+    assert re.search(r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/=]+'; base-uri", html)
     assert html.count("<style>") == 1 and "url(" not in html and "@import" not in html
     assert all(character == "\n" or character.isprintable() or character == "\u202f" for character in html)
     return page
@@ -188,26 +176,25 @@ def test_the_committed_offsets_are_those_that_a_broker_answered():
     answers = json.loads((DATA / "4.3.1" / "answers.json").read_text())["offsets"]
     expected = []
     for group, offsets in answers.items():
-        rows = {name: (str(answer["offset"]), answer["metadata"]) for name, answer in offsets.items()}
+        rows = {name: [str(answer["offset"]), answer["metadata"]] for name, answer in offsets.items()}
         for key, offset in groups[group].offsets.items() if rows else ():
-            rows[str(key)] += (format_time(offset.commit_timestamp), str(offset.record_offset))
+            rows[str(key)] += [format_time(offset.commit_timestamp), str(offset.record_offset)]
         expected += [rows] if rows else []
-    found = []
-    for table in read_tables(html, "Committed offsets"):
-        found.append({row[0]: (row[1], row[4], row[2], row[3]) for row in table if row[1] != "-"})
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    tables = [{row[0]: [row[1], row[4], row[2], row[3]] for row in table} for table in read_committed(html)]
+    assert sorted((table for table in tables if table), key=str) == sorted(expected, key=str)
+
+
+def read_committed(html):
+    """Return the rows of each group's table that have a committed offset."""
+    return [[row for row in table if row[1] != "-"] for table in read_tables(html, "Committed offsets")]
 
 
 def test_pending_offsets_stand_next_to_the_committed_ones():
     """acts.json of 4.3.1: fraud-check's last transaction stays open, with 40 and 41."""
     html = kg.report(DATA / "4.3.1").html
-    assert "fraud-check: 2 committed offsets, 2 pending" in check(html).text
-    (table,) = [table for table in read_tables(html, "Committed offsets") if len(table[0]) == 6]
-    assert [(row[0], row[1], row[5]) for row in table] == [
-        ("orders-0", "-", "40"),
-        ("payments-0", "25", "-"),
-        ("payments-1", "31", "41"),
-    ]
+    pending = [[row for row in table if row[5] != "-"] for table in read_tables(html, "Committed offsets")]
+    (rows,) = [rows for rows in pending if rows]
+    assert [(row[0], row[1], row[5]) for row in rows] == [("orders-0", "-", "40"), ("payments-1", "31", "41")]
 
 
 def write_commits(folder, commits):
@@ -223,12 +210,13 @@ def write_commits(folder, commits):
 def test_a_table_of_many_offsets_says_how_to_see_all(tmp_path):
     """A group with one more offset than a table shows, and a group id that a shell would read."""
     group = "it's $(all)"
-    write_commits(tmp_path / "__consumer_offsets-0", [(group, number, 1, 0) for number in range(MAX_OFFSETS + 1)])
+    write_commits(tmp_path / "__consumer_offsets-0", [(group, number, 1, 0) for number in range(21)])
     html = kg.report(tmp_path / "__consumer_offsets-0", kafka="4.1.1").html
     text = check(html).text
     (table,) = read_tables(html, "Committed offsets")
-    assert [row[0] for row in table] == [f"t-{number}" for number in range(MAX_OFFSETS)]
-    line = text[text.index("To see all:") :].partition("kafkagroups ")[2].partition("--kafka 4.1.1")[0]
+    assert [row[0] for row in table] == [f"t-{number}" for number in range(20)]
+    assert "Only the first 20 of 21 rows are shown." in text
+    line = text[text.index("Only the first 20") :].partition("kafkagroups ")[2].partition("--kafka 4.1.1")[0]
     assert shlex.split(line) == [
         "load",
         str(tmp_path / "__consumer_offsets-0"),
@@ -259,7 +247,7 @@ def test_a_topic_that_was_widened_shows_the_old_and_the_new_positions(tmp_path):
             [group, "t-1", "8", old, "-", "-", "old"],
             [group, "t-0", "7", old, "9", new, "new"],
         ]
-        assert "The newest commit of 1 offset is in the old partition" in check(html).text
+        check(html)
 
 
 def test_stats_of_a_topic_that_was_widened_shows_the_positions(tmp_path, run):
@@ -327,21 +315,26 @@ def test_a_damaged_and_a_failing_log_show_what_is_lost(tmp_path, run):
     assert status == 1 and "the log ends here" in err
     damage = kg.load(folder, "classic").partitions[9].damage
     text = check((tmp_path / "report.html").read_text(encoding="utf-8")).text
-    assert damage.reason in text and "their groups" in text
+    assert damage.reason in text
     for group in damage.groups_after:
         assert group in text
 
 
 def test_two_replicas_that_fork_are_compared():
     """An unclean election of real brokers (tests/history/test_replicas.py says what they answered and truncated)."""
-    text = check(kg.report([ELECTION / "old-leader", ELECTION / "new-leader"]).html).text
-    assert "3 records of its own" in text and "2 records of its own" in text
+    html = kg.report([ELECTION / "old-leader", ELECTION / "new-leader"]).html
+    text = " ".join(check(html).text.split())
+    assert "with 3 records of its own" in text and "with 2 records of its own" in text
     assert f"{ELECTION / 'new-leader'} is the newer replica." in text
     # The commits of shipping and audit are lost, those of billing and mailer are healed.
-    lost = text[text.index("Answers that differ, not healed") : text.index("Healed, because")]
-    assert "shippingorders-075" in lost and "auditorders-01none" in lost
-    assert "billing" not in lost and "mailer" not in lost
-    assert "Fork at record" not in check(kg.report([ELECTION / "returned", ELECTION / "new-leader"]).html).text
+    assert read_tables(html, "Answers that differ, not healed by later records") == [
+        [
+            ["audit", "the group", "Empty", "none"],
+            ["audit", "orders-0", "1", "none"],
+            ["shipping", "orders-0", "7", "5"],
+        ]
+    ]
+    assert "Fork at record" not in kg.report([ELECTION / "returned", ELECTION / "new-leader"]).html
 
 
 def test_logs_of_two_clusters_are_no_replicas():
@@ -373,21 +366,10 @@ def test_the_page_never_replaces_a_segment(tmp_path, run):
 
 
 def test_the_page_of_a_large_log_is_small(tmp_path, run):
-    """Tables are cut, and say so: 100 000 records of 3 000 groups give a page below 2 MB."""
-    run(
-        "synth",
-        "--out",
-        tmp_path / "log",
-        "--records",
-        "100k",
-        "--groups",
-        "3000",
-        "--transactional",
-        "0.3",
-        "--partitions",
-        "4",
-    )
+    """Tables are cut, and say so: 100,000 records of 3,000 groups give a page below 1 MB."""
+    options = "--records 100k --groups 3000 --transactional 0.3 --partitions 4"
+    run("synth", "--out", tmp_path / "log", *options.split())
     html = kg.report(tmp_path / "log").html
     page = check(html)
     assert len(html) < 1_000_000
-    assert "Only the 100 groups with the most bytes" in page.text
+    assert re.search("Only the first 100 of [0-9]{4} groups are shown", page.text)

@@ -23,7 +23,6 @@ Source: Cleaner.java, LogToClean.java (4.3.1).
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -116,7 +115,7 @@ class AfterCleaning:
 def _is_whole(log: Log) -> bool:
     """Return whether a log is a folder of whole segments, which passes can clean."""
     names = [os.path.basename(segment) for segment in log.segments]
-    return log.content is None and not log.ranges and all(map(is_segment_name, names))
+    return not log.ranges and all(map(is_segment_name, names))
 
 
 class _Cleanings:
@@ -141,7 +140,7 @@ class _Cleanings:
         folder = self._new_folder()
         folder.mkdir(parents=True)
         for segment in log.segments:
-            shutil.copy2(segment, folder / os.path.basename(segment))
+            (folder / os.path.basename(segment)).write_bytes(log.read(segment))
         if new_segment is not None:
             (folder / segment_name(new_segment)).touch()
         return self._open(folder)

@@ -47,6 +47,8 @@ from kafkagroups.records.record_types import has_type
 from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
+MAX_BYTES_IN_MEMORY = 32 * 2**20
+"""Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
 OFFSET_TYPES = (0, 1)
 """The types of offset records."""
 
@@ -82,6 +84,8 @@ class CountedTopic:
     topic_partitions: TopicPartitions
 
     def __init__(self, topic: OpenTopic, by: str = "group", failure_kind: str = "load_failure") -> None:
+        if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
+            topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
         self.topic = topic
         self.lost_groups: dict[int | None, list[str]] = {}
         self._failure_kind = failure_kind

@@ -117,7 +117,7 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     stats_of_logs = list(counted.read_stats())
     check = judge(counted, stats_of_logs)
     stats = counted.sum_stats(stats_of_logs)
-    logs = topic.logs
+    logs = counted.topic.logs
     times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
     known = [time for time in times if time is not None]
     axis = TimeAxis(min(known, default=-1), max(known, default=-1))

@@ -34,7 +34,6 @@ QUESTIONS = {
     "report": lambda topic, group: topic.report(),
     "explain": lambda topic, group: topic.explain(group),
     "timeline": lambda topic, group: topic.timeline(group),
-    "fates": lambda topic, group: topic.table("fates", ["offset"]).read_all(),
 }
 LOGS = {
     "healthy": ("data/harbour/3.9.2", "classic", "billing"),

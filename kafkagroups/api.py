@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
-from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
@@ -24,6 +23,7 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from kafkagroups.history.replicas import Replicas
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
-    from kafkagroups.live.security import Security
+    from kafkagroups.repair.apply import RescueRow
+    from kafkagroups.repair.connection import Security
+    from kafkagroups.repair.plan import RescuePlan
     from kafkagroups.report.make_report import Report
-    from kafkagroups.rescue.apply import RescueRow
-    from kafkagroups.rescue.plan import RescuePlan
 
 
 def load(
@@ -712,7 +712,7 @@ def plan_rescue(
     >>> sorted(plan.groups)[:2], len(plan.groups["billing"].offsets)
     (['billing', 'café-☕'], 5)
     """
-    from kafkagroups.rescue.make_plan import make_plan
+    from kafkagroups.repair.make_plan import Selection, make_plan
 
     logs, dialect = open_for_load(
         path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
@@ -720,10 +720,7 @@ def plan_rescue(
     return make_plan(
         logs,
         dialect,
-        path=str(path),
-        group_patterns=groups,
-        topic_patterns=topics,
-        renames=renames,
+        Selection(str(path), groups, topics, renames or {}),
         partitions=partitions,
         stop=Stop(None, until_time),
         engine=engine,
@@ -758,7 +755,7 @@ def apply_rescue(
         What to do with an offset below the log start offset or beyond the log end offset of its partition: "refuse" the
         offset, "clamp" it to the nearest offset of the log, or "skip" it.
     security
-        The security settings of the connections (kafkagroups.live.security). None means PLAINTEXT.
+        The security settings of the connections (kafkagroups.repair.connection). None means PLAINTEXT.
     max_wait
         The limit of all waits together, in seconds. The time of a response that answers a request is not a wait.
     on_wait
@@ -775,10 +772,9 @@ def apply_rescue(
     UsageError
         The plan is malformed, kafka-python is not installed, no broker responds, or a parameter is wrong.
     """
-    # Imported here, because ssl takes a while to import.
-    from kafkagroups.rescue.apply import apply_plan
-    from kafkagroups.rescue.plan import RescuePlan
-    from kafkagroups.rescue.plan_file import read_plan
+    # Imported here, because most programs that import this package apply no plan.
+    from kafkagroups.repair.apply import apply_plan
+    from kafkagroups.repair.plan import RescuePlan, read_plan
 
     checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
     return list(

@@ -13,12 +13,11 @@ pytest.importorskip("kafka", reason="no kafka-python")
 import kafkagroups as kg
 from kafkagroups.cli import main, rescue
 from kafkagroups.errors import UsageError
-from kafkagroups.live import client, coordinators, waits
-from kafkagroups.live.client import TOPIC
-from kafkagroups.rescue import apply as applying
-from kafkagroups.rescue.plan_file import parse_plan
-from tests.live.fake_broker import SILENT
-from tests.live.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
+from kafkagroups.repair import apply as applying, client, connection
+from kafkagroups.repair.connection import TOPIC
+from kafkagroups.repair.plan import parse_plan
+from tests.repair.fake_broker import SILENT
+from tests.repair.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
 
 ORDERS = {"orders-0": 5, "orders-1": 10}
 
@@ -67,7 +66,7 @@ def apply(broker):
 @pytest.fixture
 def quick(monkeypatch):
     """Short waits between the attempts."""
-    for module in (client, coordinators):
+    for module in (client,):
         monkeypatch.setattr(module, "RETRY_DELAYS", (0.01, 0.01))
 
 
@@ -337,7 +336,7 @@ def test_an_old_broker(broker, apply):
 @pytest.mark.parametrize("name", ["metadata", "listoffsets", "findcoordinator", "describegroups", "offsetfetch"])
 def test_silence(broker, apply, monkeypatch, name):
     """A broker that never answers: one limit for all groups together, and one line for each offset or one error."""
-    monkeypatch.setattr(waits, "MIN_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     reports = []
     start = time.monotonic()

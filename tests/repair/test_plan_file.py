@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.errors import UsageError
-from kafkagroups.rescue.plan_file import parse_plan, read_plan, write_plan
+from kafkagroups.repair.plan import parse_plan, read_plan, write_plan
 
 SMALLEST = {
     "kafkagroups_plan": 1,
@@ -97,7 +97,7 @@ def test_a_malformed_plan(path, value, message):
         (b"[1]", "expected an object"),
         (b"[" * 100_000, "expected JSON with few levels"),
         (b'{"groups":{},"groups":{}}', "the field 'groups' occurs twice"),
-        (b'{"kafkagroups_plan":NaN}', "this field is missing"),
+        (b'{"kafkagroups_plan":NaN}', "kafkagroups_plan: expected 1, found nan"),
     ],
 )
 def test_what_is_no_plan(data, message):

@@ -685,7 +685,7 @@ def plan_rescue(
     Parameters
     ----------
     path, coordinator, kafka, partitions, until_time, progress, max_batch_bytes, past_damage, engine
-        As in `load`. The native engine is not used for logs with share groups, and not with `until_time`.
+        As in `load`. The native engine is not used with `until_time`.
     groups
         Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match one
         of them are in the plan. Empty: all groups.

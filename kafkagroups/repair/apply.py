@@ -89,7 +89,6 @@ def apply_plan(
     check_targets(plan)
     with connect(bootstrap, security, waits) as cluster:
         target = _Target(cluster, out_of_range)
-        target.connect()
         groups = sorted((group for group in plan.groups.values() if group.offsets), key=lambda group: group.to)
         if not writes:
             for group in groups:
@@ -101,7 +100,7 @@ def apply_plan(
 
 
 class _Target:
-    """The cluster that gets the offsets."""
+    """The cluster that gets the offsets. Raises UsageError if no broker of it responds."""
 
     def __init__(self, cluster: Cluster, out_of_range: str) -> None:
         self.cluster = cluster
@@ -110,11 +109,8 @@ class _Target:
         self.has_groups = True
         """Whether the cluster has the topic `__consumer_offsets`. The first FindCoordinator request creates it."""
         self._ranges: dict[str, _Ranges | str] = {}
-
-    def connect(self) -> None:
-        """Find the brokers of the cluster. Raises UsageError if no broker responds."""
         try:
-            refresh_leaders(self.cluster)
+            refresh_leaders(cluster)
         except NoSuchTopic:
             self.has_groups = False
         except TopicRefused:
@@ -134,9 +130,7 @@ class _Target:
         rows = []
         for key in keys:
             row = self._compare_offset(group.to, key, group.offsets[key], offsets[key])
-            if refused is not None:
-                row = replace(row, result="refused", why=refused, clamped_to=None)
-            rows.append(row)
+            rows.append(row if refused is None else _refuse(row, refused))
         return rows
 
     def _compare_offset(
@@ -191,18 +185,19 @@ class _Target:
                 why = (
                     f"the offset was changed from {_show(old.now)} to {_show(row.now)} meanwhile: run the command again"
                 )
-                rows[old.topic_partition] = replace(row, result="refused", why=why, clamped_to=None)
+                rows[old.topic_partition] = _refuse(row, why)
         offsets = {}
         for key, row in rows.items():
             if row.result == "would_set":
                 offset = row.planned if row.clamped_to is None else row.clamped_to
                 offsets[key] = (offset, group.offsets[key].metadata)
         for key, error in self.coordinators.commit(group.to, offsets):
-            if error is None:
-                rows[key] = replace(rows[key], result="set")
-            else:
-                rows[key] = replace(rows[key], result="refused", why=error, clamped_to=None)
+            rows[key] = replace(rows[key], result="set") if error is None else _refuse(rows[key], error)
         yield from rows.values()
+
+
+def _refuse(row: RescueRow, why: str) -> RescueRow:
+    return replace(row, result="refused", why=why, clamped_to=None)
 
 
 def _ask_topic(cluster: Cluster, topic: str) -> _Ranges | str:

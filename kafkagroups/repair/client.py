@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.repair.connection import TOPIC, Cluster, connect, describe_error, send
+from kafkagroups.repair.connection import TOPIC, Cluster, connect, describe_code, describe_error, send
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 """Kafka's error code for a topic that does not exist."""
@@ -30,14 +30,10 @@ RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 EARLIEST = -2
 LATEST = -1
 # Values of request fields.
-CONSUMER_REPLICA_ID = -1
-"""The replica id of a consumer. Replicas on other brokers send their broker id."""
 READ_UNCOMMITTED = 0
 """The isolation level in which a broker also returns the records of open and aborted transactions."""
 NO_LEADER_EPOCH = -1
 """A leader epoch that the broker does not check."""
-LEADER_IS_ENOUGH = 1
-"""The `acks` of a produce request that the leader answers without waiting for other replicas."""
 TIMEOUT_MS = 30_000
 
 T = TypeVar("T")
@@ -95,7 +91,6 @@ def refresh_leaders(cluster: Cluster) -> None:
 
     Raises TopicRefused if the topic does not exist or the user has no permission, and NoBroker if no broker responds.
     """
-    from kafka.errors import for_code
     from kafka.protocol.metadata import MetadataRequest
 
     topic = MetadataRequest.MetadataRequestTopic(name=cluster.topic)
@@ -106,7 +101,7 @@ def refresh_leaders(cluster: Cluster) -> None:
         explanation = ": no group has ever committed an offset" if cluster.topic == TOPIC else ""
         raise NoSuchTopic(f"the cluster has no topic {cluster.topic}{explanation}")
     if metadata.error_code:
-        raise TopicRefused(f"{cluster.topic}: {describe_error(for_code(metadata.error_code)())}")
+        raise TopicRefused(f"{cluster.topic}: {describe_code(metadata.error_code)}")
     cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
 
 
@@ -138,30 +133,27 @@ def ask_leaders(
     `build_request` is called with the partitions of one leader, and returns the request for this leader. If an error
     can be temporary, the request is sent again after a wait. Raises TopicRefused if the user has no permission.
     """
-    from kafka.errors import (
-        AuthorizationError,
-        KafkaConnectionError,
-        KafkaError,
-        LeaderNotAvailableError,
-        NodeNotReadyError,
-        for_code,
-    )
+    from kafka import errors as kafka_errors
 
     responses: dict[int, Any] = {}
     errors: dict[int, Any] = {}
+    no_leader = kafka_errors.LeaderNotAvailableError()
     pending = sorted(partitions)
-    # `pending` is the same list all the time.
     for _ in retry(cluster, lambda: f"partition {pending[0]} has no leader that answers"):
-        for leader, requested in _group_by_leader(cluster, pending).items():
+        partitions_of_leader: dict[int, list[int]] = {}
+        for partition in pending:
+            partitions_of_leader.setdefault(cluster.leaders.get(partition, NO_LEADER), []).append(partition)
+        for leader, requested in partitions_of_leader.items():
             if cluster.waits.are_over:
                 break
+            if leader == NO_LEADER:
+                errors |= dict.fromkeys(requested, no_leader)
+                continue
             try:
-                if leader == NO_LEADER:
-                    raise LeaderNotAvailableError()
                 response = send(cluster, leader, build_request(requested))
-            except NodeNotReadyError:
+            except kafka_errors.NodeNotReadyError:
                 continue  # `errors` keeps an earlier error, which explains why the broker is not ready.
-            except KafkaError as error:
+            except kafka_errors.KafkaError as error:
                 errors |= dict.fromkeys(requested, error)
                 continue
             for partition, result in _partition_results(cluster, response):
@@ -170,28 +162,16 @@ def ask_leaders(
                 if not result.error_code:
                     responses[partition] = result
                     continue
-                errors[partition] = for_code(result.error_code)()
-                if isinstance(errors[partition], AuthorizationError):
+                errors[partition] = kafka_errors.for_code(result.error_code)()
+                if isinstance(errors[partition], kafka_errors.AuthorizationError):
                     raise TopicRefused(f"{cluster.topic}: {describe_error(errors[partition])}")
-        pending[:] = [
-            partition
-            for partition in pending
-            if partition not in responses and (partition not in errors or errors[partition].retriable)
-        ]
+        final = {*responses, *(partition for partition, error in errors.items() if not error.retriable)}
+        pending[:] = [partition for partition in pending if partition not in final]
         if not pending:
             break
-    default_error = KafkaConnectionError("no time is left") if cluster.waits.are_over else LeaderNotAvailableError()
-    unanswered = [partition for partition in partitions if partition not in responses]
-    return responses, {partition: describe_error(errors.get(partition, default_error)) for partition in unanswered}
-
-
-def _group_by_leader(cluster: Cluster, partitions: list[int]) -> dict[int, list[int]]:
-    """Return the partitions of each leader, by broker id. NO_LEADER has the partitions without a leader."""
-    partitions_of_leader: dict[int, list[int]] = {}
-    for partition in partitions:
-        leader = cluster.leaders.get(partition, NO_LEADER)
-        partitions_of_leader.setdefault(leader, []).append(partition)
-    return partitions_of_leader
+    no_answer = "no time is left" if cluster.waits.are_over else describe_error(no_leader)
+    reasons = {partition: describe_error(error) for partition, error in errors.items()}
+    return responses, {number: reasons.get(number, no_answer) for number in partitions if number not in responses}
 
 
 def _partition_results(cluster: Cluster, response: Any) -> Iterator[tuple[int, Any]]:
@@ -239,7 +219,7 @@ def _build_list_offsets(topic: str, timestamp: int, partitions: list[int]) -> An
         for partition in partitions
     ]
     return ListOffsetsRequest(
-        replica_id=CONSUMER_REPLICA_ID,
+        replica_id=-1,  # a consumer; replicas on other brokers send their broker id
         isolation_level=READ_UNCOMMITTED,
         topics=[topic_type(name=topic, partitions=partition_requests)],
         min_version=1,
@@ -267,7 +247,7 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     UsageError
         If kafka-python is not installed, no broker responds, or a topic cannot be created or written.
     """
-    from kafka.errors import KafkaError, for_code
+    from kafka.errors import KafkaError
     from kafka.protocol.admin import CreateTopicsRequest
 
     topic_type = CreateTopicsRequest.CreatableTopic
@@ -286,7 +266,7 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
             raise UsageError(describe_error(error)) from None
         for topic in response.topics:
             if topic.error_code:
-                raise UsageError(f"{topic.name}: {describe_error(for_code(topic.error_code)())}")
+                raise UsageError(f"{topic.name}: {describe_code(topic.error_code)}")
         for name, count in partition_counts.items():
             # A new topic has no leaders yet, so the first attempt always fails.
             of_topic = replace(cluster, topic=name, leaders={})
@@ -302,7 +282,7 @@ def _build_produce(topic: str, batch: bytes, partitions: list[int]) -> Any:
     data = [topic_type.PartitionProduceData(index=partition, records=batch) for partition in partitions]
     return ProduceRequest(
         transactional_id=None,
-        acks=LEADER_IS_ENOUGH,
+        acks=1,  # the leader answers without waiting for other replicas
         timeout_ms=TIMEOUT_MS,
         topic_data=[topic_type(name=topic, partition_data=data)],
         min_version=3,

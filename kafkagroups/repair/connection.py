@@ -296,3 +296,10 @@ def describe_error(error: Any) -> str:
     if not message:
         return name
     return message if name == "KafkaConnectionError" else f"{name}: {message}"
+
+
+def describe_code(code: int) -> str:
+    """Return Kafka's name of an error code."""
+    from kafka.errors import for_code
+
+    return describe_error(for_code(code)())

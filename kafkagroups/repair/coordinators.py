@@ -12,16 +12,13 @@ OffsetFetchRequest.json; OffsetCommitRequest.json; validateOffsetCommit in Class
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.repair.client import NO_LEADER_EPOCH, NoBroker, ask_any_broker, retry
-from kafkagroups.repair.connection import Cluster, describe_error, send
+from kafkagroups.repair.connection import Cluster, describe_code, describe_error, send
 
-GROUP_KEY_TYPE = 0
-"""The type of the key in a FindCoordinator request: a group id."""
-NO_GENERATION = -1
-NO_MEMBER_ID = ""
 NO_OFFSET = -1
 """The offset in an OffsetFetch response if the group has no offset for the partition."""
 MAX_COMMIT_PARTITIONS = 1000
@@ -126,8 +123,8 @@ class Coordinators:
                 yield from ((key, str(error)) for key in part)
                 continue
             for key in part:
-                code = codes.get(key)
-                yield key, NOT_ANSWERED if code is None else explain_code(code) if code else None
+                why = explain_code(codes[key]) if codes.get(key) else None
+                yield key, why if key in codes else NOT_ANSWERED
 
     def _commit_part(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> dict[TopicPartition, int]:
         """Commit offsets with one request. Return the error codes."""
@@ -148,8 +145,8 @@ class Coordinators:
             topics.append(topic_type(name=topic, partitions=partitions))
         request = OffsetCommitRequest(
             group_id=group,
-            generation_id_or_member_epoch=NO_GENERATION,
-            member_id=NO_MEMBER_ID,
+            generation_id_or_member_epoch=-1,  # Without a membership.
+            member_id="",
             topics=topics,
             # Since version 10, a request contains topic ids instead of names.
             min_version=2,
@@ -199,7 +196,8 @@ class Coordinators:
 
         if group in self._coordinator_of:
             return self._coordinator_of[group]
-        request = FindCoordinatorRequest(key=group, key_type=GROUP_KEY_TYPE, coordinator_keys=[group], max_version=3)
+        # The key type 0 is a group id.
+        request = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[group], max_version=3)
         try:
             response = ask_any_broker(self.cluster, request, lambda response: response)
         except NoBroker as failure:
@@ -214,9 +212,7 @@ class Coordinators:
 
 def explain_code(code: int) -> str:
     """Return the text of an error code: Kafka's name, and what to do about the most frequent ones."""
-    from kafka.errors import for_code
-
-    name = describe_error(for_code(code)())
+    name = describe_code(code)
     return f"{_REASONS[code]} ({name})" if code in _REASONS else name
 
 
@@ -227,12 +223,10 @@ def _partitions(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
             yield TopicPartition(topic.name, partition.partition_index), partition
 
 
-def _by_topic(keys: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
-    """Return the partitions of each topic."""
-    keys_of_topic: dict[str, list[TopicPartition]] = {}
-    for key in keys:
-        keys_of_topic.setdefault(key.topic, []).append(key)
-    return list(keys_of_topic.items())
+def _by_topic(keys: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Yield the partitions of each topic."""
+    for topic, partitions in groupby(sorted(keys), lambda key: key.topic):
+        yield topic, list(partitions)
 
 
 def _split(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Iterator[dict[TopicPartition, tuple[int, str]]]:

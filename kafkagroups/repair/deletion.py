@@ -31,7 +31,6 @@ Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.log_records import LogKeys, read_keys
@@ -63,18 +62,8 @@ _MEMBERS = (5, 8, 10, 14, 19, 22)
 """The other record types about a member."""
 
 
-@dataclass(frozen=True)
-class Deletion:
-    """The tombstones that delete a group: of `offsets` offsets, and of the group with `members` members."""
-
-    records: list[KeyAndValue]
-    type: str
-    offsets: int
-    members: int
-
-
-def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
-    """Return the tombstones that delete a group which this log contains, as the dialect's coordinator writes them.
+def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
+    """Return a group of this log, and the tombstones with which the dialect's coordinator deletes it.
 
     Raises UsageError if the load of the log fails, or if the log has no such group.
     """
@@ -87,13 +76,12 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
         raise UsageError(f"the log has no group {group_id}, as the {coordinator} loads it")
     group = groups[group_id]
     tombstones = [_encode(1, OffsetCommitKey(group_id, *key)) for key in _find_offsets(group, dialect)]
-    offsets = len(tombstones)
     if isinstance(group, ModernGroup):
         tombstones += _delete_modern_group(group, log, dialect)
     elif dialect.coordinator == "new" or group.generation > 0:
         _check_pending(group, dialect)
         tombstones.append(_encode(2, GroupMetadataKey(group_id)))
-    return Deletion(tombstones, group.type, offsets, len(group.members))
+    return group, tombstones
 
 
 def _check_pending(group: AnyGroup, dialect: Dialect) -> None:

@@ -14,7 +14,9 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import create_folder
-from kafkagroups.repair.edited_log import EditedLog, choose_writer, delete_content
+from kafkagroups.records.dialects import Dialect, dialect
+from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
+from kafkagroups.repair.edited_log import EditedLog, delete_content
 from kafkagroups.repair.steps import Commit, DeleteGroup, Step, StepResult, Tombstone, parse_step
 
 _ONE_DAY_MS = 86_400_000
@@ -117,17 +119,18 @@ def edit(
     parsed_steps = [_parse(step) for step in steps]
     if not parsed_steps:
         raise UsageError("an edit needs at least one step")
-    writer = choose_writer(coordinator, kafka)
+    writer = _choose_writer(coordinator, kafka)
     logs = open_logs(path)
     if len(logs) > 1:
         raise UsageError(f"an edit needs one partition, but {path} has {len(logs)}")
-    _check_groups(parsed_steps, logs[0], partitions)
+    if partitions is not None:
+        _check_groups(parsed_steps, logs[0], partitions)
     folder = Path(out)
     if folder.resolve().is_relative_to(Path(path).resolve()):
         raise UsageError(f"{out}: expected a folder outside {path}, which an edit never changes")
     create_folder(folder)
     try:
-        edited = EditedLog(folder, logs[0], writer, delete_retention_ms)
+        edited = EditedLog(folder, logs[0], writer, kafka, delete_retention_ms)
         try:
             results = [step.run(edited) for step in parsed_steps]
         finally:
@@ -149,10 +152,15 @@ def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:
     raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
 
 
-def _check_groups(steps: Iterable[Step], log: Log, partitions: int | None) -> None:
+def _choose_writer(coordinator: str | None, kafka: str | None) -> Dialect | None:
+    """Return the rules of the coordinator that would write new records; None if the log decides."""
+    if coordinator is None and kafka is not None:
+        coordinator = "classic" if parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new"
+    return None if coordinator is None else dialect(coordinator, kafka)
+
+
+def _check_groups(steps: Iterable[Step], log: Log, partitions: int) -> None:
     """Raise UsageError if a step names a group that another partition stores."""
-    if partitions is None:
-        return
     if log.partition is None:
         raise UsageError(f"{log.path}: expected a folder __consumer_offsets-N, because --partitions is given")
     for step in steps:

@@ -35,14 +35,11 @@ from kafkagroups.log.producer_state import read_marker
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records import dialects
 from kafkagroups.records.control import ControlType, decode_end_transaction_marker
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Coordinator, Dialect
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Coordinator, Dialect, dialect
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.serde import decode
-from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
 from kafkagroups.records.wire import UUID
 from kafkagroups.records.written_values import value_version
 
@@ -52,8 +49,7 @@ _CLEANED = "cleaned"
 _OFFSET_RECORD_TYPE = b"\x00\x01"
 _GROUP_RECORD_TYPE = b"\x00\x02"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
-"""The bytes before a topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
-_TOPIC_ID_SIZE = 16
+"""The bytes before the 16 bytes of a topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
 NEWEST_OFFSET_VALUE_VERSION = 4
 COMMON_VALUE_VERSION = 3
 """The newest value version of an offset record that every Kafka version since 2.1 reads."""
@@ -76,34 +72,21 @@ class Removed:
     split: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
-class Writer:
-    """The coordinator that would write new records, and its Kafka version. None means that the log decides."""
-
-    coordinator: Coordinator | None
-    kafka: str | None
-
-
-def choose_writer(coordinator: str | None, kafka: str | None) -> Writer:
-    """Return the writer for the options. Raises UsageError if the coordinator or the version does not exist."""
-    if coordinator is None and kafka is not None:
-        coordinator = "classic" if parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new"
-    if coordinator is None:
-        return Writer(None, None)
-    return Writer(dialects.dialect(coordinator, kafka).coordinator, kafka)
-
-
 class EditedLog:
     """The copy of a log in a folder. `damage` is where the original is damaged; None if it is not.
 
-    `delete_retention_ms` is the setting delete.retention.ms of the topic. `next_dirty` is the offset at which the next
-    cleaning pass begins; None if no pass has run.
+    `writer` are the rules of the coordinator that would write new records, and `kafka` its version; None means that the
+    log decides. `delete_retention_ms` is the setting delete.retention.ms of the topic. `next_dirty` is the offset at
+    which the next cleaning pass begins; None if no pass has run.
     """
 
-    def __init__(self, folder: Path, source: Log, writer: Writer, delete_retention_ms: int) -> None:
+    def __init__(
+        self, folder: Path, source: Log, writer: Dialect | None, kafka: str | None, delete_retention_ms: int
+    ) -> None:
         self.folder = folder
         self.partition = source.partition
         self.writer = writer
+        self.kafka = kafka
         self.delete_retention_ms = delete_retention_ms
         self.next_dirty: int | None = None
         self._writer: LogWriter | None = None
@@ -138,20 +121,14 @@ class EditedLog:
         return self._facts
 
     @property
-    def coordinator(self) -> Coordinator:
-        """The coordinator that would write new records."""
-        return self.writer.coordinator or self.facts.choose_coordinator()
+    def dialect(self) -> Dialect:
+        """The rules of the coordinator that would write new records."""
+        return self.writer or dialect(self.facts.choose_coordinator())
 
     @property
-    def dialect(self) -> Dialect:
-        """The reading rules of the coordinator that would write new records."""
-        return dialects.dialect(self.coordinator, self.writer.kafka)
-
-    def choose_offset_value_version(self) -> int:
-        """Return the value version of a new offset record."""
-        if self.writer.kafka is not None:
-            return value_version(int.from_bytes(_OFFSET_RECORD_TYPE, "big"), self.writer.kafka)
-        return self.facts.choose_offset_value_version()
+    def offset_value_version(self) -> int:
+        """The value version of a new offset record."""
+        return self.facts.choose_offset_value_version() if self.kafka is None else value_version(1, self.kafka)
 
     def open(self) -> Log:
         """Return the log as it is now, for reading."""
@@ -182,12 +159,10 @@ class EditedLog:
 
     def roll(self) -> bool:
         """Begin a new segment at the end of the log. Return False if the active segment is empty: it then stays."""
-        next_offset = self.facts.next_offset
-        self.close()
-        active = open_log(self.folder).segments[-1]
-        if os.path.getsize(active) == 0:
+        if os.path.getsize(self.open().segments[-1]) == 0:
             return False
-        (self.folder / segment_name(next_offset)).touch(exist_ok=False)
+        self.close()
+        (self.folder / segment_name(self.facts.next_offset)).touch(exist_ok=False)
         return True
 
     def cut(self, offset: int) -> Removed:
@@ -206,7 +181,7 @@ class EditedLog:
                 last = batch
                 batches += 1
                 records += record_count(batch)
-        if first is not None and first.file is not None and first.file in kept_segments:
+        if first is not None and first.file in kept_segments:
             kept_segments = kept_segments[: kept_segments.index(first.file) + 1]
             os.truncate(first.file, first.position)
         deleted_segments = [path for path in log.segments if path not in kept_segments]
@@ -222,11 +197,6 @@ class EditedLog:
         is_inside = first.base_offset < offset <= first.last_offset
         split = (first.base_offset, first.last_offset) if is_inside else None
         return Removed(len(deleted_segments), batches, records, first.base_offset, last.last_offset, split)
-
-    def find_first_after(self, time_ms: int) -> int | None:
-        """Return the offset of the first batch that contains a timestamp after a time; None if there is none."""
-        stop = Stop(until_time=time_ms)
-        return next((batch.base_offset for batch in self.open() if stop.excludes(batch)), None)
 
     def clean(self, now_ms: int) -> Compaction:
         """Run one pass of the log cleaner. It begins where the pass before it ended."""
@@ -371,7 +341,7 @@ def find_topic_id(log: Log, topic: str) -> str:
         for _, key, record in read_keys(batch, keys):
             if key.partition is None or key.partition.topic != topic or record.value is None:
                 continue
-            if record.value[-_TOPIC_ID_SIZE - len(_TOPIC_ID_TAG) : -_TOPIC_ID_SIZE] == _TOPIC_ID_TAG:
+            if record.value[-19:-16] == _TOPIC_ID_TAG:
                 newest = record
     try:
         value = decode(newest.key, newest.value).value if newest else None

@@ -109,8 +109,7 @@ class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
     record_offset: _Int64 | None = None
 
 
-@dataclass(slots=True)
-class GroupPlan:
+class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
     """The plan of one group.
 
     Attributes
@@ -133,18 +132,14 @@ class GroupPlan:
     type: str | None = None
     state: str | None = None
     why: Why | None = None
-    offsets: dict[TopicPartition, PlannedOffset] = field(default_factory=dict)
-    left_out: dict[TopicPartition, LeftOut] = field(default_factory=dict)
+    offsets: dict[TopicPartition, PlannedOffset]
+    left_out: dict[TopicPartition, LeftOut] = {}
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "to": self.to,
-            "type": self.type,
-            "state": self.state,
-            "why": None if self.why is None else self.why.value,
-            "offsets": {key.as_input: msgspec.to_builtins(offset) for key, offset in sorted(self.offsets.items())},
-            "left_out": {key.as_input: msgspec.to_builtins(entry) for key, entry in sorted(self.left_out.items())},
-        }
+        offsets = {key.as_input: offset for key, offset in sorted(self.offsets.items())}
+        left_out = {key.as_input: entry for key, entry in sorted(self.left_out.items())}
+        fields = msgspec.structs.asdict(self) | {"offsets": offsets, "left_out": left_out}
+        return dict(msgspec.to_builtins(fields))
 
 
 @dataclass(slots=True)
@@ -197,24 +192,13 @@ class RescuePlan:
 
 
 class _PlanFields(Struct, forbid_unknown_fields=True):
-    """The fields of a plan's file. The values in `groups` are converted one by one, because errors name the group."""
+    """The fields of a plan's file."""
 
     kafkagroups_plan: Literal[1]
     coordinator: Literal["classic", "new"]
     kafka: str
     groups: dict[str, Any]
     made_from: Any = None
-
-
-class _GroupFields(Struct, forbid_unknown_fields=True):
-    """The fields of a group in a plan's file."""
-
-    to: str
-    offsets: dict[str, Any]
-    type: str | None = None
-    state: str | None = None
-    why: Why | None = None
-    left_out: dict[str, Any] = {}
 
 
 _EXPECTED = {
@@ -243,13 +227,13 @@ def write_plan(plan: RescuePlan, path: str | Path) -> None:
 def read_plan(path: str | Path) -> RescuePlan:
     """Return the plan in a file. Raises UsageError with the place of the first error."""
     try:
-        check_regular(os.stat(path), str(path))
-        with open(path, "rb") as file:
-            data = file.read(MAX_PLAN_BYTES + 1)
+        status = os.stat(path)
+        check_regular(status, str(path))
+        if status.st_size > MAX_PLAN_BYTES:
+            raise UsageError(f"{path}: expected a plan of at most {MAX_PLAN_BYTES} bytes")
+        data = Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    if len(data) > MAX_PLAN_BYTES:
-        raise UsageError(f"{path}: expected a plan of at most {MAX_PLAN_BYTES} bytes")
     try:
         return parse_plan(data)
     except UsageError as error:
@@ -282,10 +266,13 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_group(value: Any, place: str) -> GroupPlan:
-    fields = _convert(value, _GroupFields, place)
-    offsets = _read_map(fields.offsets, PlannedOffset, f"{place}.offsets")
-    left_out = _read_map(fields.left_out, LeftOut, f"{place}.left_out")
-    return GroupPlan(fields.to, fields.type, fields.state, fields.why, offsets, left_out)
+    """Return the plan of a group. Its offsets are converted one by one, because errors name the topic-partition."""
+    if isinstance(value, dict):
+        value = dict(value)
+        for name, struct in (("offsets", PlannedOffset), ("left_out", LeftOut)):
+            if isinstance(value.get(name), dict):
+                value[name] = _read_map(value[name], struct, f"{place}.{name}")
+    return _convert(value, GroupPlan, place)
 
 
 def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[TopicPartition, S]:
@@ -305,7 +292,7 @@ def _convert(value: Any, struct: type[S], place: str) -> S:
     """Return the struct in a JSON value at a place of the plan. An optional field that is null has its default."""
     try:
         if isinstance(value, dict):
-            optional = struct.__struct_fields__[-len(struct.__struct_defaults__) :]
+            optional = [each.name for each in msgspec.structs.fields(struct) if not each.required]
             value = {name: part for name, part in value.items() if part is not None or name not in optional}
         converted = msgspec.convert(value, struct)
     except msgspec.ValidationError as error:
@@ -353,3 +340,9 @@ def check_targets(plan: RescuePlan) -> None:
         other = origins.setdefault(group.to, group_id) if group.offsets else group_id
         if other != group_id:
             raise UsageError(f"the groups {other!r} and {group_id!r} would both become {group.to!r}")
+
+
+def find_ambiguous(plan: RescuePlan) -> list[str]:
+    """Return a line for each planned topic-partition whose text in the file could be read in two ways."""
+    keys = sorted({key for group in plan.groups.values() for key in group.offsets})
+    return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

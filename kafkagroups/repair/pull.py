@@ -39,20 +39,10 @@ from kafkagroups.log.frames import FrameState, find_frames
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
 from kafkagroups.log.writer import create_folder
 from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ranges, refresh_leaders
-from kafkagroups.repair.connection import (
-    MAX_WAIT_SECONDS,
-    TOPIC,
-    Cluster,
-    Security,
-    Waits,
-    connect,
-    ignore_report,
-)
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, TOPIC, Cluster, Security, Waits, connect, ignore_report
 
 FETCH_BYTES = 8 * 1024 * 1024
 """The number of bytes that one Fetch request asks for."""
-NO_SESSION_EPOCH = -1
-"""The session epoch of a request without a fetch session."""
 Progress = Callable[[int, int], None]
 """A function that is called with the number of offsets that were pulled, and the number of all offsets."""
 
@@ -130,10 +120,9 @@ def pull(
         if missing:
             raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
         ranges, errors = ask_log_ranges(cluster, requested)
-        problems = [
-            f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}" for number, error in sorted(errors.items())
-        ]
-        result = PullResult(problems=problems)
+        result = PullResult()
+        for number, error in sorted(errors.items()):
+            result.problems.append(f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}")
         total_offsets = sum(end - start for start, end in ranges.values())
         finished_offsets = 0  # The offset count of the partitions before the current partition.
         for number, (start, end) in sorted(ranges.items()):
@@ -172,7 +161,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
         max_bytes=FETCH_BYTES,
         isolation_level=READ_UNCOMMITTED,
         session_id=0,
-        session_epoch=NO_SESSION_EPOCH,
+        session_epoch=-1,  # without a fetch session
         topics=[topic_type(topic=TOPIC, partitions=partition_requests)],
         forgotten_topics_data=[],
         # Before version 4, a broker converts batches to magic 0 or 1. Since version 13, a request contains topic ids

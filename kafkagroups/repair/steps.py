@@ -33,6 +33,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.cleaner import Compaction
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
@@ -41,6 +42,7 @@ from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_
 from kafkagroups.whole_numbers import parse_whole_number
 
 _OFFSET_RECORD_TYPE = 1
+_OFFSET_KEY_START = b"\0\1"
 _FIRST_VERSION_WITH_TOPIC_ID = 4
 _NAMED_PRODUCERS = 5
 """An error names at most this number of producers."""
@@ -89,14 +91,16 @@ class Commit:
         time_ms = log.facts.newest_ms if self.timestamp_ms is None else self.timestamp_ms
         if time_ms < 0:
             raise UsageError(f"the log has no timestamp: expected a time at the end of the commit of {self.group}: @MS")
-        version = log.choose_offset_value_version()
+        version = log.offset_value_version
         value = OffsetCommitValue(offset=self.offset, metadata="", commit_timestamp=time_ms)
         if version >= _FIRST_VERSION_WITH_TOPIC_ID:
             value = replace(value, topic_id=find_topic_id(log.open(), self.partition.topic))
         record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), value, version))
-        first, last = log.append([record], time_ms, base_sequence=0)
-        what = f"group {self.group} commits offset {self.offset} of {_name(self.partition)} at {time_ms} ms"
-        return _appended("commit", first, last, f"{what} (value version {version})")
+        what = (
+            f"group {self.group} commits offset {self.offset} of {_name(self.partition)} at {time_ms} ms "
+            f"(value version {version})"
+        )
+        return _append(log, "commit", what, [record], time_ms, base_sequence=0)
 
 
 @dataclass(frozen=True)
@@ -108,9 +112,8 @@ class Tombstone:
 
     def run(self, log: EditedLog) -> StepResult:
         record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), None, None))
-        first, last = _append_tombstones(log, [record])
         what = f"a tombstone deletes the offset of group {self.group} for {_name(self.partition)}"
-        return _appended("tombstone", first, last, what)
+        return _append(log, "tombstone", what, [record], base_sequence=_tombstone_sequence(log))
 
 
 @dataclass(frozen=True)
@@ -120,24 +123,23 @@ class DeleteGroup:
     group: str
 
     def run(self, log: EditedLog) -> StepResult:
-        deletion = plan_deletion(log.open(), self.group, log.dialect)
-        if not deletion.records:
+        group, tombstones = plan_deletion(log.open(), self.group, log.dialect)
+        if not tombstones:
             what = (
                 f"Nothing is appended: the classic coordinator writes no tombstone for group {self.group}, which has "
                 "no committed offset and the generation 0."
             )
             return StepResult("delete-group", what)
-        content = _count(deletion.offsets, "offset")
-        if deletion.members:
-            members = _count(deletion.members, "member")
+        content = _count(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
+        if group.members:
+            members = _count(len(group.members), "member")
             content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
-        verb = "deletes" if len(deletion.records) == 1 else "delete"
+        verb = "deletes" if len(tombstones) == 1 else "delete"
         what = (
-            f"{_count(len(deletion.records), 'tombstone')} of the {log.coordinator} coordinator {verb} the "
-            f"{deletion.type} group {self.group} with {content}"
+            f"{_count(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
+            f"{group.type} group {self.group} with {content}"
         )
-        first, last = _append_tombstones(log, deletion.records)
-        return _appended("delete-group", first, last, what)
+        return _append(log, "delete-group", what, tombstones, base_sequence=_tombstone_sequence(log))
 
 
 @dataclass(frozen=True)
@@ -157,18 +159,19 @@ class Marker:
             raise UsageError(f"producer {self.producer_id} has no open transaction in the log ({found})")
         kind = ControlType.COMMIT if self.commits else ControlType.ABORT
         epoch = facts.marker_epochs.get(self.producer_id, 0)
-        first, last = log.append(
-            [(encode_control_key(kind), encode_end_transaction_marker(epoch))],
-            max(0, facts.newest_ms),
-            attributes=TRANSACTIONAL | CONTROL,
-            producer_id=self.producer_id,
-            producer_epoch=producer.epoch,
-        )
         what = (
             f"a marker {kind.name.lower()}s the transaction of producer {self.producer_id} (epoch {producer.epoch}), "
             f"open since offset {producer.first_offset}"
         )
-        return _appended("marker", first, last, what)
+        return _append(
+            log,
+            "marker",
+            what,
+            [(encode_control_key(kind), encode_end_transaction_marker(epoch))],
+            attributes=TRANSACTIONAL | CONTROL,
+            producer_id=self.producer_id,
+            producer_epoch=producer.epoch,
+        )
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,9 @@ class CutTime:
     time_ms: int
 
     def run(self, log: EditedLog) -> StepResult:
-        return _cut(log, "cut-time", log.find_first_after(self.time_ms), f"{self.time_ms} ms")
+        stop = Stop(until_time=self.time_ms)
+        first = next((batch.base_offset for batch in log.open() if stop.excludes(batch)), None)
+        return _cut(log, "cut-time", first, f"{self.time_ms} ms")
 
 
 @dataclass(frozen=True)
@@ -230,14 +235,18 @@ def _name(partition: TopicPartition) -> str:
     return f"{partition} ({partition.reading})" if partition.reading else str(partition)
 
 
-def _append_tombstones(log: EditedLog, records: list[KeyAndValue]) -> tuple[int, int]:
-    """Append tombstones with the newest timestamp of the log, as one batch. Return its first and last offset."""
-    return log.append(records, max(0, log.facts.newest_ms), base_sequence=0 if log.coordinator == "new" else -1)
-
-
-def _appended(step: str, first: int, last: int, what: str) -> StepResult:
+def _append(
+    log: EditedLog, step: str, what: str, records: list[KeyAndValue], time_ms: int | None = None, **header: int
+) -> StepResult:
+    """Append a batch of records with a time, or else with the newest timestamp of the log."""
+    first, last = log.append(records, max(0, log.facts.newest_ms) if time_ms is None else time_ms, **header)
     place = f"Offset {first}" if first == last else f"Offsets {first} to {last}"
     return StepResult(step, f"{place}: {what}.", first, last)
+
+
+def _tombstone_sequence(log: EditedLog) -> int:
+    """Return the sequence number that the log's coordinator gives to a batch of tombstones."""
+    return 0 if log.dialect.coordinator == "new" else -1
 
 
 def _cut(log: EditedLog, step: str, offset: int | None, place: str) -> StepResult:
@@ -279,18 +288,13 @@ def parse_step(name: str, text: str | int | None = None) -> Step:
     if name not in _STEPS:
         raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
     form, parse = _STEPS[name]
-    if name == "roll":
-        if text is not None:
-            raise UsageError(f"roll: expected {form}, found {text!r}")
-        return Roll()
-    if text is None:
-        raise UsageError(f"{name}: expected {form}")
     try:
-        step = parse(str(text))
+        step = None if (text is None) != (name == "roll") else parse(str(text))
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
     if step is None:
-        raise UsageError(f"{name}: expected {form}, found {str(text)!r}")
+        found = "" if text is None else f", found {text!r}"
+        raise UsageError(f"{name}: expected {form}{found}")
     return step
 
 

@@ -66,8 +66,7 @@ def apply(broker):
 @pytest.fixture
 def quick(monkeypatch):
     """Short waits between the attempts."""
-    for module in (client,):
-        monkeypatch.setattr(module, "RETRY_DELAYS", (0.01, 0.01))
+    monkeypatch.setattr(client, "RETRY_DELAYS", (0.01, 0.01))
 
 
 def results(rows):
@@ -505,6 +504,17 @@ def test_a_plan_with_problems_says_so(broker, run):
     code, _, err = run(plan)
     assert code == 0 and err.count("\n") == 1
     assert err.endswith("this plan was made from a log with problems: log: damage\\u202e\n")
+
+
+def test_a_name_with_two_readings(broker, run):
+    """A line on stderr says how it was read, and how the other reading is written. Nothing is refused for it."""
+    broker.topics["foo-"] = [(0, 10), (0, 10)]
+    code, _, err = run(plan_of(g={"foo--1": 5}), "--yes")
+    reading = "foo--1 is read as partition 1 of the topic foo-; the other reading is written foo-(-1)"
+    assert (code, err.count("\n")) == (0, 1) and reading in err
+    assert broker.groups["g"].offsets == {("foo-", 1): (5, "")}
+    code, out, err = run(plan_of(g={"foo-(-1)": 5}))
+    assert (code, err) == (1, "") and "the cluster has no topic foo" in " ".join(out.split())
 
 
 def test_hostile_names_are_escaped(broker, run):

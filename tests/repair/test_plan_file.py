@@ -37,6 +37,16 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
     assert (tmp_path / "plan.json").read_bytes().isascii()
 
 
+@pytest.mark.parametrize("partition", [kg.TopicPartition("foo-", 1), kg.TopicPartition("foo", -1)])
+def test_a_partition_with_two_readings_comes_back(partition, tmp_path):
+    """CONTRACT 29: a negative partition stands as `foo-(-1)`, so that it is not read as the topic `foo-`."""
+    commit = f"billing:{partition.as_input}=5"
+    kg.append("data/harbour/3.9.2/__consumer_offsets-9", tmp_path / "log", commit=commit)
+    plan = kg.plan_rescue(tmp_path / "log", "classic")
+    assert plan.groups["billing"].offsets[partition].offset == 5
+    assert parse_plan(json.dumps(plan.to_json()).encode()) == plan
+
+
 def test_fields_that_only_inform_can_be_missing():
     """A plan that a person writes by hand needs only group ids and offsets."""
     (offset,) = parse_plan(json.dumps(SMALLEST).encode()).groups["g"].offsets.values()

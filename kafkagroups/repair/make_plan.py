@@ -204,7 +204,7 @@ def _choose(commits: Iterable[_Commit], newest_effects: Mapping[_RecordKey, int]
     `newest_effects` has the offset of the newest record of each key that took effect: a commit or a tombstone.
     """
     for key, offset, committed, fate in commits:
-        if fate in (Fate.PENDING, Fate.HIDDEN) or offset >= newest_effects.get(key, -1):
+        if fate in (Fate.PENDING, Fate.HIDDEN) or offset >= newest_effects.get(key, offset):
             why = _find_ignored_why(key, groups) if fate is Fate.IGNORED else Why(fate.value)
             yield key, LeftOut(why, committed, key.partition, offset)
 
@@ -305,7 +305,7 @@ def _find_in_table(
             key = _key_of_row(row)
             is_pending = _can_be_pending(row["transactional"], row["producer_id"], dialect)
             if key in keys and (not is_pending or row["fate"] == Fate.WINS.value):
-                newest_effects[key] = max(row["offset"], newest_effects.get(key, -1))
+                newest_effects[key] = max(row["offset"], newest_effects.get(key, row["offset"]))
     return _choose(commits, newest_effects, groups)
 
 

@@ -47,7 +47,6 @@ from kafkagroups.api import (
     stats,
     timeline,
 )
-from kafkagroups.editing.edit import append, cut, edit, roll
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
@@ -58,6 +57,7 @@ from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.written_values import value_version
+from kafkagroups.repair.edit import append, cut, edit, roll
 from kafkagroups.topic import Topic
 
 __all__ = [

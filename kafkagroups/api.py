@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kafkagroups.errors import UsageError
-from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 from kafkagroups.topic import Limits, Rules, Topic
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
-    from kafkagroups.live.security import Security
-    from kafkagroups.rescue.apply import RescueRow
-    from kafkagroups.rescue.plan import RescuePlan
+    from kafkagroups.repair.apply import RescueRow
+    from kafkagroups.repair.connection import Security
+    from kafkagroups.repair.plan import RescuePlan
 
 
 class ExplainOptions(Rules, total=False):
@@ -299,7 +299,7 @@ def apply_rescue(
         What to do with an offset below the log start offset or beyond the log end offset of its partition: "refuse" the
         offset, "clamp" it to the nearest offset of the log, or "skip" it.
     security
-        The security settings of the connections (kafkagroups.live.security). None means PLAINTEXT.
+        The security settings of the connections (kafkagroups.repair.connection). None means PLAINTEXT.
     max_wait
         The limit of all waits together, in seconds. The time of a response that answers a request is not a wait.
     on_wait
@@ -316,10 +316,9 @@ def apply_rescue(
     UsageError
         The plan is malformed, kafka-python is not installed, no broker responds, or a parameter is wrong.
     """
-    # Imported here, because ssl takes a while to import.
-    from kafkagroups.rescue.apply import apply_plan
-    from kafkagroups.rescue.plan import RescuePlan
-    from kafkagroups.rescue.plan_file import read_plan
+    # Imported here, because most programs that import this package apply no plan.
+    from kafkagroups.repair.apply import apply_plan
+    from kafkagroups.repair.plan import RescuePlan, read_plan
 
     checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
     return list(

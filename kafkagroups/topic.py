@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
-    from kafkagroups.rescue.plan import RescuePlan
+    from kafkagroups.repair.plan import RescuePlan
 
 
 class Limits(TypedDict, total=False):
@@ -510,7 +510,7 @@ class Topic:
         renames
             The ids that groups get in the other cluster, by their ids in the log.
         until_time, progress
-            As in `load`. The native engine is not used for logs with share groups, and not with `until_time`.
+            As in `load`. The native engine is not used with `until_time`.
 
         Returns
         -------
@@ -530,16 +530,10 @@ class Topic:
         >>> sorted(plan.groups)[:2], len(plan.groups["billing"].offsets)
         (['billing', 'café-☕'], 5)
         """
-        from kafkagroups.rescue.make_plan import make_plan
+        from kafkagroups.repair.make_plan import Selection, make_plan
 
         topic = self.open(Stop(None, until_time))
-        return make_plan(
-            topic,
-            group_patterns=groups,
-            topic_patterns=topics,
-            renames=renames,
-            count_bytes=_count_bytes(progress, topic.logs),
-        )
+        return make_plan(topic, Selection(groups, topics, renames or {}), _count_bytes(progress, topic.logs))
 
 
 def _count_bytes(progress: Progress | None, logs: Sequence[Log]) -> CountBytes:

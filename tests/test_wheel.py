@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LOG = ROOT / "data" / "harbour" / "3.9.2"
 PARTITION = LOG / "__consumer_offsets-9"
-SMALL_PLAN = ROOT / "tests" / "rescue" / "small-plan.json"
+SMALL_PLAN = ROOT / "tests" / "repair" / "small-plan.json"
 MAX_BYTES = 15_000_000
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,7 @@ import os
 
 from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
-from kafkagroups.live.security import MECHANISMS, PROTOCOLS, Security
-from kafkagroups.live.waits import MAX_WAIT_SECONDS
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 _MAX_PASSWORD_LENGTH = 10_000
 """In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""

@@ -11,7 +11,7 @@ from typing import Any
 from kafkagroups.cli import options
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
-from kafkagroups.editing.edit import edit
+from kafkagroups.repair.edit import edit
 
 NAME = "edit"
 HELP = "copy a partition's log and change the copy: new records, markers, cuts, cleaning passes"

@@ -13,7 +13,7 @@ from kafkagroups.cli import connection, options
 from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
-from kafkagroups.live.pull import PullResult, pull
+from kafkagroups.repair.pull import PullResult, pull
 
 NAME = "pull"
 HELP = "copy __consumer_offsets of a running cluster into segment files, byte for byte, with control batches"

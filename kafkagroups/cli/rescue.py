@@ -14,9 +14,8 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.rescue_text import OFFSETS_SHOWN, WHERE_OFFSETS_FIT, print_plan, print_rows
 from kafkagroups.errors import UsageError
-from kafkagroups.rescue.apply import OUT_OF_RANGE, RescueRow, apply_plan
-from kafkagroups.rescue.plan import RescuePlan
-from kafkagroups.rescue.plan_file import read_plan, write_plan
+from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
+from kafkagroups.repair.plan import RescuePlan, find_ambiguous, read_plan, write_plan
 
 NAME = "rescue"
 HELP = "restore the groups and offsets of a dead or damaged cluster in another cluster"
@@ -118,6 +117,8 @@ def _run_apply(args: argparse.Namespace) -> int:
     security = connection.build_security(args)
     if plan.problems:
         options.print_error(f"{args.plan}: this plan was made from a log with problems: {plan.problems[0]}")
+    for text in find_ambiguous(plan):
+        options.print_error(f"{args.plan}: {text}")
     rows = apply_plan(
         plan,
         args.bootstrap,

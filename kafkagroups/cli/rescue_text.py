@@ -9,8 +9,8 @@ from kafkagroups.cli.output import TEXT_WIDTH, escape, print_line, wrap
 from kafkagroups.cli.tables import WIDTH_IN_FILE, print_table
 from kafkagroups.cli.topic_partitions import describe_topic_partitions
 from kafkagroups.history.event import list_names
-from kafkagroups.rescue.apply import RescueRow
-from kafkagroups.rescue.plan import RescuePlan, Why
+from kafkagroups.repair.apply import RescueRow
+from kafkagroups.repair.plan import RescuePlan, Why
 
 _RESULTS = ("would_set", "set", "same", "skipped", "refused")
 OFFSETS_SHOWN = 20

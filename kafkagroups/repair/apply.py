@@ -12,25 +12,23 @@ can be repeated, and ends the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.live.client import Cluster, NoSuchTopic, TopicRefused, connect, refresh_leaders
-from kafkagroups.live.coordinators import Coordinators, FetchedOffset, GroupRefused, GroupState
-from kafkagroups.live.log_ranges import ask_log_ranges
-from kafkagroups.live.security import Security
-from kafkagroups.live.waits import MAX_WAIT_SECONDS, Waits, ignore_report
-from kafkagroups.rescue.make_plan import check_targets
-from kafkagroups.rescue.plan import GroupPlan, PlannedOffset, RescuePlan
+from kafkagroups.repair.client import NoSuchTopic, TopicRefused, ask_log_ranges, refresh_leaders
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, Cluster, Security, Waits, connect, ignore_report
+from kafkagroups.repair.coordinators import Coordinators, FetchedOffset, GroupRefused, GroupState
+from kafkagroups.repair.plan import GroupPlan, PlannedOffset, RescuePlan, check_targets
 
 OUT_OF_RANGE = ("refuse", "clamp", "skip")
 """What to do with an offset outside the partition's log."""
 FREE_RESPONSE_SECONDS = 0.2
 """How much of the time of each response is not a wait. A plan can need many requests, and most responses are quick."""
 STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
-NO_GROUP = GroupState("Dead", "")
+_Ranges = dict[int, tuple[int, int] | str]
+"""The log start offset and the high watermark of each partition of a topic, or why they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +62,9 @@ class RescueRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as `kafkagroups rescue apply --json` prints it."""
-        fields: dict[str, Any] = {
-            "group": self.group,
-            "topic_partition": str(self.topic_partition),
-            "now": self.now,
-            "planned": self.planned,
-            "result": self.result,
-            "why": self.why,
-        }
-        if self.clamped_to is not None:
-            fields["clamped_to"] = self.clamped_to
+        fields = asdict(self) | {"topic_partition": str(self.topic_partition)}
+        if self.clamped_to is None:
+            del fields["clamped_to"]
         return fields
 
 
@@ -92,15 +83,12 @@ def apply_plan(
     With `writes`, the whole plan is compared before anything is written. Then each group is checked again and written,
     and its rows are yielded.
     """
-    if not max_wait > 0:
-        raise UsageError(f"max_wait: expected more than 0 seconds, found {max_wait}")
+    waits = Waits(max_wait, on_wait, FREE_RESPONSE_SECONDS)
     if out_of_range not in OUT_OF_RANGE:
         raise UsageError(f"out_of_range: expected one of {', '.join(OUT_OF_RANGE)}, found {out_of_range!r}")
     check_targets(plan)
-    with connect(bootstrap, security or Security()) as cluster:
-        cluster.waits = Waits(max_wait, on_wait, free_response_seconds=FREE_RESPONSE_SECONDS)
+    with connect(bootstrap, security, waits) as cluster:
         target = _Target(cluster, out_of_range)
-        target.connect()
         groups = sorted((group for group in plan.groups.values() if group.offsets), key=lambda group: group.to)
         if not writes:
             for group in groups:
@@ -112,7 +100,7 @@ def apply_plan(
 
 
 class _Target:
-    """The cluster that gets the offsets."""
+    """The cluster that gets the offsets. Raises UsageError if no broker of it responds."""
 
     def __init__(self, cluster: Cluster, out_of_range: str) -> None:
         self.cluster = cluster
@@ -120,12 +108,9 @@ class _Target:
         self.coordinators = Coordinators(cluster)
         self.has_groups = True
         """Whether the cluster has the topic `__consumer_offsets`. The first FindCoordinator request creates it."""
-        self._ranges: dict[str, _TopicRanges] = {}
-
-    def connect(self) -> None:
-        """Find the brokers of the cluster. Raises UsageError if no broker responds."""
+        self._ranges: dict[str, _Ranges | str] = {}
         try:
-            refresh_leaders(self.cluster)
+            refresh_leaders(cluster)
         except NoSuchTopic:
             self.has_groups = False
         except TopicRefused:
@@ -145,9 +130,7 @@ class _Target:
         rows = []
         for key in keys:
             row = self._compare_offset(group.to, key, group.offsets[key], offsets[key])
-            if refused is not None:
-                row = replace(row, result="refused", why=refused, clamped_to=None)
-            rows.append(row)
+            rows.append(row if refused is None else _refuse(row, refused))
         return rows
 
     def _compare_offset(
@@ -157,32 +140,33 @@ class _Target:
         row = RescueRow(group, key, now, planned.offset, "refused", fetched.error)
         if fetched.error is not None:
             return row
-        ranges = self._find_ranges(key.topic)
-        if key.partition not in ranges.offsets:
-            return replace(row, why=ranges.explain_missing(key))
-        if planned.offset < 0:
-            result = "skipped" if self.out_of_range == "skip" else "refused"
-            return replace(row, why=_explain_negative(key, planned.offset), result=result)
-        start, end = ranges.offsets[key.partition]
+        found = self._find_range(key)
+        if isinstance(found, str):
+            return replace(row, why=found)
+        out_of_range = "skipped" if self.out_of_range == "skip" else "refused"
+        if planned.offset < 0:  # Brokers accept it from clients, but it is no position to clamp.
+            why = f"offset {planned.offset} of {key} is out of range: consumers treat a negative offset as no offset"
+            return replace(row, why=why, result=out_of_range)
+        start, end = found
         offset = min(max(planned.offset, start), end)
-        why = None
-        clamped_to = None
-        if offset != planned.offset:
-            why = _explain_range(key, planned.offset, start, end)
-            if self.out_of_range != "clamp":
-                return replace(row, why=why, result="skipped" if self.out_of_range == "skip" else "refused")
-            clamped_to = offset
-            why = f"{why}: it becomes {offset}"
-        if now == offset and fetched.metadata == planned.metadata:
-            return replace(row, result="same", why=why, clamped_to=clamped_to)
-        if now == offset:
-            why = why or "only the metadata differs"
-        return replace(row, result="would_set", why=why, clamped_to=clamped_to)
+        is_same = now == offset and fetched.metadata == planned.metadata
+        row = replace(row, result="same" if is_same else "would_set")
+        if offset == planned.offset:
+            return replace(row, why="only the metadata differs" if now == offset and not is_same else None)
+        place = f"below the log start offset {start}" if planned.offset < start else f"beyond the log end offset {end}"
+        why = f"offset {planned.offset} is {place} of {key}"
+        if self.out_of_range == "clamp":
+            return replace(row, why=f"{why}: it becomes {offset}", clamped_to=offset)
+        return replace(row, why=why, result=out_of_range)
 
-    def _find_ranges(self, topic: str) -> _TopicRanges:
-        if topic not in self._ranges:
-            self._ranges[topic] = _ask_topic(self.cluster, topic)
-        return self._ranges[topic]
+    def _find_range(self, key: TopicPartition) -> tuple[int, int] | str:
+        """Return the log start offset and the high watermark of a partition, or why they are not known."""
+        if key.topic not in self._ranges:
+            self._ranges[key.topic] = _ask_topic(self.cluster, key.topic)
+        ranges = self._ranges[key.topic]
+        if isinstance(ranges, str):
+            return ranges
+        return ranges.get(key.partition, f"the topic {key.topic} has no partition {key.partition} in this cluster")
 
     def write(self, group: GroupPlan, compared: list[RescueRow]) -> Iterator[RescueRow]:
         """Check a group again, commit the offsets that differ, and yield the rows.
@@ -201,51 +185,31 @@ class _Target:
                 why = (
                     f"the offset was changed from {_show(old.now)} to {_show(row.now)} meanwhile: run the command again"
                 )
-                rows[old.topic_partition] = replace(row, result="refused", why=why, clamped_to=None)
+                rows[old.topic_partition] = _refuse(row, why)
         offsets = {}
         for key, row in rows.items():
             if row.result == "would_set":
                 offset = row.planned if row.clamped_to is None else row.clamped_to
                 offsets[key] = (offset, group.offsets[key].metadata)
         for key, error in self.coordinators.commit(group.to, offsets):
-            if error is None:
-                rows[key] = replace(rows[key], result="set")
-            else:
-                rows[key] = replace(rows[key], result="refused", why=error, clamped_to=None)
+            rows[key] = replace(rows[key], result="set") if error is None else _refuse(rows[key], error)
         yield from rows.values()
 
 
-@dataclass(frozen=True, slots=True)
-class _TopicRanges:
-    """The log start offset and the high watermark of each partition of a topic.
-
-    `errors` has the reason for each partition without them. `error` is the reason if the topic cannot be used at all.
-    """
-
-    topic: str
-    offsets: dict[int, tuple[int, int]]
-    errors: dict[int, str]
-    error: str | None = None
-
-    def explain_missing(self, key: TopicPartition) -> str:
-        """Return why a partition has no range of offsets."""
-        if self.error is not None:
-            return self.error
-        if key.partition in self.errors:
-            return self.errors[key.partition]
-        return f"the topic {self.topic} has no partition {key.partition} in this cluster"
+def _refuse(row: RescueRow, why: str) -> RescueRow:
+    return replace(row, result="refused", why=why, clamped_to=None)
 
 
-def _ask_topic(cluster: Cluster, topic: str) -> _TopicRanges:
-    """Return the ranges of a topic's partitions, or why they are not known."""
+def _ask_topic(cluster: Cluster, topic: str) -> _Ranges | str:
+    """Return the ranges of a topic's partitions, or why the topic cannot be used at all."""
     of_topic = replace(cluster, topic=topic, leaders={})
     try:
         refresh_leaders(of_topic)
         offsets, errors = ask_log_ranges(of_topic, sorted(of_topic.leaders))
     except UsageError as error:
-        return _TopicRanges(topic, {}, {}, str(error))
+        return str(error)
     end = cluster.waits.explain_end()
-    return _TopicRanges(topic, offsets, {number: f"{topic}-{number}: {error}{end}" for number, error in errors.items()})
+    return {**offsets, **{number: f"{topic}-{number}: {error}{end}" for number, error in errors.items()}}
 
 
 def _explain_state(state: GroupState) -> str | None:
@@ -255,17 +219,6 @@ def _explain_state(state: GroupState) -> str | None:
     if state.state not in STATES_WITHOUT_MEMBERS:
         return f"the group has members (it is {state.state}): stop its consumers, and run the command again"
     return None
-
-
-def _explain_negative(key: TopicPartition, offset: int) -> str:
-    """Return why a negative offset is not set. Brokers accept it from clients, but it is no position to clamp."""
-    return f"offset {offset} of {key} is out of range: consumers treat a negative offset as no offset"
-
-
-def _explain_range(key: TopicPartition, offset: int, start: int, end: int) -> str:
-    if offset < start:
-        return f"offset {offset} is below the log start offset {start} of {key}"
-    return f"offset {offset} is beyond the log end offset {end} of {key}"
 
 
 def _show(offset: int | None) -> str:

@@ -3,16 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypedDict, Unpack
 
 from kafkagroups.errors import UsageError
-
-if TYPE_CHECKING:
-    from kafkagroups.editing.results import Edit
-    from kafkagroups.editing.steps import Step
+from kafkagroups.log.damage import Damage
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segments import Log
+from kafkagroups.log.writer import create_folder
+from kafkagroups.records.dialects import Dialect, dialect
+from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
+from kafkagroups.repair.edited_log import EditedLog, delete_content
+from kafkagroups.repair.steps import Commit, DeleteGroup, Step, StepResult, Tombstone, parse_step
 
 _ONE_DAY_MS = 86_400_000
+
+
+class WriterOptions(TypedDict, total=False):
+    """The options of `edit` about the writer of new records."""
+
+    coordinator: str | None
+    kafka: str | None
+    partitions: int | None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The result of an edit.
+
+    `steps` has a result for each step, in order. `segments` are the base offsets of the segments in the folder `out`.
+    `start_offset` is the first of them, and `next_offset` is the offset after the last batch. `damage` is where the
+    log at `path` is damaged: only what is before the damage was copied. It is None if the log is not damaged.
+    """
+
+    path: str
+    out: str
+    steps: tuple[StepResult, ...]
+    segments: tuple[int, ...]
+    start_offset: int
+    next_offset: int
+    damage: Damage | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `edit --json` prints."""
+        names = ("file", "position", "offset", "reason")
+        return vars(self) | {
+            "steps": [step.to_json() for step in self.steps],
+            "segments": list(self.segments),
+            "damage": self.damage and {name: getattr(self.damage, name) for name in names},
+        }
 
 
 def edit(
@@ -35,7 +77,7 @@ def edit(
         A new or empty folder for the segments.
     steps
         The steps. Each is a pair of the name and the text of an option of the command `edit`, for example
-        ("commit", "billing:orders-0=42"), or an object of `kafkagroups.editing.steps`. The name alone is enough for
+        ("commit", "billing:orders-0=42"), or an object of `kafkagroups.repair.steps`. The name alone is enough for
         "roll".
     coordinator
         "classic" or "new": the coordinator that would write the new records. None means the one that wrote the log.
@@ -63,7 +105,7 @@ def edit(
     Notes
     -----
     Damage: only what is before the first damaged batch is copied, as a broker's recovery would keep it.
-    Kafka's code: see the modules of `kafkagroups.editing`.
+    Kafka's code: see the modules of `kafkagroups.repair`.
 
     Examples
     --------
@@ -74,10 +116,58 @@ def edit(
     >>> [step.step for step in result.steps]
     ['commit', 'roll']
     """
-    # Imported here, because most programs that import this package edit no log.
-    from kafkagroups.editing.run_steps import run_steps
+    parsed_steps = [_parse(step) for step in steps]
+    if not parsed_steps:
+        raise UsageError("an edit needs at least one step")
+    writer = _choose_writer(coordinator, kafka)
+    logs = open_logs(path)
+    if len(logs) > 1:
+        raise UsageError(f"an edit needs one partition, but {path} has {len(logs)}")
+    if partitions is not None:
+        _check_groups(parsed_steps, logs[0], partitions)
+    folder = Path(out)
+    if folder.resolve().is_relative_to(Path(path).resolve()):
+        raise UsageError(f"{out}: expected a folder outside {path}, which an edit never changes")
+    create_folder(folder)
+    try:
+        edited = EditedLog(folder, logs[0], writer, kafka, delete_retention_ms)
+        try:
+            results = [step.run(edited) for step in parsed_steps]
+        finally:
+            edited.close()
+        segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
+        return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
+    except BaseException:
+        delete_content(folder)
+        raise
 
-    return run_steps(path, out, steps, coordinator, kafka, partitions, delete_retention_ms)
+
+def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:
+    if isinstance(step, str):
+        return parse_step(step)
+    if isinstance(step, tuple) and len(step) == 2:
+        return parse_step(*step)
+    if isinstance(step, Step):
+        return step
+    raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
+
+
+def _choose_writer(coordinator: str | None, kafka: str | None) -> Dialect | None:
+    """Return the rules of the coordinator that would write new records; None if the log decides."""
+    if coordinator is None and kafka is not None:
+        coordinator = "classic" if parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new"
+    return None if coordinator is None else dialect(coordinator, kafka)
+
+
+def _check_groups(steps: Iterable[Step], log: Log, partitions: int) -> None:
+    """Raise UsageError if a step names a group that another partition stores."""
+    if log.partition is None:
+        raise UsageError(f"{log.path}: expected a folder __consumer_offsets-N, because --partitions is given")
+    for step in steps:
+        if isinstance(step, Commit | Tombstone | DeleteGroup):
+            home = partition_for(step.group, partitions)
+            if home != log.partition:
+                raise UsageError(f"group {step.group} is stored in partition {home}, not in partition {log.partition}")
 
 
 def append(
@@ -88,15 +178,13 @@ def append(
     tombstone: str | Sequence[str] = (),
     delete_group: str | Sequence[str] = (),
     marker: str | Sequence[str] = (),
-    coordinator: str | None = None,
-    kafka: str | None = None,
-    partitions: int | None = None,
+    **writer: Unpack[WriterOptions],
 ) -> Edit:
     """Append records to a copy of a partition's log: commits, tombstones, group deletions and markers, in this order.
 
     Parameters
     ----------
-    path, out, coordinator, kafka, partitions
+    path, out
         As in `edit`. `edit` also carries out steps in another order.
     commit
         "GROUP:TOPIC-PARTITION=OFFSET" or "GROUP:TOPIC-PARTITION=OFFSET@MS", or several of them. MS is the time of the
@@ -107,6 +195,8 @@ def append(
         A group id, or several of them.
     marker
         "commit:PRODUCER_ID" or "abort:PRODUCER_ID", or several of them.
+    **writer
+        `coordinator`, `kafka` and `partitions`, as in `edit`.
 
     Returns
     -------
@@ -131,7 +221,7 @@ def append(
         for name, texts in options.items()
         for text in ((texts,) if isinstance(texts, str) else tuple(texts))
     ]
-    return edit(path, out, steps, coordinator=coordinator, kafka=kafka, partitions=partitions)
+    return edit(path, out, steps, **writer)
 
 
 def roll(path: str | Path, out: str | Path) -> Edit:

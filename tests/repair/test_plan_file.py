@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.errors import UsageError
-from kafkagroups.rescue.plan_file import parse_plan, read_plan, write_plan
+from kafkagroups.repair.plan import parse_plan, read_plan, write_plan
 
 SMALLEST = {
     "kafkagroups_plan": 1,
@@ -35,6 +35,16 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
     assert (tmp_path / "plan.json").read_bytes().isascii()
+
+
+@pytest.mark.parametrize("partition", [kg.TopicPartition("foo-", 1), kg.TopicPartition("foo", -1)])
+def test_a_partition_with_two_readings_comes_back(partition, tmp_path):
+    """CONTRACT 29: a negative partition stands as `foo-(-1)`, so that it is not read as the topic `foo-`."""
+    commit = f"billing:{partition.as_input}=5"
+    kg.append("data/harbour/3.9.2/__consumer_offsets-9", tmp_path / "log", commit=commit)
+    plan = kg.plan_rescue(tmp_path / "log", "classic")
+    assert plan.groups["billing"].offsets[partition].offset == 5
+    assert parse_plan(json.dumps(plan.to_json()).encode()) == plan
 
 
 def test_fields_that_only_inform_can_be_missing():
@@ -97,7 +107,7 @@ def test_a_malformed_plan(path, value, message):
         (b"[1]", "expected an object"),
         (b"[" * 100_000, "expected JSON with few levels"),
         (b'{"groups":{},"groups":{}}', "the field 'groups' occurs twice"),
-        (b'{"kafkagroups_plan":NaN}', "this field is missing"),
+        (b'{"kafkagroups_plan":NaN}', "kafkagroups_plan: expected 1, found nan"),
     ],
 )
 def test_what_is_no_plan(data, message):

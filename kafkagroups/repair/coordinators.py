@@ -12,18 +12,13 @@ OffsetFetchRequest.json; OffsetCommitRequest.json; validateOffsetCommit in Class
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.live.client import RETRY_DELAYS, Cluster, describe_error, refresh_leaders, send
+from kafkagroups.repair.client import NO_LEADER_EPOCH, NoBroker, ask_any_broker, retry
+from kafkagroups.repair.connection import Cluster, describe_code, describe_error, send
 
-GROUP_KEY_TYPE = 0
-"""The type of the key in a FindCoordinator request: a group id."""
-NO_GENERATION = -1
-NO_MEMBER_ID = ""
-NO_LEADER_EPOCH = -1
 NO_OFFSET = -1
 """The offset in an OffsetFetch response if the group has no offset for the partition."""
 MAX_COMMIT_PARTITIONS = 1000
@@ -36,6 +31,7 @@ NOT_COORDINATOR = 16
 UNKNOWN_MEMBER_ID = 25
 UNSTABLE_OFFSET_COMMIT = 88
 _RETRIABLE = (LOADING, NOT_AVAILABLE, NOT_COORDINATOR)
+NOT_ANSWERED = "the coordinator did not answer for this partition"
 
 _REASONS = {
     UNKNOWN_MEMBER_ID: "the group has members: stop its consumers",
@@ -71,30 +67,21 @@ class Coordinators:
 
     def describe(self, group: str) -> GroupState:
         """Return the state and the type of a group. Raises GroupRefused, for example without permission."""
-        from kafka.protocol.admin import DescribeGroupsRequest
-
-        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5)
+        from kafka.errors import KafkaConnectionError
+        from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
         def find(response: Any) -> Any:
-            return _find_one([each for each in response.groups or () if each.group_id == group], response)
+            found = [described for described in response.groups or () if described.group_id == group]
+            if len(found) != 1:  # A Kafka broker cannot have sent this response.
+                raise KafkaConnectionError(f"expected one group in a {response.name}, found {len(found)}")
+            return found[0]
 
-        response = self._ask(group, request, lambda response: find(response).error_code)
-        described = find(response)
-        if described.error_code:
-            raise GroupRefused(explain_code(described.error_code))
+        request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5)
+        described = find(self._ask(group, request, lambda response: int(find(response).error_code)))
         if described.group_state != "Dead":
             return GroupState(described.group_state, "classic")
         # To this request, a group of a newer protocol is Dead too. Only ListGroups and newer requests know it.
-        return self._find_listed(group)
-
-    def _find_listed(self, group: str) -> GroupState:
-        """Return the state of a group in the list of its coordinator's groups."""
-        from kafka.protocol.admin import ListGroupsRequest
-
-        request = ListGroupsRequest(states_filter=[], types_filter=[], max_version=5)
-        response = self._ask(group, request, lambda response: response.error_code)
-        if response.error_code:
-            raise GroupRefused(explain_code(response.error_code))
+        response = self._ask(group, ListGroupsRequest(states_filter=[], types_filter=[], max_version=5))
         for listed in response.groups or ():
             if listed.group_id == group:
                 return GroupState(listed.group_state or "Dead", listed.group_type or "classic")
@@ -112,20 +99,15 @@ class Coordinators:
         ]
         # Since version 8, a request names several groups in another form. Every broker still answers version 7.
         request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, min_version=2, max_version=7)
-        response = self._ask(group, request, lambda response: response.error_code)
-        if response.error_code:
-            raise GroupRefused(explain_code(response.error_code))
-        offsets = dict.fromkeys(keys, FetchedOffset(None, error="the coordinator did not answer for this partition"))
-        for key, partition in _partitions(response):
-            if key not in offsets:
-                continue
+        offsets = dict.fromkeys(keys, FetchedOffset(None, error=NOT_ANSWERED))
+        for key, partition in _partitions(self._ask(group, request)):
             if partition.error_code:
                 offsets[key] = FetchedOffset(None, error=explain_code(partition.error_code))
             elif partition.committed_offset == NO_OFFSET:
                 offsets[key] = FetchedOffset(None)
             else:
                 offsets[key] = FetchedOffset(partition.committed_offset, partition.metadata or "")
-        return offsets
+        return {key: offsets[key] for key in keys}
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
@@ -141,10 +123,8 @@ class Coordinators:
                 yield from ((key, str(error)) for key in part)
                 continue
             for key in part:
-                if key in codes:
-                    yield key, explain_code(codes[key]) if codes[key] else None
-                else:
-                    yield key, "the coordinator did not answer for this partition"
+                why = explain_code(codes[key]) if codes.get(key) else None
+                yield key, why if key in codes else NOT_ANSWERED
 
     def _commit_part(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> dict[TopicPartition, int]:
         """Commit offsets with one request. Return the error codes."""
@@ -165,8 +145,8 @@ class Coordinators:
             topics.append(topic_type(name=topic, partitions=partitions))
         request = OffsetCommitRequest(
             group_id=group,
-            generation_id_or_member_epoch=NO_GENERATION,
-            member_id=NO_MEMBER_ID,
+            generation_id_or_member_epoch=-1,  # Without a membership.
+            member_id="",
             topics=topics,
             # Since version 10, a request contains topic ids instead of names.
             min_version=2,
@@ -180,77 +160,60 @@ class Coordinators:
         response = self._ask(group, request, read_error)
         return {key: partition.error_code for key, partition in _partitions(response)}
 
-    def _ask(self, group: str, request: Any, read_error: Callable[[Any], int]) -> Any:
+    def _ask(
+        self, group: str, request: Any, read_error: Callable[[Any], int] = lambda response: int(response.error_code)
+    ) -> Any:
         """Send a request to the coordinator of a group, and return the response.
 
-        `read_error` returns an error code of the response. If the error can be temporary, the request is sent again
-        after a wait. Raises GroupRefused if there is no response at the end.
+        `read_error` returns the error code of the response. If the error can be temporary, the request is sent again
+        after a wait. Raises GroupRefused if the coordinator refuses the request, or if there is no response at the end.
         """
         from kafka.errors import KafkaError, NodeNotReadyError, for_code
 
-        waits = self.cluster.waits
         error: Any = None
-        for delay in (*RETRY_DELAYS, None):  # After the last attempt, there is no delay.
+        for _ in retry(self.cluster, lambda: f"the coordinator of group {group!r} does not answer yet"):
             try:
                 response = send(self.cluster, self._find_coordinator(group), request)
                 code = read_error(response)
-                if code not in _RETRIABLE:
+                if not code:
                     return response
+                if code not in _RETRIABLE:
+                    raise GroupRefused(explain_code(code))
                 error = for_code(code)()
             except NodeNotReadyError as not_ready:
                 error = error or not_ready  # An earlier error explains why the broker is not ready.
             except KafkaError as failure:
                 error = failure
             self._coordinator_of.pop(group, None)
-            if not error.retriable or delay is None or waits.are_over:
+            if not error.retriable:
                 break
-            waits.sleep(self.cluster.net, delay, f"the coordinator of group {group!r} does not answer yet")
-            with suppress(UsageError):  # The offsets topic may not exist yet. The response names all brokers.
-                refresh_leaders(self.cluster)
-        raise GroupRefused(f"{describe_error(error)}{waits.explain_end()}")
+        raise GroupRefused(f"{describe_error(error)}{self.cluster.waits.explain_end()}")
 
     def _find_coordinator(self, group: str) -> int:
         """Return the broker id of a group's coordinator. Raises KafkaError if no broker names the coordinator."""
-        from kafka.errors import KafkaConnectionError, KafkaError, for_code
+        from kafka.errors import KafkaConnectionError, for_code
         from kafka.protocol.metadata import FindCoordinatorRequest
 
         if group in self._coordinator_of:
             return self._coordinator_of[group]
-        brokers = self.cluster.manager.cluster
-        request = FindCoordinatorRequest(key=group, key_type=GROUP_KEY_TYPE, coordinator_keys=[group], max_version=3)
-        error: Any = KafkaConnectionError("no broker responds")
-        for broker in [*brokers.brokers(), *self.cluster.bootstrap]:
-            if self.cluster.waits.are_over:
-                break
-            try:
-                response = send(self.cluster, broker.node_id, request)
-            except KafkaError as failure:
-                error = failure
-                continue
-            if response.error_code:
-                raise for_code(response.error_code)()
-            if brokers.broker_metadata(response.node_id) is None:
-                raise KafkaConnectionError(f"the coordinator is broker {response.node_id}, which is not in the cluster")
-            self._coordinator_of[group] = response.node_id
-            return int(response.node_id)
-        raise error
+        # The key type 0 is a group id.
+        request = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[group], max_version=3)
+        try:
+            response = ask_any_broker(self.cluster, request, lambda response: response)
+        except NoBroker as failure:
+            raise (failure.errors or [KafkaConnectionError("no broker responds")])[-1] from None
+        if response.error_code:
+            raise for_code(response.error_code)()
+        if self.cluster.manager.cluster.broker_metadata(response.node_id) is None:
+            raise KafkaConnectionError(f"the coordinator is broker {response.node_id}, which is not in the cluster")
+        self._coordinator_of[group] = int(response.node_id)
+        return self._coordinator_of[group]
 
 
 def explain_code(code: int) -> str:
     """Return the text of an error code: Kafka's name, and what to do about the most frequent ones."""
-    from kafka.errors import for_code
-
-    name = describe_error(for_code(code)())
+    name = describe_code(code)
     return f"{_REASONS[code]} ({name})" if code in _REASONS else name
-
-
-def _find_one(found: list[Any], response: Any) -> Any:
-    """Return the only element. Raises KafkaConnectionError if a Kafka broker cannot have sent this response."""
-    from kafka.errors import KafkaConnectionError
-
-    if len(found) != 1:
-        raise KafkaConnectionError(f"expected one group in a {response.name}, found {len(found)}")
-    return found[0]
 
 
 def _partitions(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
@@ -260,12 +223,10 @@ def _partitions(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
             yield TopicPartition(topic.name, partition.partition_index), partition
 
 
-def _by_topic(keys: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
-    """Return the partitions of each topic."""
-    keys_of_topic: dict[str, list[TopicPartition]] = {}
-    for key in keys:
-        keys_of_topic.setdefault(key.topic, []).append(key)
-    return list(keys_of_topic.items())
+def _by_topic(keys: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Yield the partitions of each topic."""
+    for topic, partitions in groupby(sorted(keys), lambda key: key.topic):
+        yield topic, list(partitions)
 
 
 def _split(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Iterator[dict[TopicPartition, tuple[int, str]]]:

@@ -168,7 +168,7 @@ def commits_with_topic_id(path):
 def test_each_commit_is_answered_by_a_load(tmp_path):
     """A commit replaces the committed offset, and has the newest timestamp of the log, or the given one."""
     newest = max(batch.max_timestamp for batch in kg.open_log(CLASSIC))
-    kg.append(CLASSIC, tmp_path / "out", commit=["billing:invoices-0=42", "new:group:orders-1-7=-1@12", ":t--3=9"])
+    kg.append(CLASSIC, tmp_path / "out", commit=["billing:invoices-0=42", "new:group:orders-1-7=-1@12", ":t-(-3)=9"])
     for coordinator in COORDINATORS:
         groups = kg.load(tmp_path / "out", coordinator)
         billing = groups["billing"].offsets[TopicPartition("invoices", 0)]

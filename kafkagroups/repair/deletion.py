@@ -31,68 +31,38 @@ Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from kafkagroups.editing.log_facts import read_data_records
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.map_orders import hash_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
-from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey
-from kafkagroups.records.serde import Record, decode, encode
-
-KeyAndValue = tuple[bytes, bytes | None]
-_MakeKey = Callable[..., Message]
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import Record, encode
+from kafkagroups.repair.edited_log import KeyAndValue
 
 _REGULAR_EXPRESSION = 16
-_FIRST_KEYS: dict[str, list[tuple[int, _MakeKey]]] = {
-    "consumer": [
-        (8, consumer.ConsumerGroupCurrentMemberAssignmentKey),
-        (7, consumer.ConsumerGroupTargetAssignmentMemberKey),
-    ],
-    "share": [(14, share.ShareGroupCurrentMemberAssignmentKey), (13, share.ShareGroupTargetAssignmentMemberKey)],
-    "streams": [
-        (22, streams.StreamsGroupCurrentMemberAssignmentKey),
-        (21, streams.StreamsGroupTargetAssignmentMemberKey),
-    ],
+_DELETED_TYPES = {
+    "consumer": (8, 7, 6, 5, _REGULAR_EXPRESSION, 4, 3),
+    "share": (14, 13, 12, 10, 15, 11),
+    "streams": (22, 21, 20, 19, 17, 23),
 }
-"""The keys about each member that are deleted first, by type of group."""
-_EPOCH_KEYS: dict[str, tuple[int, _MakeKey]] = {
-    "consumer": (6, consumer.ConsumerGroupTargetAssignmentMetadataKey),
-    "share": (12, share.ShareGroupTargetAssignmentMetadataKey),
-    "streams": (20, streams.StreamsGroupTargetAssignmentMetadataKey),
-}
-_MEMBER_KEYS: dict[str, tuple[int, _MakeKey]] = {
-    "consumer": (5, consumer.ConsumerGroupMemberMetadataKey),
-    "share": (10, share.ShareGroupMemberMetadataKey),
-    "streams": (19, streams.StreamsGroupMemberMetadataKey),
-}
-_LAST_KEYS: dict[str, list[tuple[int, _MakeKey]]] = {
-    "consumer": [(4, consumer.ConsumerGroupPartitionMetadataKey), (3, consumer.ConsumerGroupMetadataKey)],
-    "share": [(15, share.ShareGroupStatePartitionMetadataKey), (11, share.ShareGroupMetadataKey)],
-    "streams": [(17, streams.StreamsGroupMetadataKey), (23, streams.StreamsGroupTopologyKey)],
-}
+"""The record types of the tombstones, in their order, by type of group."""
+_TARGETS = (7, 13, 21)
+"""The record types about the target of a member."""
+_MEMBERS = (5, 8, 10, 14, 19, 22)
+"""The other record types about a member."""
 
 
-@dataclass(frozen=True)
-class Deletion:
-    """The tombstones that delete a group: of `offsets` offsets, and of the group with `members` members."""
-
-    records: list[KeyAndValue]
-    type: str
-    offsets: int
-    members: int
-
-
-def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
-    """Return the tombstones that delete a group which this log contains, as the dialect's coordinator writes them.
+def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
+    """Return a group of this log, and the tombstones with which the dialect's coordinator deletes it.
 
     Raises UsageError if the load of the log fails, or if the log has no such group.
     """
@@ -104,14 +74,13 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> Deletion:
         coordinator = f"{dialect.coordinator} coordinator of Kafka {dialect.kafka}"
         raise UsageError(f"the log has no group {group_id}, as the {coordinator} loads it")
     group = groups[group_id]
-    tombstones = [_encode(1, OffsetCommitKey(group_id, *partition)) for partition in _find_offsets(group, dialect)]
-    offsets = len(tombstones)
+    tombstones = [_encode(1, OffsetCommitKey(group_id, *key)) for key in _find_offsets(group, dialect)]
     if isinstance(group, ModernGroup):
         tombstones += _delete_modern_group(group, log, dialect)
     elif dialect.coordinator == "new" or group.generation > 0:
         _check_pending(group, dialect)
         tombstones.append(_encode(2, GroupMetadataKey(group_id)))
-    return Deletion(tombstones, group.type, offsets, len(group.members))
+    return group, tombstones
 
 
 def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
@@ -146,52 +115,41 @@ def _order_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition
     return [
         TopicPartition(topic, number)
         for topic in timeline_map_order(numbers_by_topic)
-        for number in timeline_map_order(numbers_by_topic[topic], _hash_number)
+        # The hash of a java.lang.Integer is its number.
+        for number in timeline_map_order(numbers_by_topic[topic], lambda number: number)
     ]
-
-
-def _hash_number(number: int) -> int:
-    """Return Java's hash of a java.lang.Integer."""
-    return number
 
 
 def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list[KeyAndValue]:
-    group_id = group.group_id
-    kind = group.type
-    members = list(group.members)
     # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
-    members_by_type = {7: list(dict.fromkeys([*members, *group.targets]))}
-    members_by_type[13] = members_by_type[21] = members_by_type[7]
-    tombstones = [
-        _encode(record_type, make_key(group_id, member_id))
-        for record_type, make_key in _FIRST_KEYS[kind]
-        for member_id in members_by_type.get(record_type, members)
-    ]
-    epoch_type, make_epoch_key = _EPOCH_KEYS[kind]
-    tombstones.append(_encode(epoch_type, make_epoch_key(group_id)))
-    member_type, make_member_key = _MEMBER_KEYS[kind]
-    tombstones += [_encode(member_type, make_member_key(group_id, member_id)) for member_id in members]
-    if kind == "consumer" and members:
-        tombstones += [_encode(_REGULAR_EXPRESSION, key) for key in _find_expressions(log, group_id, dialect)]
-    return tombstones + [_encode(record_type, make_key(group_id)) for record_type, make_key in _LAST_KEYS[kind]]
+    with_targets = dict.fromkeys([*group.members, *group.targets])
+    tombstones: list[KeyAndValue] = []
+    for record_type in _DELETED_TYPES[group.type]:
+        make_key: Callable[..., Message] = RECORD_TYPES[record_type].key
+        keys: Iterable[Message]
+        if record_type == _REGULAR_EXPRESSION:
+            keys = _find_expressions(log, group.group_id, dialect) if group.members else ()
+        elif record_type in (*_TARGETS, *_MEMBERS):
+            member_ids = with_targets if record_type in _TARGETS else group.members
+            keys = [make_key(group.group_id, member_id) for member_id in member_ids]
+        else:
+            keys = [make_key(group.group_id)]
+        tombstones += [_encode(record_type, key) for key in keys]
+    return tombstones
 
 
-def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[ConsumerGroupRegularExpressionKey]:
+def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[Message]:
     """Return the keys of the group's resolved regular expressions that no tombstone has deleted."""
-    keys: dict[bytes, ConsumerGroupRegularExpressionKey] = {}
+    expressions: dict[bytes | None, Message] = {}
+    keys = LogKeys(dialect)
     for batch in log:
-        for record in read_data_records(batch):
-            if record.key is None or int.from_bytes(record.key[:2], "big") != _REGULAR_EXPRESSION:
-                continue
-            try:
-                key = decode(record.key, None, dialect).key
-            except BadBytes:
-                continue
-            if isinstance(key, ConsumerGroupRegularExpressionKey) and key.group_id == group_id:
-                keys.pop(record.key, None)
+        for name, key, record in read_keys(batch, keys):
+            content = key.decoded.content
+            if name == group_id and isinstance(content, ConsumerGroupRegularExpressionKey):
+                expressions.pop(record.key, None)
                 if record.value is not None:
-                    keys[record.key] = key
-    return keys.values()
+                    expressions[record.key] = content
+    return expressions.values()
 
 
 def _encode(record_type: int, key: Message) -> KeyAndValue:

@@ -13,12 +13,11 @@ pytest.importorskip("kafka", reason="no kafka-python")
 import kafkagroups as kg
 from kafkagroups.cli import main, rescue
 from kafkagroups.errors import UsageError
-from kafkagroups.live import client, coordinators, waits
-from kafkagroups.live.client import TOPIC
-from kafkagroups.rescue import apply as applying
-from kafkagroups.rescue.plan_file import parse_plan
-from tests.live.fake_broker import SILENT
-from tests.live.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
+from kafkagroups.repair import apply as applying, client, connection
+from kafkagroups.repair.connection import TOPIC
+from kafkagroups.repair.plan import parse_plan
+from tests.repair.fake_broker import SILENT
+from tests.repair.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
 
 ORDERS = {"orders-0": 5, "orders-1": 10}
 
@@ -67,8 +66,7 @@ def apply(broker):
 @pytest.fixture
 def quick(monkeypatch):
     """Short waits between the attempts."""
-    for module in (client, coordinators):
-        monkeypatch.setattr(module, "RETRY_DELAYS", (0.01, 0.01))
+    monkeypatch.setattr(client, "RETRY_DELAYS", (0.01, 0.01))
 
 
 def results(rows):
@@ -337,7 +335,7 @@ def test_an_old_broker(broker, apply):
 @pytest.mark.parametrize("name", ["metadata", "listoffsets", "findcoordinator", "describegroups", "offsetfetch"])
 def test_silence(broker, apply, monkeypatch, name):
     """A broker that never answers: one limit for all groups together, and one line for each offset or one error."""
-    monkeypatch.setattr(waits, "MIN_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "MIN_REPORTED_SECONDS", 0.2)
     setattr(broker, f"answer_{name}", lambda response: SILENT)
     reports = []
     start = time.monotonic()
@@ -506,6 +504,17 @@ def test_a_plan_with_problems_says_so(broker, run):
     code, _, err = run(plan)
     assert code == 0 and err.count("\n") == 1
     assert err.endswith("this plan was made from a log with problems: log: damage\\u202e\n")
+
+
+def test_a_name_with_two_readings(broker, run):
+    """A line on stderr says how it was read, and how the other reading is written. Nothing is refused for it."""
+    broker.topics["foo-"] = [(0, 10), (0, 10)]
+    code, _, err = run(plan_of(g={"foo--1": 5}), "--yes")
+    reading = "foo--1 is read as partition 1 of the topic foo-; the other reading is written foo-(-1)"
+    assert (code, err.count("\n")) == (0, 1) and reading in err
+    assert broker.groups["g"].offsets == {("foo-", 1): (5, "")}
+    code, out, err = run(plan_of(g={"foo-(-1)": 5}))
+    assert (code, err) == (1, "") and "the cluster has no topic foo" in " ".join(out.split())
 
 
 def test_hostile_names_are_escaped(broker, run):

@@ -25,8 +25,8 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from kafkagroups.live.client import TOPIC
-from tests.live.fake_broker import VERSIONS, FakeBroker
+from kafkagroups.repair.connection import TOPIC
+from tests.repair.fake_broker import VERSIONS, FakeBroker
 
 GROUP_VERSIONS = {
     **VERSIONS,

@@ -25,6 +25,7 @@ receive a Metadata request.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,21 +33,16 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.live.client import TOPIC, Cluster, ask_leaders, connect, describe_error, refresh_leaders
-from kafkagroups.live.log_ranges import READ_UNCOMMITTED, ask_log_ranges
-from kafkagroups.live.security import Security
-from kafkagroups.live.segments import SegmentWriter
-from kafkagroups.live.waits import MAX_WAIT_SECONDS, Waits, ignore_report
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, find_frames
-from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
 from kafkagroups.log.writer import create_folder
+from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ranges, refresh_leaders
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, TOPIC, Cluster, Security, Waits, connect, ignore_report
 
 FETCH_BYTES = 8 * 1024 * 1024
 """The number of bytes that one Fetch request asks for."""
-NO_SESSION_EPOCH = -1
-"""The session epoch of a request without a fetch session."""
 Progress = Callable[[int, int], None]
 """A function that is called with the number of offsets that were pulled, and the number of all offsets."""
 
@@ -77,7 +73,6 @@ def pull(
     *,
     partitions: Iterable[int] | None = None,
     security: Security | None = None,
-    segment_bytes: int = SEGMENT_BYTES,
     progress: Progress | None = None,
     max_wait: float = MAX_WAIT_SECONDS,
     on_wait: Callable[[str], None] = ignore_report,
@@ -96,8 +91,6 @@ def pull(
         The partitions to pull. None means all.
     security
         The security settings of the connections. None means PLAINTEXT.
-    segment_bytes
-        The largest size of a segment in bytes. A segment is larger only if it contains a single, larger batch.
     progress
         Called with the number of offsets that were pulled, and the number of all offsets.
     max_wait
@@ -117,11 +110,8 @@ def pull(
         kafka-python is not installed, no broker responds, the topic or a partition does not exist, the user has no
         permission, the folder is not empty, or `max_wait` is not above 0.
     """
-    if not max_wait > 0:
-        raise UsageError(f"max_wait: expected more than 0 seconds, found {max_wait}")
     folder = Path(out)
-    with connect(bootstrap, security or Security()) as cluster:
-        cluster.waits = Waits(max_wait, on_wait)
+    with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
         create_folder(folder)
         refresh_leaders(cluster)
         existing = cluster.leaders
@@ -130,17 +120,16 @@ def pull(
         if missing:
             raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
         ranges, errors = ask_log_ranges(cluster, requested)
-        problems = [
-            f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}" for number, error in sorted(errors.items())
-        ]
-        result = PullResult(problems=problems)
+        result = PullResult()
+        for number, error in sorted(errors.items()):
+            result.problems.append(f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}")
         total_offsets = sum(end - start for start, end in ranges.values())
         finished_offsets = 0  # The offset count of the partitions before the current partition.
         for number, (start, end) in sorted(ranges.items()):
             pulled = PulledPartition(start, start)
             result.partitions[number] = pulled
             try:
-                writer = SegmentWriter(folder / f"{TOPIC}-{number}", pulled.first, segment_bytes)
+                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", start)
                 for _ in _pull_partition(cluster, number, pulled, end, writer):
                     if progress:
                         progress(finished_offsets + pulled.next - pulled.first, total_offsets)
@@ -172,7 +161,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
         max_bytes=FETCH_BYTES,
         isolation_level=READ_UNCOMMITTED,
         session_id=0,
-        session_epoch=NO_SESSION_EPOCH,
+        session_epoch=-1,  # without a fetch session
         topics=[topic_type(topic=TOPIC, partitions=partition_requests)],
         forgotten_topics_data=[],
         # Before version 4, a broker converts batches to magic 0 or 1. Since version 13, a request contains topic ids
@@ -183,7 +172,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
 
 
 def _pull_partition(
-    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: SegmentWriter
+    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
 ) -> Iterator[None]:
     """Pull partition `number` from offset `pulled.next` up to, not including, `end_offset`. Yield after each response.
 
@@ -192,7 +181,7 @@ def _pull_partition(
     while pulled.next < end_offset:
         responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
         if errors:
-            raise _PullStopped(describe_error(errors[number]))
+            raise _PullStopped(errors[number])
         response = responses[number]
         data = bytes(response.records or b"")
         batches = list(_select_batches(data, pulled, end_offset))
@@ -240,3 +229,55 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
     # If the response has a whole batch, the bytes after it are requested again.
     if data and not has_batch:
         raise _PullStopped(f"expected a batch from offset {next_offset} on: {reason}")
+
+
+class _SegmentWriter:
+    """Writes the segments of one partition. Even after an error, they contain only whole batches."""
+
+    def __init__(self, folder: Path, start_offset: int) -> None:
+        self.folder = folder
+        self.bytes = 0
+        """The number of bytes in all segments together."""
+        self._base_offset = start_offset
+        self._size = 0
+        """The number of bytes in the current segment."""
+        folder.mkdir()
+        self._path.touch()
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / segment_name(self._base_offset)
+
+    def append(self, batches: list[Batch], data: bytes) -> None:
+        """Append batches to the current segment and to new segments. `batch.position` is a position in `data`.
+
+        A segment is larger than SEGMENT_BYTES only if it contains a single, larger batch.
+        """
+        if batches and not self.bytes and batches[0].base_offset < self._base_offset:
+            # The first records of this batch were deleted, so the log start offset is in the middle of the batch.
+            path = self._path
+            self._base_offset = batches[0].base_offset
+            path.rename(self._path)
+        content = bytearray()
+        for batch in batches:
+            size = self._size + len(content)
+            is_full = size + batch.size > SEGMENT_BYTES
+            is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
+            if (is_full or is_too_far) and size > 0:
+                self._write(content)
+                content = bytearray()
+                self._base_offset = batch.base_offset
+                self._size = 0
+            content += data[batch.position : batch.position + batch.size]
+        self._write(content)
+
+    def _write(self, content: bytearray) -> None:
+        try:
+            with open(self._path, "ab") as file:
+                file.write(content)
+        except BaseException:
+            # A part of the content may have been written.
+            os.truncate(self._path, self._size)
+            raise
+        self.bytes += len(content)
+        self._size += len(content)

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, Protocol, Self
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import NO_OBSERVER, Fate, Observer
 from kafkagroups.int_limits import MAX_INT32, MIN_INT32
-from kafkagroups.quick_builders import make_builder
 from kafkagroups.records.fields import field_specs
 from kafkagroups.records.offset_commit import LegacyOffsetCommitValue
 from kafkagroups.records.wire import UUID
@@ -101,7 +100,6 @@ class OffsetAndMetadata:
     batch_offset: int
 
 
-_build_offset = make_builder(OffsetAndMetadata)
 _NO_TOPIC_ID = UUID.default
 _LEGACY_FIELD_COUNT = len(field_specs(LegacyOffsetCommitValue))
 
@@ -113,9 +111,9 @@ def build_offset_and_metadata(fields: Sequence[Any], record_offset: int, batch_o
     """
     if len(fields) == _LEGACY_FIELD_COUNT:
         offset, metadata, commit_timestamp = fields
-        return _build_offset(offset, metadata, commit_timestamp, -1, None, None, record_offset, batch_offset)
+        return OffsetAndMetadata(offset, metadata, commit_timestamp, -1, None, None, record_offset, batch_offset)
     offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = fields
-    return _build_offset(
+    return OffsetAndMetadata(
         offset,
         metadata,
         commit_timestamp,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kafkagroups.cli import options
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
+from kafkagroups.helpers import parse_whole_number
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.stop import Stop
@@ -23,7 +24,6 @@ from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, decode, decode_key, encode
-from kafkagroups.whole_numbers import parse_whole_number
 
 
 class DecodedRecord(NamedTuple):

@@ -12,15 +12,14 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kafkagroups.bounded_lines import read_lines
 from kafkagroups.cli.output import escape, print_error_line, print_line, wrap
 from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.helpers import parse_whole_number, read_lines
 from kafkagroups.history.event import count_of
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import parse_release
-from kafkagroups.whole_numbers import parse_whole_number
 
 if TYPE_CHECKING:
     from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -166,7 +165,7 @@ def rules_to_json(rules_of: str | None) -> dict[str, str]:
 def read_json_lines() -> Iterator[tuple[Any, str | None]]:
     """For each line of stdin, yield its JSON value and None, or None and an error message.
 
-    The lines are read as UTF-8 in every locale. Raises UsageError if a line is too long (bounded_lines.py).
+    The lines are read as UTF-8 in every locale. Raises UsageError if a line is too long (helpers.py).
     """
     for line in read_lines(sys.stdin.buffer):
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from kafkagroups.visible_text import escape as escape
+from kafkagroups.helpers import escape as escape
 
 TEXT_WIDTH = 80
 """The width of the texts that an operator reads, in characters."""

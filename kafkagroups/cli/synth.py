@@ -14,9 +14,9 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
+from kafkagroups.helpers import parse_whole_number
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.synth import write
-from kafkagroups.whole_numbers import parse_whole_number
 
 NAME = "synth"
 HELP = "write a synthetic topic of any size, as segments that a broker can load"

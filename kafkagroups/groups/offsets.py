@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import NO_OBSERVER, Fate, Observer
-from kafkagroups.int_limits import MAX_INT32, MIN_INT32
+from kafkagroups.helpers import MAX_INT32, MIN_INT32
 from kafkagroups.records.fields import field_specs
 from kafkagroups.records.offset_commit import LegacyOffsetCommitValue
 from kafkagroups.records.wire import UUID

@@ -4,7 +4,7 @@ The page makes no request and runs no script. Its Content-Security-Policy forbid
 allowed, by its hash. No element has a style attribute or an event handler.
 
 Names come from the log, and a log can come from anyone. Jinja2 escapes what would be markup, and control and format
-characters are made visible (visible_text.py). So no name can become an element, an attribute, or a terminal's command.
+characters are made visible (helpers.py). So no name can become an element, an attribute, or a terminal's command.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafkagroups.errors import UsageError
+from kafkagroups.helpers import escape
 from kafkagroups.history.event import count_of, describe_duration, describe_time
 from kafkagroups.history.finding import Finding, list_groups, quote
 from kafkagroups.history.moved_groups import sort_moved
@@ -28,7 +29,6 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
 from kafkagroups.html_report.facts import LogFacts, read_facts
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
-from kafkagroups.visible_text import escape
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import struct
 from collections.abc import Sequence
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.int_limits import MAX_INT64, MIN_INT64
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress

@@ -19,7 +19,7 @@ from copy import copy
 from io import BufferedIOBase, BytesIO, RawIOBase
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.helpers import MAX_INT32
 from kafkagroups.log.batch import CODEC, Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment

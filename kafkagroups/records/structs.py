@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
 from kafkagroups.records.plain_readers import is_plain, make_plain_reader
 from kafkagroups.records.refusals import TOO_MANY_TAGS

@@ -25,10 +25,9 @@ from msgspec import Meta, Struct
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.int_limits import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.records.wire import MAX_STRING_BYTES
-from kafkagroups.regular_files import check_regular
 
 PLAN_VERSION = 1
 """The version of the plan's format, the field `kafkagroups_plan`."""

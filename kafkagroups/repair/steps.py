@@ -31,6 +31,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.helpers import parse_whole_number
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.stop import Stop
@@ -39,7 +40,6 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.repair.deletion import plan_deletion
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
-from kafkagroups.whole_numbers import parse_whole_number
 
 _OFFSET_RECORD_TYPE = 1
 _OFFSET_KEY_START = b"\0\1"

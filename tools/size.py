@@ -1,17 +1,40 @@
 """Print the size of each package of kafkagroups: files, lines of code, and all lines (`make size`).
 
-Lines of code are those without blank lines, comments and docstrings. The lines of a template (*.j2) count, too. There
-is no limit: the numbers are for reading.
+Lines of code are those without blank lines, comments and docstrings. The lines of a template (*.j2) count, too. A
+package above its ceiling is an error: whoever adds something takes something away, or moves a ceiling and says why in
+docs/architecture.md. A ceiling falls when a package has become smaller.
 """
 
 from __future__ import annotations
 
 import io
+import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "kafkagroups"
+CEILINGS = {
+    "(top)": 555,
+    "anatomy": 404,
+    "cli": 4196,
+    "coordinator": 3006,
+    "course": 10408,
+    "groups": 2428,
+    "history": 5219,
+    "html_report": 580,
+    "kafka_tools": 720,
+    "loading": 2062,
+    "log": 2740,
+    "records": 1980,
+    "repair": 2000,
+    "replay": 774,
+    "simulation": 377,
+    "spark": 1285,
+    "synth": 724,
+    "tables": 744,
+}
+"""The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -49,6 +72,11 @@ def main() -> None:
     print(f"{'package':<12} {'files':>6} {'code':>7} {'total':>7}")
     for package in [*sorted(files.keys() - {"all"}), "all"]:
         print(f"{package:<12} {files[package]:>6} {code[package]:>7} {total[package]:>7}")
+    above = [name for name in files if name != "all" and code[name] > CEILINGS.get(name, 0)]
+    if above:
+        sys.exit(
+            "above the ceiling in tools/size.py: " + ", ".join(f"{name} ({CEILINGS.get(name, 0)})" for name in above)
+        )
 
 
 if __name__ == "__main__":

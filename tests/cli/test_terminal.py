@@ -240,6 +240,20 @@ def test_a_program_that_imports_the_package_keeps_its_own_ctrl_c(tmp_path):
     assert ended.stdout == "True\n"
 
 
+def test_another_package_that_imports_this_one_keeps_its_ctrl_c(tmp_path):
+    """`python -m other`, whose `__init__` imports kafkagroups: there too, argv[0] is "-m" during the import."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("import kafkagroups\n")
+    (folder / "__main__.py").write_text(
+        "import signal\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    for arguments in (["-m", "other"], ["-m", "other", "kafkagroups"], ["-mother"]):
+        ended = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+        assert ended.stdout == "True\n"
+
+
 def test_json_needs_no_escaping(run, hostile_log):
     """`--json` contains the exact names, as ASCII."""
     _, out, _ = run("load", hostile_log, "--json")

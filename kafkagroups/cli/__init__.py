@@ -17,11 +17,9 @@ import sys
 from importlib import import_module
 
 from kafkagroups import interrupts
-from kafkagroups.cli.options import Parser, describe_nearest
-from kafkagroups.cli.output import print_error, print_error_line, print_line, print_text
+from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_line, print_text
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.extras import describe_missing
-from kafkagroups.loading.engines import pause_garbage_collector
 
 GROUPS = {
     "Look: what is in a log?": {
@@ -135,6 +133,10 @@ def _run(argv: list[str]) -> int:
     if name not in COMMANDS:
         print_error_line(f"kafkagroups: no command {name!r}{describe_nearest(name, COMMANDS)} (see kafkagroups --help)")
         return 2
+    # The help needs none of these modules.
+    from kafkagroups.cli.options import Parser
+    from kafkagroups.loading.engines import pause_garbage_collector
+
     command = import_module(f"kafkagroups.cli.{name}")
     interrupts.raise_at_ctrl_c()
     parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", command.EXAMPLES)

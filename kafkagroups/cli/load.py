@@ -380,6 +380,6 @@ def _print_zeros(groups: Groups) -> None:
             files_of.setdefault(outcomes, []).append(f"{zeros.file}, byte {zeros.position}: {zeros.bytes} {unit}.")
     for outcomes, lines in files_of.items():
         for line in lines:
-            print_text(line)
+            print_line(line)
         rows = [(start.value, outcome.value) for start, outcome in zip(Start, outcomes, strict=True)]
         print_table(("start", f"what a Kafka {groups.kafka} broker does with the zeros"), rows)

@@ -18,12 +18,11 @@ those of SHARED, which are declared once for all commands; several of them can s
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 from operator import attrgetter
@@ -31,7 +30,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from kafkagroups.bounded_lines import read_lines
-from kafkagroups.cli.output import print_error, print_error_line, print_json
+from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_json
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.live.security import MECHANISMS, PROTOCOLS, Security
 from kafkagroups.live.waits import MAX_WAIT_SECONDS
@@ -130,11 +129,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         print_error_line(f"{self.prog}: {message} (see {self.prog} --help)")
         raise SystemExit(2)
-
-
-def describe_nearest(word: str, names: Mapping[str, Any]) -> str:
-    nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"; the nearest one is {nearest[0]}" if nearest else ""
 
 
 def _split_arguments(arguments: str) -> Iterator[tuple[str, str]]:

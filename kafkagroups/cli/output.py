@@ -9,6 +9,7 @@ JSON needs no escaping here, because `json.dumps` escapes every character that i
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -59,6 +60,12 @@ def print_error(message: object) -> None:
 
 def print_error_line(text: str) -> None:
     print(escape(text), file=sys.stderr)
+
+
+def describe_nearest(word: str, names: Iterable[str]) -> str:
+    """Return the end of a message about a wrong word: the name that is most like it, if there is one."""
+    nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"; the nearest one is {nearest[0]}" if nearest else ""
 
 
 def print_json(value: object) -> None:

@@ -208,7 +208,9 @@ sys.meta_path.insert(0, Interrupt)
 
 
 @pytest.mark.parametrize("start", ["script", "python -m"])
-@pytest.mark.parametrize("module", ["kafkagroups.api", "kafkagroups.cli", "kafkagroups.cli.synth", "kafkagroups.synth"])
+@pytest.mark.parametrize(
+    "module", ["kafkagroups.errors", "kafkagroups.cli", "kafkagroups.cli.synth", "kafkagroups.synth"]
+)
 def test_ctrl_c_while_the_command_starts(tmp_path, module, start):
     """Ctrl-C during the imports ends the command with exit code 130 and without a traceback."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_IMPORT.format(module=module))

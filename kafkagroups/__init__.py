@@ -28,37 +28,25 @@ One log:
 `partition_for` returns the partition that stores a group.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 # `interrupts` is the first import, so that Ctrl-C during the other imports prints no traceback.
 from kafkagroups import interrupts  # noqa: F401
-from kafkagroups.anatomy.annotate import annotate, decode, deviations
-from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import (
-    apply_rescue,
-    check,
-    compact,
-    compare_replicas,
-    diff,
-    explain,
-    find_groups,
-    load,
-    plan_rescue,
-    record_table,
-    report,
-    stats,
-    timeline,
-)
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
-from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.loading.groups import Groups
-from kafkagroups.log.folders import open_log
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
-from kafkagroups.records.dialects import dialect
-from kafkagroups.records.record_json import from_json, to_json
-from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.written_values import value_version
-from kafkagroups.repair.edit import append, cut, edit, roll
-from kafkagroups.topic import Topic
+
+if TYPE_CHECKING:
+    from kafkagroups.public import *
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import the public names when one of them is used first: a command needs few of them, and its help none."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        public = import_module("kafkagroups.public")
+        globals().update({each: getattr(public, each) for each in __all__ if hasattr(public, each)})
+        return globals()[name]
+
 
 __all__ = [
     "ApiError",

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
+from importlib import import_module
 
-import kafkagroups
+import kafkagroups as kg
 
-HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich", "jinja2"}
+HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich"}
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -19,11 +19,19 @@ def test_import_loads_nothing_heavy():
     assert not loaded_by("import kafkagroups") & HEAVY
 
 
-def test_no_public_name_hides_a_module():
-    """A function and a module of one name exclude each other: `import kafkagroups.NAME.x as x` finds the function."""
-    folder = Path(kafkagroups.__file__).parent
-    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
-    assert not modules & set(kafkagroups.__all__)
+def test_the_list_of_commands_loads_no_command():
+    """`kafkagroups --help` answers at once."""
+    loaded = loaded_by("from kafkagroups.cli import main; main(['--help'])")
+    assert not loaded & {"kafkagroups.public", "kafkagroups.api", "kafkagroups.cli.load", "argparse"}
+
+
+def test_public_names_are_those_of_the_list():
+    """They are imported when one of them is used. A module of the same name does not replace the function `report`."""
+    for name in kg.__all__:
+        assert getattr(kg, name) is not None
+    import_module("kafkagroups.report.words")
+    assert callable(kg.report) and callable(kg.load)
+    assert not hasattr(kg, "no_such_name")
 
 
 def test_doctor_loads_nothing_heavy():

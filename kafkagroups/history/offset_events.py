@@ -209,11 +209,13 @@ class OffsetEvents:
             old = self.committed.get(key)
             from_offset = None if old is None else old.offset
             at = _Position(marker.offset, time_or_none(marker.timestamp))
-            end, to_offset = "committed", from_offset
+            end = "committed"
+            to_offset = from_offset
             is_routine = False
             new_id = None
             if not marker.commits:
-                end, to_offset = "aborted", pending.offset
+                end = "aborted"
+                to_offset = pending.offset
                 what = f"{key}: {pending.offset} of producer {marker.producer_id} was aborted."
             elif pending.deleted_by is not None:
                 what = f"{key}: no change, because the pending {pending.offset} was deleted before."

@@ -67,7 +67,10 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     Raises UsageError if a pattern matches nothing, or a group to rename does not exist, or two groups would have the
     same id.
     """
-    path, logs, rules, stop = topic.path, topic.logs, topic.dialect, topic.stop
+    path = topic.path
+    logs = topic.logs
+    rules = topic.dialect
+    stop = topic.stop
     entries: Iterable[_Entry]
     if topic.chosen_engine is PYTHON or stop != NO_STOP:
         commits = _ObservedCommits(rules)

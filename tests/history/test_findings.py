@@ -302,7 +302,7 @@ def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(en
         assert "hold 1200 of 1201 live records (99 %)" in finding.what
     assert main(["stats", str(path), "--engine", engine]) == 0
     out = capsys.readouterr().out
-    row = next(line.split() for line in out.splitlines() if line.startswith(" e2e-checkout-…"))
+    row = next(line.split() for line in out.splitlines() if line.startswith("e2e-checkout-…"))
     assert row[:4] == ["e2e-checkout-…", "(50)", "0", "1200"] and "e2e-checkout-0" not in out
     assert len(stats(path, engine=engine).rows) == 51
 

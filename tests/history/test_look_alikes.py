@@ -53,7 +53,7 @@ def test_ids_in_two_partitions_are_found(tmp_path, capsys):
     assert (finding.kind, finding.partition) == ("look_alike_groups", None)
     assert check(tmp_path).findings == [finding]
     main(["stats", str(tmp_path)])
-    assert "Finding 1. These group ids" in capsys.readouterr().out
+    assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
     main(["check", str(tmp_path)])
     assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
 

@@ -59,6 +59,7 @@ lint: .venv/.develop
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
 	$(PY) tools/style.py
+	$(PY) tools/size.py
 	$(PY) tools/notebooks.py --check
 	$(PY) tools/engine.py lint
 
@@ -89,7 +90,7 @@ map: ## print the map of the package and write it into docs/architecture.md
 net: .venv/.develop ## compare what every command answers with a commit (BASE=COMMIT; NEW=COMMIT: instead of this folder)
 	@$(PY) tools/net.py compare $(or $(BASE),$(error give BASE=COMMIT)) $(or $(NEW),worktree)
 
-size: ## print the lines of code of each package
+size: ## print the lines of code of each package, and fail if one is above its ceiling
 	@$(firstword $(wildcard $(PY)) python3) tools/size.py
 
 # --no-config and the missing index keep this machine's own settings out of the files.

@@ -13,7 +13,7 @@ from benchmarks import machine, report
 from benchmarks.comparisons import WAYS, Comparison, plan
 from benchmarks.measure import compare
 from benchmarks.topics import generate
-from kafkagroups.cli.synth import parse_count
+from kafkagroups.cli.options import parse_count
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ One record:
 
 One log:
 
+- `Topic` holds a path and the rules by which it is read; the functions below are its methods, too.
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
 - `explain` shows which records led to the result of `load`. `find_groups` finds the groups that match a pattern.
@@ -19,7 +20,7 @@ One log:
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.
 - `stats` shows what makes a log large.
 - `check` says whether the next failover, or a broker after an upgrade, loads the log.
-- `report` writes one HTML page about logs: findings and remedies, size, writers, transactions, groups.
+- `report` writes one HTML page about logs: findings and remedies, history, transactions, sizes, activity, offsets.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 - `plan_rescue` lists the groups and offsets to restore in another cluster, and `apply_rescue` commits them there.
 - `edit` changes a copy of a log in several steps. `append`, `roll` and `cut` are single steps.
@@ -27,39 +28,25 @@ One log:
 `partition_for` returns the partition that stores a group.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 # `interrupts` is the first import, so that Ctrl-C during the other imports prints no traceback.
-from kafkagroups import (
-    interrupts,  # noqa: F401
-    report as _report_package,  # noqa: F401  # A later import would replace the function `report`.
-)
-from kafkagroups.anatomy.annotate import annotate, decode, deviations
-from kafkagroups.anatomy.spans import Span
-from kafkagroups.api import (
-    apply_rescue,
-    check,
-    compact,
-    compare_replicas,
-    diff,
-    explain,
-    find_groups,
-    load,
-    plan_rescue,
-    record_table,
-    report,
-    stats,
-    timeline,
-)
-from kafkagroups.editing.edit import append, cut, edit, roll
+from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
-from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.loading.groups import Groups
-from kafkagroups.log.folders import open_log
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
-from kafkagroups.records.dialects import dialect
-from kafkagroups.records.record_json import from_json, to_json
-from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.written_values import value_version
+
+if TYPE_CHECKING:
+    from kafkagroups.public import *
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import the public names when one of them is used first: a command needs few of them, and its help none."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        public = import_module("kafkagroups.public")
+        globals().update({each: getattr(public, each) for each in __all__ if hasattr(public, each)})
+        return globals()[name]
+
 
 __all__ = [
     "ApiError",
@@ -70,6 +57,7 @@ __all__ = [
     "KafkagroupsError",
     "Record",
     "Span",
+    "Topic",
     "TopicPartition",
     "UsageError",
     "annotate",

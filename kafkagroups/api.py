@@ -1,31 +1,24 @@
-"""The public functions `load`, `explain`, `diff`, `stats`, `compact` and others, and tables as Arrow data."""
+"""Each question to a log as one function of a path, the rules of a `Topic` and the question; and tables of one log.
+
+A function passes its rules on to `kafkagroups.Topic`, whose methods say what the parameters mean.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.shard import ignore_bytes
-from kafkagroups.live.waits import MAX_WAIT_SECONDS, ignore_report
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs, open_for_load
-from kafkagroups.loading.progress import ByteProgress
-from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.folders import open_logs
 from kafkagroups.log.log_to_clean import Progress
-from kafkagroups.log.offset_map import DEFAULT_CAPACITY
-from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
-from kafkagroups.log.stop import Stop
-from kafkagroups.records import dialects
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
+from kafkagroups.topic import Limits, Rules, Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +28,58 @@ if TYPE_CHECKING:
     from kafkagroups.history.replicas import Replicas
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
-    from kafkagroups.live.security import Security
-    from kafkagroups.report.make_report import Report
-    from kafkagroups.rescue.apply import RescueRow
-    from kafkagroups.rescue.plan import RescuePlan
+    from kafkagroups.html_report.page import Report
+    from kafkagroups.repair.apply import RescueRow
+    from kafkagroups.repair.connection import Security
+    from kafkagroups.repair.plan import RescuePlan
+
+
+class ExplainOptions(Rules, total=False):
+    """The rules of a `Topic`, and what `Topic.explain` accepts."""
+
+    until: int | None
+    until_time: int | None
+    since_time: int | None
+    retention_ms: int | None
+
+
+class TimelineOptions(Rules, total=False):
+    """The rules of a `Topic`, and what `Topic.timeline` accepts."""
+
+    all: bool
+    topic: str | None
+    since_time: int | None
+    until_time: int | None
+    retention_ms: int | None
+
+
+class RescueOptions(Limits, total=False):
+    """The rules of a `Topic`, and what `Topic.plan_rescue` accepts."""
+
+    groups: Sequence[str]
+    topics: Sequence[str]
+    renames: Mapping[str, str] | None
+    until_time: int | None
+    progress: Progress | None
+
+
+class CleanerOptions(TypedDict, total=False):
+    """The fields of `CleanerConfig` (log/cleaner.py)."""
+
+    now_ms: int | None
+    delete_retention_ms: int
+    first_dirty: int | None
+    first_uncleanable: int | None
+    segment_bytes: int
+    map_entries: int | None
+    producer_expiration_ms: int
+
+
+def _split(path: str | Path, options: Mapping[str, Any]) -> tuple[Topic, dict[str, Any]]:
+    """Return the topic with the rules that are in `options`, and the other options."""
+    names = Rules.__annotations__.keys() & options.keys()
+    rules = {name: options[name] for name in names}
+    return Topic(path, **rules), {name: value for name, value in options.items() if name not in names}
 
 
 def load(
@@ -46,87 +87,18 @@ def load(
     coordinator: str = "new",
     kafka: str | None = None,
     *,
-    partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
-    engine: str = "auto",
-    threads: int = 0,
     progress: Progress | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
+    **rules: Unpack[Limits],
 ) -> Groups:
-    """Return the groups that a coordinator has after loading a log.
+    """Return the groups that a coordinator has after loading a log, as `Topic.load` does.
 
-    Parameters
-    ----------
-    path
-        A partition directory, one .log file, or a folder of partition directories (the log folder of one broker).
-    coordinator
-        "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
-    kafka
-        The version of the coordinator, for example "3.9.2". None means "3.9.2" for the classic coordinator, and "4.3.1"
-        for the new coordinator.
-    partitions
-        The partition count of `__consumer_offsets`. With this number, the new coordinator ignores records of a group
-        outside the partition that `partition_for` returns for the group.
-    until
-        Read only batches whose base offset is below this offset. `path` must then be one partition. A batch is read as
-        a whole, so the last batch can contain records with larger offsets. None means that there is no limit.
-    until_time
-        In each partition, stop before the first batch that contains a timestamp after this time (ms since the epoch).
-        None means that there is no limit.
-    engine
-        "python" is the readable engine. "compiled" is the native engine, which is fast and must be installed. "auto"
-        is the native engine if it is installed. Both give the same result.
-    threads
-        How many partitions are loaded at the same time: by threads of the native engine, or by as many processes of the
-        readable engine, which uses only one for logs below 16 MiB together. 0 means as many as the machine has
-        CPUs.
-    progress
-        A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
-        come from any thread.
-    max_batch_bytes
-        The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
-        writes a batch above the default, 256 MiB.
-    past_damage
-        Go on at the next batch with a correct checksum and a higher offset after damaged bytes. `gaps` of a partition
-        names the skipped bytes. The default, False, gives the answers of a broker, whose recovery cuts the log there.
-
-    Returns
-    -------
-    Groups
-        A mapping of group ids to groups. If a broker's load of a partition would fail, `load` raises no exception.
-        `Groups.partitions` and `Groups.problems` contain the reason.
-
-    Raises
-    ------
-    UsageError
-        There is no such path, coordinator, version or engine; there is no log at the path; two folders have the same
-        partition number; or a number is out of range.
-
-    Notes
-    -----
-    Kafka's code: GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2), CoordinatorLoaderImpl (new, 4.3.1).
-
-    Examples
-    --------
     >>> groups = load("data/harbour/3.9.2", coordinator="classic")
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
     """
-    logs, dialect = open_for_load(
-        path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes, past_damage=past_damage
-    )
-    return load_logs(
-        logs,
-        dialect,
-        str(path),
-        partitions=partitions,
-        stop=Stop(until, until_time),
-        engine=choose_engine(engine),
-        threads=threads,
-        count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
-    )
+    return Topic(path, coordinator, kafka, **rules).load(until=until, until_time=until_time, progress=progress)
 
 
 def explain(
@@ -134,199 +106,28 @@ def explain(
     group: str,
     topic: str | None = None,
     partition: int | None = None,
-    *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    until: int | None = None,
-    until_time: int | None = None,
-    since_time: int | None = None,
-    retention_ms: int | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
-    engine: str = "auto",
+    **options: Unpack[ExplainOptions],
 ) -> Explanation:
     """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
 
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, until_time, max_batch_bytes, past_damage, engine
-        As in `load`.
-    group
-        The group's id.
-    topic, partition
-        A topic, and optionally one of its partitions: only the records of the group's offsets for this topic or
-        partition. None means all records of the group.
-    until
-        As in `load`. In a folder of several partitions, only the partition with the group's records is read.
-    since_time
-        Return only records with this timestamp or a later one (ms since the epoch). The fates and the answer are those
-        of the whole log.
-    retention_ms
-        The broker's offsets.retention.minutes, in ms. It decides when offsets without an expire timestamp expire. None
-        means that only offsets with an expire timestamp are in `expires_next`.
-
-    Returns
-    -------
-    Explanation
-        The records and the broker's answer. Each record has a fate (what happened to it), for example "superseded".
-
-    Raises
-    ------
-    UsageError
-        As in `load`, or `partition` was given without `topic`, or with `until`, the records of the group are not in
-        exactly one partition.
-
-    Examples
-    --------
-    >>> story = explain("data/harbour/3.9.2", "billing", "orders", 0, coordinator="classic")
-    >>> [(record.offset, record.fate.value) for record in story.history][-2:]
-    [(37, 'superseded'), (42, 'wins')]
+    The parameters are the rules of a `Topic` and those of `Topic.explain`.
     """
-    from kafkagroups.history.explain import Question, explain_group
-
-    question = Question(group, topic, partition, since_time, retention_ms)
-    question.check()
-    logs, dialect = open_for_load(
-        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
-    )
-    return explain_group(
-        logs,
-        dialect,
-        question,
-        engine=engine,
-        path=str(path),
-        partitions=partitions,
-        stop=Stop(until, until_time),
-    )
+    source, question = _split(path, options)
+    return source.explain(group, topic, partition, **question)
 
 
-def find_groups(
-    path: str | Path,
-    pattern: str,
-    *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    until_time: int | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
-    engine: str = "auto",
-) -> list[str]:
-    """Return the ids of the groups that a pattern matches, for `explain`.
-
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, until_time, max_batch_bytes, past_damage, engine
-        As in `load`.
-    pattern
-        A group id, or a pattern in which * stands for any characters and ? for one character. If a group has exactly
-        this id, the text is no pattern.
-
-    Returns
-    -------
-    list of str
-        The group ids, sorted. If no group matches, the list contains only `pattern`.
-
-    Raises
-    ------
-    UsageError
-        As in `load`.
-
-    Examples
-    --------
-    >>> find_groups("data/harbour/3.9.2", "*il*", coordinator="classic")
-    ['billing', 'mailer']
-    """
-    if not has_wildcard(pattern):
-        return [pattern]
-    groups = load(
-        path,
-        coordinator,
-        kafka,
-        partitions=partitions,
-        until_time=until_time,
-        max_batch_bytes=max_batch_bytes,
-        past_damage=past_damage,
-        engine=engine,
-    )
-    return match_groups(groups.partitions_of, pattern)
+def find_groups(path: str | Path, pattern: str, *, until_time: int | None = None, **rules: Unpack[Rules]) -> list[str]:
+    """Return the ids of the groups that a pattern matches, as `Topic.find_groups` does."""
+    return Topic(path, **rules).find_groups(pattern, until_time=until_time)
 
 
-def timeline(
-    path: str | Path,
-    group: str,
-    *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    all: bool = False,
-    topic: str | None = None,
-    since_time: int | None = None,
-    until_time: int | None = None,
-    retention_ms: int | None = None,
-    past_damage: bool = False,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    engine: str = "auto",
-) -> Timeline:
+def timeline(path: str | Path, group: str, **options: Unpack[TimelineOptions]) -> Timeline:
     """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
 
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, until_time, past_damage, max_batch_bytes, engine
-        As in `load`.
-    group
-        The group's id.
-    all
-        Also return the commits that only move an offset forward, and the steps of members towards a new assignment.
-    topic
-        Return only the events of the group's offsets for this topic.
-    since_time
-        Return only events with this timestamp or a later one, in ms since the epoch. Gaps have no timestamp.
-    retention_ms
-        The broker's offsets.retention.minutes, in ms. It decides whether a deleted offset had expired. None: not known.
-
-    Returns
-    -------
-    Timeline
-        `Timeline.events` are the events in the order of the log. `Timeline.to_json()` returns them as JSON, and
-        `Timeline.events_frame()` as a pandas DataFrame. If the log has no record of the group, there are no events.
-        `Timeline.positions` are the committed offsets at the end of the log, with their last moves and their members.
-
-    Raises
-    ------
-    UsageError
-        As in `load`.
-
-    Notes
-    -----
-    The events come from the records of the group. The log cleaner removes records that newer records supersede. An
-    event "gap" says where records are missing, and which records of the group can be among them.
-
-    Examples
-    --------
-    >>> history = timeline("data/harbour/3.9.2", "billing", coordinator="classic")
-    >>> [event.what for event in history.events if event.event == "generation"][0]
-    'Generation 1 (range): billing-1 (127.0.0.1) joined, 1 member.'
+    The parameters are the rules of a `Topic` and those of `Topic.timeline`.
     """
-    from kafkagroups.history.timeline import build_timeline
-
-    logs, dialect = open_for_load(
-        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
-    )
-    return build_timeline(
-        logs,
-        dialect,
-        group,
-        engine=engine,
-        path=str(path),
-        partitions=partitions,
-        shows_all=all,
-        stop=Stop(None, until_time),
-        since_time=since_time,
-        topic=topic,
-        retention_ms=retention_ms,
-    )
+    source, question = _split(path, options)
+    return source.timeline(group, **question)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
@@ -350,7 +151,7 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     >>> sorted(diff(load(path, "classic", until=41), load(path, "classic"))["offsets"])
     ['billing']
     """
-    from kafkagroups.history.diff import compare
+    from kafkagroups.history.replicas import compare
 
     return compare(a, b)
 
@@ -361,101 +162,18 @@ def compare_replicas(
     coordinator: str = "new",
     kafka: str | None = None,
     *,
-    partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
-    engine: str = "auto",
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    **rules: Unpack[Limits],
 ) -> Replicas:
-    """Compare two replicas: where they fork, what was lost after the fork, and what later records healed.
-
-    Parameters
-    ----------
-    a, b
-        Two partition directories, .log files, or folders of partition directories, as in `load`. Partitions with the
-        same number are compared as replicas.
-    coordinator, kafka, partitions, until, until_time, engine, max_batch_bytes
-        As in `load`, for both paths.
-
-    Returns
-    -------
-    Replicas
-        `Replicas.differences` is the result of `diff`. `Replicas.forks` has the fork of each partition whose logs
-        differ. `Replicas.to_json()` returns what `kafkagroups diff A B --json` prints.
-
-    Raises
-    ------
-    UsageError
-        As in `load`.
-
-    Examples
-    --------
-    >>> path = "data/harbour/3.9.2/__consumer_offsets-9"
-    >>> compare_replicas(path, path).forks
-    {}
-    """
-    from kafkagroups.history import replicas
-
-    loads = []
-    logs = []
-    for path in (a, b):
-        side, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
-        chosen = choose_engine(engine)
-        stop = Stop(until, until_time)
-        loads.append(load_logs(side, dialect, str(path), partitions=partitions, stop=stop, engine=chosen))
-        logs.append(side)
-    return replicas.compare_replicas(
-        (logs[0], logs[1]), (loads[0], loads[1]), dialect, partitions=partitions, stop=stop, engine=chosen
-    )
+    """Compare the replicas at two paths, which are read with the same rules, as `Topic.diff` does."""
+    first, second = (Topic(path, coordinator, kafka, **rules) for path in (a, b))
+    return first.diff(second, until=until, until_time=until_time)
 
 
-def stats(
-    path: str | Path,
-    by: str = "group",
-    *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    engine: str = "auto",
-    threads: int = 0,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
-) -> Stats:
-    """Return counts that show what a log contains and what makes it large.
-
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, engine, threads, max_batch_bytes, past_damage
-        As in `load`.
-    by
-        What each row of the result stands for: a "group", "topic", "type" (of record), "partition", or "writer". A
-        writer is the commits of a group with the same leader epoch, transactional bit and number of records in a batch
-        (``Stats.writers``). To find the writers, the log is read a second time, in plain Python.
-
-    Returns
-    -------
-    Stats
-        `Stats.partitions` has the counts of each partition. `Stats.rows` has the counts of each group, topic, type or
-        partition.
-
-    Raises
-    ------
-    UsageError
-        As in `load`, or `by` has another value.
-
-    Examples
-    --------
-    >>> stats("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").partitions[9].next_offset
-    44
-    """
-    from kafkagroups.history.count_logs import count_logs
-    from kafkagroups.history.stats import check_row_kind
-
-    check_row_kind(by)
-    logs, dialect = open_for_load(
-        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
-    )
-    return count_logs(logs, dialect, by, engine=engine, path=str(path), partitions=partitions, threads=threads)
+def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
+    """Return counts that show what a log contains and what makes it large, as `Topic.stats` does."""
+    return Topic(path, **rules).stats(by)
 
 
 def check(
@@ -463,84 +181,34 @@ def check(
     coordinator: str = "new",
     kafka: str | None = None,
     *,
-    partitions: int | None = None,
     to: str | None = None,
     to_coordinator: str | None = None,
-    engine: str = "auto",
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    **rules: Unpack[Limits],
 ) -> Check:
-    """Return the verdict before a failover, or before an upgrade: which partitions load, which fail, and why.
+    """Return the verdict before a failover, or before an upgrade, as `Topic.check` does.
 
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, engine, max_batch_bytes
-        As in `load`.
-    to
-        The Kafka version after an upgrade or a downgrade, for example "4.3.1". The verdict is then about this version,
-        and the findings name what differs from `kafka`. None: no other version is judged.
-    to_coordinator
-        The coordinator after the upgrade or the downgrade. None means "new" from Kafka 4.0 on. Before, it means the
-        coordinator of `kafka` if this is also below 4.0, and otherwise "classic".
-
-    Returns
-    -------
-    Check
-        `Check.loads` says whether every partition loads. `Check.partitions` has the verdict about each partition.
-        `Check.findings` say what is wrong, and what to do. `Check.to_json()` returns what `kafkagroups check --json`
-        prints.
-
-    Raises
-    ------
-    UsageError
-        As in `load`, or `to_coordinator` was given without `to`.
-
-    Notes
-    -----
-    With `to`, a difference is what a client sees if it sends the same request to brokers of both versions:
-
-    - Kafka 4.4 also returns the name of a streams group's assignor, in a new version of the answer. The old version of
-      the answer stays the same, so this is no difference.
-    - Kafka 4.3 and newer return the partitions that a member of a consumer group has not revoked yet as assigned to it.
-      This is a difference. If a topic was deleted, no broker returns its partitions, but a log does not say so.
-    - A group without a record of its epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on. This is a difference.
-
-    Examples
-    --------
     >>> verdict = check("data/harbour/3.9.2", coordinator="classic")
     >>> verdict.loads, verdict.findings
     (True, [])
     """
-    from kafkagroups.history.check import check_logs, choose_target
-
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-    target = choose_target(dialect, to, to_coordinator)
-    return check_logs(logs, dialect, str(path), target=target, partitions=partitions, engine=engine)
+    return Topic(path, coordinator, kafka, **rules).check(to=to, to_coordinator=to_coordinator)
 
 
-def report(
-    path: str | Path | Sequence[str | Path],
-    out: str | Path | None = None,
-    *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    engine: str = "auto",
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-) -> Report:
+def report(path: str | Path | Sequence[str | Path], out: str | Path | None = None, **rules: Unpack[Rules]) -> Report:
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
     The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
-    history of groups, open transactions, damage, growth, live and dead bytes, writers, load times, and the groups.
+    history of groups, what a broker does not load, open transactions, sizes, the activity over time, and the offsets.
 
     Parameters
     ----------
     path
-        A path as in `load`, or several paths. Each path is an independent log. If two paths are replicas that fork, the
-        page begins with their comparison (`compare_replicas`).
+        The path of a `Topic`, or several paths. Each path is an independent log. If two paths are replicas that fork,
+        the page begins with their comparison (`compare_replicas`).
     out
         The file to write. An existing file is replaced. None: no file is written.
-    coordinator, kafka, partitions, engine, max_batch_bytes
-        As in `load`.
+    rules
+        The rules of a `Topic`, for all paths.
 
     Returns
     -------
@@ -550,185 +218,58 @@ def report(
     Raises
     ------
     UsageError
-        As in `load`, or there is no path, or `out` is a folder or a segment of one of the logs.
+        As in `Topic`, or there is no path, or `out` is a folder or a segment of one of the logs.
 
     Notes
     -----
-    Large tables contain only their first rows, and say so. To count what remains after a pass of the log cleaner, the
-    function writes the result of the pass into a temporary folder, unless the pass would read more than 256 MiB.
+    Large tables contain only their first rows, and say so.
 
     Examples
     --------
     >>> report("data/harbour/3.9.2", coordinator="classic").findings
     []
     """
-    from kafkagroups.report.make_report import LogsOfPath, check_out, make_report, write_report
+    from kafkagroups.html_report.page import report_on
 
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     if not paths:
         raise UsageError("path: expected at least one path, found none")
-    sources = []
-    for one_path in paths:
-        logs, dialect = open_for_load(one_path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-        sources.append(LogsOfPath(str(one_path), logs))
-    if out is not None:
-        check_out(Path(out), sources)
-    result = make_report(sources, dialect, partitions=partitions, engine=engine)
-    if out is not None:
-        write_report(result, Path(out))
-    return result
+    return report_on([Topic(one_path, **rules).open() for one_path in paths], out)
 
 
 def compact(
     path: str | Path,
     out: str | Path,
     *,
-    now_ms: int | None = None,
-    delete_retention_ms: int = 86_400_000,
-    first_dirty: int | None = None,
-    first_uncleanable: int | None = None,
-    segment_bytes: int = SEGMENT_BYTES,
-    map_entries: int | None = None,
-    producer_expiration_ms: int = 86_400_000,
-    engine: str = "auto",
     progress: Progress | None = None,
+    engine: str = "auto",
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    **config: Unpack[CleanerOptions],
 ) -> Compaction:
-    """Write the segments that one partition would have after one pass of Kafka's log cleaner.
+    """Write the segments that one partition would have after one pass of Kafka's log cleaner, as `Topic.compact` does.
 
     Parameters
     ----------
-    path
-        One partition, as in `load`. Its files are not changed.
-    out
-        A new or empty folder, into which all segments of the log after the pass are written.
-    now_ms
-        The time of the pass, in ms since the epoch. None means the newest timestamp in the log.
-    delete_retention_ms
-        The time in ms for which tombstones and markers stay after the first pass that reads them
-        (delete.retention.ms).
-    first_dirty
-        The first offset that no earlier pass has cleaned. None means the start of the log.
-    first_uncleanable
-        The pass stops at the start of the segment that contains this offset. None means the first offset of the active
-        (newest) segment or of the oldest open transaction, whichever is smaller.
-    segment_bytes
-        The pass merges small segments into one segment of at most this number of bytes.
-    map_entries
-        The largest number of keys in the offset map, in which the cleaner stores the newest offset of each key. None
-        means as many as in a broker with the default settings.
-    producer_expiration_ms
-        The cleaner keeps the last batch of an active producer. A producer is not active if its last batch is older than
-        this number of ms. -1 means that all producers are active.
-    engine
-        As in `load`. There is one cleaner, so this changes nothing.
-    progress
-        A function that is called with the name of a step, the number of bytes that the step has read, and the number
-        of bytes that the step will read in total.
-    max_batch_bytes
-        As in `load`.
-
-    Returns
-    -------
-    Compaction
-        Counts before and after the pass, and the offset at which the next pass starts.
-
-    Raises
-    ------
-    UsageError
-        The path does not exist or has several partitions, `out` is not empty, or a number is out of range.
-    InvalidLog, InvalidRecord
-        Kafka's cleaner would fail at this log, too. `out` stays empty. A damaged batch, for example with a wrong
-        checksum, raises no error: as in a broker's recovery, the log ends before this batch.
-
-    Notes
-    -----
-    Kafka's code: Cleaner and LogCleanerManager (4.3.1).
+    path, engine, max_batch_bytes
+        As in `Topic`.
+    out, progress
+        As in `Topic.compact`.
+    config
+        The settings of the pass: the fields of `kafkagroups.log.cleaner.CleanerConfig`.
     """
-    logs = open_logs(path)
-    if len(logs) > 1:
-        raise UsageError(f"compaction needs one partition, but {path} has {len(logs)}")
-    config = CleanerConfig(
-        now_ms,
-        delete_retention_ms,
-        first_dirty,
-        first_uncleanable,
-        segment_bytes,
-        DEFAULT_CAPACITY if map_entries is None else map_entries,
-        producer_expiration_ms,
-    )
-    log = logs[0].limit_batches(max_batch_bytes)
-    choose_engine(engine)  # One cleaner serves all engines: only the name is checked.
-    return clean(log, Path(out), config, progress)
+    given: Any = {name: value for name, value in config.items() if value is not None}
+    return Topic(path, engine=engine, max_batch_bytes=max_batch_bytes).compact(out, CleanerConfig(**given), progress)
 
 
 def plan_rescue(
-    path: str | Path,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    *,
-    groups: Sequence[str] = (),
-    topics: Sequence[str] = (),
-    renames: Mapping[str, str] | None = None,
-    partitions: int | None = None,
-    until_time: int | None = None,
-    progress: Progress | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
-    engine: str = "auto",
+    path: str | Path, coordinator: str = "new", kafka: str | None = None, **options: Unpack[RescueOptions]
 ) -> RescuePlan:
     """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
 
-    The plan lists the committed offsets of each group, exactly as `load` returns them, and the commits that are left
-    out: pending, aborted, hidden and others. Nothing is sent to a cluster.
-
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, until_time, progress, max_batch_bytes, past_damage, engine
-        As in `load`. The native engine is not used for logs with share groups, and not with `until_time`.
-    groups
-        Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match one
-        of them are in the plan. Empty: all groups.
-    topics
-        Topics, or patterns as in `groups`. The offsets of other topics are left out. Empty: all topics.
-    renames
-        The ids that groups get in the other cluster, by their ids in the log.
-
-    Returns
-    -------
-    RescuePlan
-        The plan. `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file.
-        `RescuePlan.problems` has a line for each partition that is damaged, and for each whose load fails.
-
-    Raises
-    ------
-    UsageError
-        As in `load`, or a pattern matches nothing, or a group to rename does not exist, or two groups would have the
-        same id.
-
-    Examples
-    --------
-    >>> plan = plan_rescue("data/harbour/3.9.2", coordinator="classic")
-    >>> sorted(plan.groups)[:2], len(plan.groups["billing"].offsets)
-    (['billing', 'café-☕'], 5)
+    The parameters are the rules of a `Topic` and those of `Topic.plan_rescue`.
     """
-    from kafkagroups.rescue.make_plan import make_plan
-
-    logs, dialect = open_for_load(
-        path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes, past_damage=past_damage
-    )
-    return make_plan(
-        logs,
-        dialect,
-        path=str(path),
-        group_patterns=groups,
-        topic_patterns=topics,
-        renames=renames,
-        partitions=partitions,
-        stop=Stop(None, until_time),
-        engine=engine,
-        count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
-    )
+    topic, question = _split(path, {"coordinator": coordinator, "kafka": kafka, **options})
+    return topic.plan_rescue(**question)
 
 
 def apply_rescue(
@@ -758,7 +299,7 @@ def apply_rescue(
         What to do with an offset below the log start offset or beyond the log end offset of its partition: "refuse" the
         offset, "clamp" it to the nearest offset of the log, or "skip" it.
     security
-        The security settings of the connections (kafkagroups.live.security). None means PLAINTEXT.
+        The security settings of the connections (kafkagroups.repair.connection). None means PLAINTEXT.
     max_wait
         The limit of all waits together, in seconds. The time of a response that answers a request is not a wait.
     on_wait
@@ -775,10 +316,9 @@ def apply_rescue(
     UsageError
         The plan is malformed, kafka-python is not installed, no broker responds, or a parameter is wrong.
     """
-    # Imported here, because ssl takes a while to import.
-    from kafkagroups.rescue.apply import apply_plan
-    from kafkagroups.rescue.plan import RescuePlan
-    from kafkagroups.rescue.plan_file import read_plan
+    # Imported here, because most programs that import this package apply no plan.
+    from kafkagroups.repair.apply import apply_plan
+    from kafkagroups.repair.plan import RescuePlan, read_plan
 
     checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
     return list(
@@ -798,13 +338,9 @@ def load_table(
     buffers: Buffers | Log,
     *,
     table: str = "offsets",
-    coordinator: str = "new",
-    kafka: str | None = None,
     partition: int | None = None,
-    partitions: int | None = None,
     columns: Iterable[str] | None = None,
-    engine: str = "auto",
-    max_batch_bytes: int | None = None,
+    **rules: Unpack[Rules],
 ) -> pa.RecordBatchReader:
     """Load one partition, and return one of its tables as Arrow record batches.
 
@@ -820,14 +356,12 @@ def load_table(
     table
         "records", "fates", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains
         the ids of all groups that have records.
-    coordinator, kafka, partitions, engine
-        As in `load`.
-    max_batch_bytes
-        As in `load`. None means the default of `load`, but if `buffers` is a log, the limit of this log.
     partition
         The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
     columns
         The columns to return, in this order. None means all columns.
+    rules
+        The rules of a `Topic`. If `buffers` is a log, the default of `max_batch_bytes` is the limit of this log.
 
     Returns
     -------
@@ -852,78 +386,23 @@ def load_table(
     from kafkagroups.history.fate_table import read_fate_table, read_record_table
 
     selected_columns = columns_of(table, columns)
-    dialect = dialects.dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
-    if max_batch_bytes is not None:
-        log = log.limit_batches(max_batch_bytes)
-    chosen_engine = choose_engine(engine)
+    rules.setdefault("max_batch_bytes", log.max_batch_bytes)
+    topic = Topic("", **rules).open(find_logs=lambda path: [log])
     if table == "records":
-        batches = read_record_table(log, dialect, selected_columns, chosen_engine)
+        batches = read_record_table(topic.logs[0], topic.dialect, selected_columns, topic.chosen_engine)
     elif table == "fates":
-        batches = read_fate_table([log], dialect, selected_columns, chosen_engine, partitions=partitions)
+        batches = read_fate_table(topic, selected_columns)
     else:
-        groups = load_logs([log], dialect, partitions=partitions, engine=chosen_engine)
-        return read_table(groups, table, [column.name for column in selected_columns])
+        return read_table(topic.load(), table, [column.name for column in selected_columns])
     return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
 
 
 def record_table(
-    path: str | Path,
-    table: str = "fates",
-    *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    columns: Iterable[str] | None = None,
-    engine: str = "auto",
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    path: str | Path, table: str = "fates", *, columns: Iterable[str] | None = None, **rules: Unpack[Rules]
 ) -> pa.RecordBatchReader:
-    """Return a table with a row for each record of the logs at a path, as Arrow record batches.
-
-    One batch is made at a time. `.read_pandas()` of the result returns a pandas DataFrame, and
-    `pyarrow.dataset.write_dataset` writes it as Parquet.
-
-    Parameters
-    ----------
-    path, coordinator, kafka, partitions, engine, max_batch_bytes
-        As in `load`.
-    table
-        "fates": each record and its fate, i.e. what happened to the record when the logs were loaded. "records": each
-        record with the bytes of its key and value, and with Kafka's JSON.
-    columns
-        The columns to return, in this order. None means all columns. The column "json" takes longer than all others
-        together.
-
-    Returns
-    -------
-    pyarrow.RecordBatchReader
-        The rows, in the order of the logs.
-
-    Raises
-    ------
-    UsageError
-        As in `load`, or there is no such table or column.
-
-    Examples
-    --------
-    >>> reader = record_table("data/harbour/3.9.2", coordinator="classic", columns=["offset", "group", "fate", "by"])
-    >>> reader.read_all().to_pylist()[0]["fate"]
-    'superseded'
-    """
-    import pyarrow as pa
-
-    from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
-
-    if table not in RECORD_TABLES:
-        raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")
-    selected_columns = columns_of(table, columns)
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
-    chosen_engine = choose_engine(engine)
-    if table == "fates":
-        batches = read_fate_table(logs, dialect, selected_columns, chosen_engine, path=str(path), partitions=partitions)
-    else:
-        batches = chain.from_iterable(read_record_table(log, dialect, selected_columns, chosen_engine) for log in logs)
-    return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
+    """Return a table with a row for each record of the logs at a path, as `Topic.table` does."""
+    return Topic(path, **rules).table(table, columns)
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:

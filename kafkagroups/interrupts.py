@@ -8,6 +8,7 @@ imports this package, this module changes nothing.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from types import FrameType
@@ -15,9 +16,20 @@ from types import FrameType
 EXIT_CODE = 130
 """The exit code of a command that the user has interrupted. Shells use the same number."""
 
-IS_COMMAND = bool(sys.argv) and os.path.basename(sys.argv[0]) in ("kafkagroups", "-m")
-"""Whether this process is the command, started by its script or by `python -m kafkagroups`. While `python -m` imports
-the package, argv[0] is "-m"."""
+
+def _is_command() -> bool:
+    """Return whether this process is the command, started by its script or by `python -m kafkagroups`.
+
+    While `python -m` imports a package, argv[0] is "-m". This package can then also be an import of another one, so the
+    name of the module counts: the last word before the arguments in the whole command line of Python.
+    """
+    if not sys.argv or sys.argv[0] != "-m":
+        return bool(sys.argv) and os.path.basename(sys.argv[0]) == "kafkagroups"
+    module = sys.orig_argv[-len(sys.argv)]
+    return re.fullmatch(r"(-\w*m)?kafkagroups(\.__main__)?", module) is not None
+
+
+IS_COMMAND = _is_command()
 
 
 def exit_at_ctrl_c() -> None:

@@ -22,13 +22,15 @@ def test_examples_in_docstrings_run(monkeypatch):
     import kafkagroups.coordinator.leader_epochs
     import kafkagroups.coordinator.response_future
     import kafkagroups.coordinator.start
-    import kafkagroups.editing.edit
+    import kafkagroups.groups.offsets
     import kafkagroups.log.folders
+    import kafkagroups.repair.edit
 
     monkeypatch.chdir(ROOT)
     coordinator = kafkagroups.coordinator
     modules = [coordinator.clock, coordinator.leader_epochs, coordinator.response_future, coordinator.start]
-    for module in (kafkagroups.api, kafkagroups.editing.edit, kafkagroups.log.folders, *modules):
+    modules += [kafkagroups.api, kafkagroups.groups.offsets, kafkagroups.log.folders, kafkagroups.repair.edit]
+    for module in modules:
         result = doctest.testmod(module)
         assert result.attempted and result.failed == 0
 

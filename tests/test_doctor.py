@@ -1,6 +1,5 @@
 """`kafkagroups doctor`: each thing that can be wrong is named, with the command that repairs it."""
 
-import argparse
 import importlib.metadata
 import json
 import stat
@@ -10,13 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from kafkagroups.cli import doctor
+from kafkagroups.cli.options import Parser
 
 NO_JAVA = "no java on the PATH, and JAVA_HOME is not set"
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser()
-    doctor.add_arguments(parser)
+    parser = Parser("kafkagroups doctor", "")
+    parser.declare(doctor.ARGUMENTS)
     return doctor.run(parser.parse_args(arguments))
 
 

@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from importlib import import_module
+
+import kafkagroups as kg
 
 HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "ipywidgets", "IPython", "rich"}
 
@@ -14,6 +17,21 @@ def loaded_by(statement: str) -> set[str]:
 def test_import_loads_nothing_heavy():
     """A program that only wants a partition number does not pay for Spark, tables or widgets."""
     assert not loaded_by("import kafkagroups") & HEAVY
+
+
+def test_the_list_of_commands_loads_no_command():
+    """`kafkagroups --help` answers at once."""
+    loaded = loaded_by("from kafkagroups.cli import main; main(['--help'])")
+    assert not loaded & {"kafkagroups.public", "kafkagroups.api", "kafkagroups.cli.load", "argparse"}
+
+
+def test_public_names_are_those_of_the_list():
+    """They are imported when one of them is used. A module of the same name does not replace the function `report`."""
+    for name in kg.__all__:
+        assert getattr(kg, name) is not None
+    import_module("kafkagroups.report.words")
+    assert callable(kg.report) and callable(kg.load)
+    assert not hasattr(kg, "no_such_name")
 
 
 def test_doctor_loads_nothing_heavy():

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LOG = ROOT / "data" / "harbour" / "3.9.2"
 PARTITION = LOG / "__consumer_offsets-9"
-SMALL_PLAN = ROOT / "tests" / "rescue" / "small-plan.json"
+SMALL_PLAN = ROOT / "tests" / "repair" / "small-plan.json"
 MAX_BYTES = 15_000_000
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def run(command, *arguments):
 
 
 def test_the_installation_is_small(command):
-    """The package and its three libraries need less than 15 MB, without compiled bytecode."""
+    """The package and its libraries need less than 15 MB, without compiled bytecode."""
     packages = next((command.parents[1] / "lib").glob("python*/site-packages"))
     files = [file for file in packages.rglob("*") if file.is_file() and file.suffix != ".pyc"]
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
@@ -80,6 +80,12 @@ def test_compact_writes_the_same_segments(command, tmp_path):
     """A pass of the cleaner needs no extra."""
     assert run(command, "compact", PARTITION, "--out", tmp_path / "out")[0] == 0
     assert list((tmp_path / "out").glob("*.log"))
+
+
+def test_report_finds_its_template(command, tmp_path):
+    """The wheel contains the template and the style of the page."""
+    assert run(command, "report", PARTITION, "--out", tmp_path / "page.html", "--kafka", "3.9.2")[0] == 0
+    assert "</html>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,40 @@
 """Print the size of each package of kafkagroups: files, lines of code, and all lines (`make size`).
 
-Lines of code are those without blank lines, comments and docstrings. There is no limit: the numbers are for reading.
+Lines of code are those without blank lines, comments and docstrings. The lines of a template (*.j2) count, too. A
+package above its ceiling is an error: whoever adds something takes something away, or moves a ceiling and says why in
+docs/architecture.md. A ceiling falls when a package has become smaller.
 """
 
 from __future__ import annotations
 
 import io
+import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "kafkagroups"
+CEILINGS = {
+    "(top)": 580,
+    "anatomy": 404,
+    "cli": 3420,
+    "coordinator": 3006,
+    "course": 10409,
+    "groups": 2428,
+    "history": 5222,
+    "html_report": 580,
+    "kafka_tools": 720,
+    "loading": 2062,
+    "log": 2740,
+    "records": 1980,
+    "repair": 2000,
+    "replay": 774,
+    "simulation": 377,
+    "spark": 1285,
+    "synth": 724,
+    "tables": 744,
+}
+"""The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -27,21 +51,32 @@ def code_lines(source: str) -> int:
     return len(lines)
 
 
+def template_lines(source: str) -> int:
+    """Return how many lines of a template are neither blank nor a comment of one line."""
+    lines = (line.strip() for line in source.splitlines())
+    return sum(bool(line) and not (line.startswith("{#") and line.endswith("#}")) for line in lines)
+
+
 def main() -> None:
     files: Counter[str] = Counter()
     code: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.j2")]):
         inside = path.relative_to(PACKAGE).parts
         package = inside[0] if len(inside) > 1 else "(top)"
         source = path.read_text(encoding="utf-8")
         for name in (package, "all"):
             files[name] += 1
-            code[name] += code_lines(source)
+            code[name] += code_lines(source) if path.suffix == ".py" else template_lines(source)
             total[name] += len(source.splitlines())
     print(f"{'package':<12} {'files':>6} {'code':>7} {'total':>7}")
     for package in [*sorted(files.keys() - {"all"}), "all"]:
         print(f"{package:<12} {files[package]:>6} {code[package]:>7} {total[package]:>7}")
+    above = [name for name in files if name != "all" and code[name] > CEILINGS.get(name, 0)]
+    if above:
+        sys.exit(
+            "above the ceiling in tools/size.py: " + ", ".join(f"{name} ({CEILINGS.get(name, 0)})" for name in above)
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The command line: the parser, exit codes, and one module per command.
+"""The command line: the commands, exit codes, and one module per command.
 
-Each command's module has the texts NAME, HELP and EXAMPLES, and the functions `add_arguments` and `run`. `run` returns
-the exit code:
+Each command's module has the texts ARGUMENTS (options.py says how to read them) and EXAMPLES, a function `add_steps` if
+it has steps, and the function `run`, which returns the exit code:
 
 - 0: success.
 - 1: failure. If the data is bad, its readable part is printed on stdout, and the first error on stderr.
@@ -11,39 +11,58 @@ the exit code:
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
 from importlib import import_module
 
 from kafkagroups import interrupts
-from kafkagroups.cli import options
-from kafkagroups.cli.output import print_error_line
+from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_line, print_text
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.extras import describe_missing
 
-COMMANDS = (
-    "decode",
-    "encode",
-    "partition",
-    "dump",
-    "load",
-    "explain",
-    "timeline",
-    "diff",
-    "stats",
-    "check",
-    "report",
-    "compact",
-    "edit",
-    "pull",
-    "rescue",
-    "synth",
-    "replay",
-    "doctor",
-)
-"""The names of the commands and of their modules."""
+GROUPS = {
+    "Look: what is in a log?": {
+        "load": "load a log as a broker's coordinator does, and show the groups and offsets",
+        "explain": "show which record decides the state of a group or of an offset, and the fate of the other records",
+        "timeline": "show the history of a group: generations, commits, rewinds, transactions, deletions, and gaps",
+        "dump": "print every batch and record of a log",
+    },
+    "Judge: is it healthy?": {
+        "check": "say whether the next failover, or a broker after an upgrade or downgrade, loads a log",
+        "stats": "show why a log is large and slow: dead records, open transactions, what cannot be cleaned",
+        "diff": "compare the groups and offsets of two logs, of two moments of one log, or of the two coordinators",
+        "report": "write one HTML page about logs: findings with remedies, history, size, writers, groups",
+    },
+    "Repair: bring groups back": {
+        "rescue": "restore the groups and offsets of a dead or damaged cluster in another cluster",
+        "edit": "copy a partition's log and change the copy: new records, markers, cuts, cleaning passes",
+        "compact": "write the segments that one pass of Kafka 4.3.1's log cleaner leaves of a partition",
+    },
+    "Learn: how does it work?": {
+        "decode": "decode a record from the hex digits of its key and value, and explain every byte",
+        "partition": "print the partition of __consumer_offsets that stores a group",
+        "replay": "play recorded requests against this package's coordinator, and print its answers and records",
+    },
+    "Tools": {
+        "pull": "copy __consumer_offsets of a running cluster into segment files, byte for byte, with control batches",
+        "encode": "encode records from the JSON that `decode --jsonl` prints",
+        "synth": "write a synthetic topic of any size, as segments that a broker can load",
+        "doctor": "check Python, packages, Jupyter's kernel, Java, disk and memory; say how to repair what is wrong",
+    },
+}
+"""The commands by what a person wants, and what each of them does."""
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+"""What each command does, by its name, which is also the name of its module."""
+FIRST_EXAMPLES = {
+    "load": "kafkagroups load /var/lib/kafka/data",
+    "check": "kafkagroups check /var/lib/kafka/data --kafka 4.3.1",
+    "rescue": "kafkagroups rescue plan /backup/kafka/data --coordinator classic --out plan.json",
+    "decode": "kafkagroups decode 0001000762696c6c696e6700066f726465727300000002",
+    "pull": "kafkagroups pull --bootstrap broker-1:9092 --out pulled",
+}
+"""The first example of the first command in each group."""
+RUNBOOK = "docs/operator.md"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,83 +78,93 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="replace")
     if argv is None:
         # Python has decoded the arguments with the locale's encoding. Decode the same bytes as UTF-8.
-        argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
+        argv = [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in sys.argv[1:]]
     try:
-        parser = _build_parser(argv)
-        interrupts.raise_at_ctrl_c()
-        args = parser.parse_args(argv)
-        status: int = args.run(args)
+        status = _run(argv)
         sys.stdout.flush()
         return status
     except UsageError as error:
-        options.print_error(error)
+        print_error(error)
         return 2
     except KafkagroupsError as error:
-        options.print_error(error)
+        print_error(error)
         return 1
     except ModuleNotFoundError as error:
         line = describe_missing(error.name, "this command")
         if line is None:
             raise
-        options.print_error(line)
+        print_error(line)
         return 2
     except BrokenPipeError:  # The program that reads the output, such as `head`, has ended.
         _discard_output()
         return 0
     except OSError as error:
         if error.filename is not None:
-            options.print_error(f"{error.filename}: {error.strerror or error}")
+            print_error(f"{error.filename}: {error.strerror or error}")
             return 1
         # A command raises UsageError if it cannot read a file. An OSError without a file name comes from stdout.
-        options.print_error(f"the output cannot be written: {error.strerror or error}")
+        print_error(f"the output cannot be written: {error.strerror or error}")
         _discard_output()
         return 1
     except MemoryError:
-        options.print_error("not enough memory for this input")
+        print_error("not enough memory for this input")
         return 1
     except KeyboardInterrupt:
-        options.print_error("interrupted")
+        print_error("interrupted")
         return interrupts.EXIT_CODE
     finally:
         # Python now waits for threads. Meanwhile, Ctrl-C must end the process without a traceback.
         interrupts.exit_at_ctrl_c()
 
 
-def _build_parser(argv: list[str]) -> argparse.ArgumentParser:
-    """Return the parser of these arguments. If they begin with a command, only its module is imported, to save time."""
-    parser = _Parser(
-        prog="kafkagroups",
-        description="Read and explain Kafka's __consumer_offsets topic.",
-        epilog="`kafkagroups COMMAND --help` shows the options and examples of a command.",
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    given_commands = [name for name in argv[:1] if name in COMMANDS]
-    if not given_commands:
+def _run(argv: list[str]) -> int:
+    """Run the command that the arguments begin with. Only its module is imported, to save time."""
+    if not argv or argv[0] in ("-h", "--help"):
+        _print_overview()
+        if not argv:
+            print_error_line("kafkagroups: the following arguments are required: COMMAND (see kafkagroups --help)")
+        return 0 if argv else 2
+    name, *words = argv
+    if name == "--version":
         from importlib import metadata
 
-        parser.add_argument("--version", action="version", version=f"kafkagroups {metadata.version('kafkagroups')}")
-    for name in given_commands or COMMANDS:
-        command = import_module(f"kafkagroups.cli.{name}")
-        command_parser = commands.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.HELP[0].upper() + command.HELP[1:] + ".",
-            epilog=command.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(command_parser)
-        command_parser.set_defaults(run=command.run)
-    return parser
+        print_line(f"kafkagroups {metadata.version('kafkagroups')}")
+        return 0
+    if name not in COMMANDS:
+        print_error_line(f"kafkagroups: no command {name!r}{describe_nearest(name, COMMANDS)} (see kafkagroups --help)")
+        return 2
+    # The help needs none of these modules.
+    from kafkagroups.cli.options import Parser
+    from kafkagroups.loading.engines import pause_garbage_collector
+
+    command = import_module(f"kafkagroups.cli.{name}")
+    interrupts.raise_at_ctrl_c()
+    parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", command.EXAMPLES)
+    parser.declare(command.ARGUMENTS)
+    if hasattr(command, "add_steps"):
+        command.add_steps(parser)
+    args = parser.parse_args(words)
+    # The records that a command keeps until it prints them are many objects, and none of them refers to itself.
+    with pause_garbage_collector():
+        status: int = command.run(args)
+    return status
+
+
+def _print_overview() -> None:
+    print_text("usage: kafkagroups COMMAND [OPTIONS]")
+    print_text()
+    print_text("Read and explain Kafka's __consumer_offsets topic.")
+    for title, commands in GROUPS.items():
+        print_text()
+        print_line(title)
+        for name, text in commands.items():
+            print_text(f"  {name:9}  {text}", indent=" " * 13)
+        print_line(f"  e.g. {FIRST_EXAMPLES[next(iter(commands))]}")
+    print_text()
+    print_text("`kafkagroups COMMAND --help` shows the options and examples of a command.")
+    print_text(f"What to do at 3 am, symptom by symptom: the operators' runbook, {RUNBOOK} of the repository.")
 
 
 def _discard_output() -> None:
     """Redirect stdout to the null device. Otherwise, Python's last write to stdout at the end of the process fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that prints its errors in one line."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]  # In argparse, the return type is NoReturn.
-        print_error_line(f"{self.prog}: {message} (see {self.prog} --help)")
-        raise SystemExit(2)

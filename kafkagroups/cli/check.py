@@ -1,21 +1,26 @@
-"""The command `check`: the verdict before a failover, an upgrade or a downgrade."""
+"""The command `check`: the verdict before a failover, an upgrade or a downgrade, and then the findings."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+from functools import partial
 
 from kafkagroups.api import check
-from kafkagroups.cli import options
-from kafkagroups.cli.check_text import print_check
+from kafkagroups.cli.log_text import print_topic_partitions
+from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
+from kafkagroups.cli.output import print_findings, print_json, print_text
 from kafkagroups.cli.progress import spinner
-from kafkagroups.errors import UsageError
+from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
 from kafkagroups.history.event import count_of, list_names
 
-NAME = "check"
-HELP = "say whether the next failover, or a broker after an upgrade or downgrade, loads a log"
+ARGUMENTS = """
+PATH... --coordinator --kafka --partitions
+--to VERSION  judge an upgrade or downgrade to this Kafka version, and show what it refuses, skips or answers
+    differently
+--to-coordinator classic|new  the coordinator of the version in --to (default: the same one, if the version has it)
+--engine --max-batch-bytes --json
+"""
 EXAMPLES = """\
 examples:
   kafkagroups check /var/lib/kafka/data --kafka 4.3.1
@@ -25,65 +30,76 @@ examples:
 The exit code is 1 if a partition fails to load or is damaged."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_paths(parser, "; each PATH is checked independently")
-    options.add_coordinator(parser)
-    options.add_partitions(parser)
-    parser.add_argument(
-        "--to",
-        metavar="VERSION",
-        help="judge an upgrade or downgrade to this Kafka version, and show what it refuses, skips or answers "
-        "differently",
-    )
-    parser.add_argument(
-        "--to-coordinator",
-        choices=("classic", "new"),
-        help="the coordinator of the version in --to (default: the same one, if the version has it)",
-    )
-    options.add_local_engine(parser)
-    options.add_max_batch_bytes(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
-
-
 def run(args: argparse.Namespace) -> int:
-    dialect = options.choose_dialect(args.coordinator, args.kafka)
-    status = 0
-    for path in args.paths:
-        try:
-            with spinner(path):
-                verdict = check(
-                    path,
-                    dialect.coordinator,
-                    dialect.kafka,
-                    partitions=args.partitions,
-                    to=args.to,
-                    to_coordinator=args.to_coordinator,
-                    engine=args.engine,
-                    max_batch_bytes=args.max_batch_bytes,
-                )
-        except UsageError as error:
-            options.print_error(error)
-            status = 2
-            continue
+    rules = find_rules(args, choose_dialect(args.coordinator, args.kafka))
+
+    def ask(path: str) -> Check:
+        with spinner(path):
+            return check(path, to=args.to, to_coordinator=args.to_coordinator, **rules)
+
+    def show(path: str, verdict: Check) -> None:
         if args.json:
-            print(json.dumps(verdict.to_json()))
+            print_json(verdict.to_json())
         else:
-            print_check(verdict)
-        sys.stdout.flush()
-        if not verdict.is_sound:
-            options.print_error(_describe_problem(verdict))
-            status = max(status, 1)
-    return status
+            _print_verdict(verdict)
+
+    return answer_each(args, ask, show, _list_problems)
 
 
-def _describe_problem(verdict: Check) -> str:
-    """Return one line that names the partitions that fail to load or are damaged."""
+def _find_bad(verdict: Check) -> tuple[list[int | None], list[int | None]]:
+    """Return the partitions that fail to load, and those that are damaged."""
     failed = [number for number, partition in verdict.partitions.items() if not partition.loads]
     damaged = [number for number, partition in verdict.partitions.items() if partition.damage is not None]
+    return failed, damaged
+
+
+def _list_problems(verdict: Check) -> list[str]:
+    failed, damaged = _find_bad(verdict)
     problems = []
     if failed:
         kafka = verdict.judged.kafka
         problems.append(f"Kafka {kafka} fails to load {count_of(len(failed), 'partition')} ({list_names(failed)})")
     if damaged:
         problems.append(f"{count_of(len(damaged), 'partition')} damaged ({list_names(damaged)})")
-    return f"{verdict.path}: {'; '.join(problems)}"
+    return [f"{verdict.path}: {'; '.join(problems)}"] if problems else []
+
+
+def _print_verdict(verdict: Check) -> None:
+    say = partial(print_text, indent="")
+    partitions = verdict.partitions
+    judged = verdict.judged
+    broker = f"A Kafka {judged.kafka} broker ({judged.coordinator} coordinator)"
+    failed, damaged = _find_bad(verdict)
+    if failed:
+        lost = sum(len(partition.groups_lost) for partition in partitions.values())
+        numbers = list_names(["without a number" if number is None else number for number in failed])
+        say(f"FAILS: {verdict.path}")
+        say(
+            f"{broker} fails to load {len(failed)} of {count_of(len(partitions), 'partition')} ({numbers}); "
+            f"{count_of(lost, 'group')} lost."
+        )
+    else:
+        after_cut = ", after a recovery has cut the damaged ones" if damaged else ""
+        say(f"{'DAMAGED' if damaged else 'LOADS'}: {verdict.path}")
+        say(f"{broker} loads {count_of(len(partitions), 'partition')}{after_cut}.")
+    if damaged:
+        say(
+            f"{count_of(len(damaged), 'partition')} damaged ({list_names(damaged)}). The verdict is about what is "
+            "before it. Before a recovery, a broker can fail to load the partition."
+        )
+    records = sum(partition.records for partition in partitions.values())
+    seconds = sum(partition.seconds for partition in partitions.values())
+    say(
+        f"The load takes about {seconds:.1f} s for {count_of(records, 'record')}. Until then, clients get "
+        "COORDINATOR_LOAD_IN_PROGRESS."
+    )
+    not_judged = [number for number, part in partitions.items() if not part.judged_after_cleaning and not part.damage]
+    if not_judged:
+        is_small = any(partitions[number].bytes <= MAX_SIZE for number in not_judged) and len(partitions) > 1
+        say(
+            f"Not judged after a cleaning, because of size or zeros: {count_of(len(not_judged), 'partition')} "
+            f"({list_names(not_judged)}).{' Check the smaller ones one at a time.' if is_small else ''}"
+        )
+    say("No findings." if not verdict.findings else f"{count_of(len(verdict.findings), 'finding')}.")
+    print_topic_partitions(verdict.topic_partitions, judged.coordinator)
+    print_findings(verdict.findings)

@@ -9,7 +9,6 @@ import argparse
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -21,10 +20,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kafkagroups.cli.output import print_json, print_line, print_table
 from kafkagroups.spark.java import NoJava, find_java
 
-NAME = "doctor"
-HELP = "check Python, packages, Jupyter's kernel, Java, disk and memory, and print how to repair what is wrong"
+ARGUMENTS = """
+--json  one line per check: {"check","ok","found","fix"}
+"""
 EXAMPLES = """\
 examples:
   kafkagroups doctor            print a table; exit code 1 if a check fails
@@ -51,19 +52,14 @@ class Check:
     fix: str = ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help='one line per check: {"check","ok","found","fix"}')
-
-
 def run(args: argparse.Namespace) -> int:
-    if args.json:
-        results = []
-        for result in run_checks():
-            print(json.dumps(asdict(result)), flush=True)
-            results.append(result)
-    else:
-        results = list(run_checks())
-        _print_table(results)
+    results = []
+    for result in run_checks():
+        results.append(result)
+        if args.json:
+            print_json(asdict(result))
+    if not args.json:
+        _print_results(results)
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -236,20 +232,9 @@ def _read_available_memory() -> int | None:
         return None
 
 
-def _print_table(results: list[Check]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    table = Table("check", "", "found", box=None, pad_edge=False)
+def _print_results(results: list[Check]) -> None:
+    print_table(("check", "", "found"), [(each.check, "ok" if each.ok else "NOT OK", each.found) for each in results])
     for result in results:
-        verdict = Text("ok", "green") if result.ok else Text("NOT OK", "bold red")
-        table.add_row(result.check, verdict, Text(result.found))
-    console.print(table)
-    for result in results:
-        if not result.ok:
-            # With soft_wrap, rich does not break the line, so that the user can copy a command.
-            console.print(Text(f"\nTo repair {result.check}: {result.fix}."), soft_wrap=True)
-        elif result.fix:
-            console.print(Text(f"\nNot needed, but faster, {result.check}: {result.fix}."), soft_wrap=True)
+        if result.fix:
+            title = f"Not needed, but faster, {result.check}" if result.ok else f"To repair {result.check}"
+            print_line(f"{title}: {result.fix}.")  # In one line, so that a command can be copied.

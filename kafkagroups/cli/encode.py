@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafkagroups.anatomy.written_by import writers_of
-from kafkagroups.cli import options
+from kafkagroups.cli.options import convert_lines
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
@@ -16,8 +16,10 @@ from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR
 from kafkagroups.records.written_values import parse_writer, value_version
 
-NAME = "encode"
-HELP = "encode records from the JSON that `decode --jsonl` prints"
+ARGUMENTS = """
+--jsonl  read one record per line from stdin, and print one line with key_hex and value_hex for each record
+--kafka VERSION  use the value versions that this Kafka version writes
+"""
 EXAMPLES = """\
 examples:
   kafkagroups decode --jsonl < records.jsonl | kafkagroups encode --jsonl
@@ -25,21 +27,12 @@ examples:
   echo '{"key":{"type":"2","data":{"group":"billing"}},"value":null}' | kafkagroups encode --jsonl"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jsonl",
-        action="store_true",
-        help="read one record per line from stdin, and print one line with key_hex and value_hex for each record",
-    )
-    parser.add_argument("--kafka", metavar="VERSION", help="use the value versions that this Kafka version writes")
-
-
 def run(args: argparse.Namespace) -> int:
     if not args.jsonl:
         raise UsageError("encode reads records from stdin: add --jsonl")
     if args.kafka is not None:
         parse_writer(args.kafka)  # Raises UsageError for a wrong version, before the first line is read.
-    return options.convert_lines(functools.partial(_encode_row, kafka=args.kafka))
+    return convert_lines(functools.partial(_encode_row, kafka=args.kafka))
 
 
 def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:

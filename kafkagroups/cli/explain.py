@@ -1,33 +1,81 @@
 """The command `explain`: every record of a group or of one of its offsets, and the fate of each record.
 
-The fate says what happened to a record: a broker answers with it, a newer record superseded it, and so on.
+The fate says what happened to a record: a broker answers with it, a newer record superseded it, and so on. The text has
+a row for each record, and indented lines below the row about what the columns do not show. A backward commit is a
+commit of a smaller offset than the previous commit of the same topic-partition.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kafkagroups.api import explain, find_groups
-from kafkagroups.cli import options
-from kafkagroups.cli.explain_text import LAST_RECORD_COUNT, print_expirations, print_history, print_text
-from kafkagroups.cli.output import print_line
+from kafkagroups import api
+from kafkagroups.cli.log_text import describe_unknown_group, print_cut, print_gaps, print_topic_partitions
+from kafkagroups.cli.options import (
+    SPARK,
+    check_master,
+    choose_dialect,
+    find_functions,
+    find_rules,
+    rules_to_json,
+)
+from kafkagroups.cli.output import (
+    format_time_ms,
+    print_error,
+    print_json,
+    print_table,
+    print_text,
+)
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.topic_partitions import print_topic_partitions
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import Fate
-from kafkagroups.history.event import count_of
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.event import Cause, count_of, describe_duration
 from kafkagroups.history.explain import Explanation
-from kafkagroups.history.record_fate import history_json
-from kafkagroups.loading.engines import pause_garbage_collector
+from kafkagroups.history.record_fate import RecordFate, history_json
 from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.record_types import RECORD_TYPES
 
-NAME = "explain"
-HELP = "show which record decides the state of a group or of an offset, and the fate of the other records"
+LAST_RECORD_COUNT = 20
+"""How many of the last records the text shows of a long history (more than twice this number of records)."""
+UNCHANGED_MEMBER_COUNT = 10
+"""How many members that neither joined nor left are listed below the record of a group. Others are only counted."""
+MIN_USUAL_COMMITS = 3
+"""From how many commits on the same metadata is the usual one, if most commits have it."""
+_KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
+_CAUSES = {
+    Cause.EXPIRED: "the offset expired",
+    Cause.GROUP_DELETED: "the group was deleted",
+    Cause.OFFSET_DELETED: "a request deleted the offset",
+    Cause.TOPIC_DELETED: "the topic was deleted",
+    Cause.UNKNOWN: "the log does not tell",
+}
+ARGUMENTS = f"""
+PATH...
+--group! G  the group id, or a pattern: * stands for any characters, and ? for one character
+--topic TOPIC  only the group's offsets for this topic
+--partition N  only this partition of the topic; needs --topic
+--coordinator --kafka --partitions
+--until N  read whole batches, and only those whose base offset is below N; in a folder of partitions, read only the
+    partition with the group's records
+--until-time
+--since-time T  show only records with this timestamp or a later one; T is as in --until-time; the fates and the answer
+    are those of the whole log
+--retention
+--all  show every record; by default, a long history is cut to the last {LAST_RECORD_COUNT} records, the group's own
+    records, and the records that count, are pending, were deleted, or set an offset back
+{SPARK}
+--max-batch-bytes --past-damage
+--json  one JSON object for each group, with every record
+"""
 EXAMPLES = """\
 examples:
   kafkagroups explain data/harbour/3.9.2 --group billing --coordinator classic
@@ -37,140 +85,62 @@ examples:
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_paths(parser)
-    parser.add_argument(
-        "--group",
-        metavar="G",
-        required=True,
-        help="the group id, or a pattern: * stands for any characters, and ? for one character",
-    )
-    parser.add_argument("--topic", metavar="T", help="only the group's offsets for this topic")
-    parser.add_argument(
-        "--partition", type=options.parse_number, metavar="P", help="only this partition of the topic; needs --topic"
-    )
-    options.add_coordinator(parser)
-    options.add_partitions(parser)
-    parser.add_argument(
-        "--until",
-        type=options.parse_number,
-        metavar="N",
-        help="read whole batches, and only those whose base offset is below N; in a folder of partitions, read only "
-        "the partition with the group's records",
-    )
-    options.add_until_time(parser)
-    parser.add_argument(
-        "--since-time",
-        type=options.parse_time,
-        metavar="T",
-        help="show only records with this timestamp or a later one; T is as in --until-time. The fates and the answer "
-        "are those of the whole log",
-    )
-    parser.add_argument(
-        "--retention",
-        type=options.parse_retention,
-        metavar="TIME",
-        help="the broker's offsets.retention.minutes: minutes, or a duration such as 7d, 12h, 30min or 10s. Shows when "
-        "the offsets without an expire time expire, and which deleted offsets had expired",
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help=f"show every record. By default, a long history is cut to the last {LAST_RECORD_COUNT} records, the "
-        "group's own records, and the records that count, are pending, were deleted, or set an offset back",
-    )
-    options.add_engine(parser)
-    options.add_max_batch_bytes(parser)
-    options.add_past_damage(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object for each group, with every record")
-
-
 def run(args: argparse.Namespace) -> int:
-    # All records of the group stay in memory until they are printed.
-    with pause_garbage_collector():
-        return _run(args)
-
-
-def _run(args: argparse.Namespace) -> int:
-    dialect = options.choose_dialect(args.coordinator, args.kafka)
-    options.check_master(args)
+    dialect = choose_dialect(args.coordinator, args.kafka)
+    check_master(args)
     status = 0
     for path in args.paths:
+        problems: dict[str, None] = {}
         try:
             group_ids = _find_groups(path, dialect, args)
         except UsageError as error:
-            options.print_error(error)
+            print_error(error)
             status = 2
             continue
-        problems: dict[str, None] = {}
         for number, group_id in enumerate(group_ids):
             try:
-                with spinner(path):
-                    explanation = _explain(path, group_id, dialect, args)
+                explanation = _explain(path, group_id, dialect, args)
             except UsageError as error:
-                options.print_error(error)
+                print_error(error)
                 status = 2
                 continue
             if args.json:
-                print(json.dumps(_to_json(path, explanation, dialect)), flush=True)
+                print_json(_to_json(path, explanation, dialect))
             else:
                 if number:
-                    print_line("")
-                _print_text(path, explanation, args)
-                print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group_id)
-                options.print_gaps(explanation.gaps)
-                if args.until is not None or args.until_time is not None:
-                    options.print_cut(explanation.next_offsets)
+                    print_text()
+                _print_explanation(path, explanation, args)
             problems |= dict.fromkeys(explanation.problems)
         for line in problems:
-            options.print_error(line)
+            print_error(line)
         status = max(status, int(bool(problems)))
     return status
 
 
 def _find_groups(path: str, dialect: Dialect, args: argparse.Namespace) -> list[str]:
     """Return the ids of the groups that --group names."""
-    options.check_engine_of_path(path, args.engine)
+    functions = find_functions(args, path)
     if not has_wildcard(args.group):
         return [args.group]
-    limits: dict[str, Any] = {
-        "partitions": args.partitions,
-        "until_time": args.until_time,
-        "max_batch_bytes": args.max_batch_bytes,
-        "past_damage": args.past_damage,
-    }
+    rules = find_rules(args, dialect)
+    del rules["until"]
     with spinner(path):
-        if args.engine != "spark":
-            limits |= {"coordinator": dialect.coordinator, "kafka": dialect.kafka, "engine": args.engine}
-            return find_groups(path, args.group, **limits)
-        from kafkagroups import spark
-
-        groups = spark.load_groups(path, dialect.coordinator, dialect.kafka, master=args.master, **limits)
-    return match_groups(groups.partitions_of, args.group)
+        if functions is api:
+            return api.find_groups(path, args.group, **rules)
+        return match_groups(functions.load_groups(path, **rules).partitions_of, args.group)
 
 
 def _explain(path: str, group_id: str, dialect: Dialect, args: argparse.Namespace) -> Explanation:
-    """Return the explanation of a group in one PATH, with the engine of the options."""
-    load_options = {
-        "coordinator": dialect.coordinator,
-        "kafka": dialect.kafka,
-        "partitions": args.partitions,
-        "max_batch_bytes": args.max_batch_bytes,
-        "past_damage": args.past_damage,
-        "until": args.until,
-        "until_time": args.until_time,
-        "since_time": args.since_time,
-        "retention_ms": args.retention,
-    }
-    if args.engine != "spark":
-        return explain(path, group_id, args.topic, args.partition, engine=args.engine, **load_options)
-    from kafkagroups import spark
-
-    return spark.explain(path, group_id, args.topic, args.partition, master=args.master, **load_options)
+    question = {"topic": args.topic, "partition": args.partition, "since_time": args.since_time}
+    rules = find_rules(args, dialect)
+    with spinner(path):
+        answer = find_functions(args, path).explain(path, group_id, retention_ms=args.retention, **question, **rules)
+    explanation: Explanation = answer
+    return explanation
 
 
 def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str, Any]:
-    next_offsets = explanation.next_offsets.items()
+    # A JSON name is a text: the partition None becomes "null".
     partitions = {
         json.dumps(number): {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()
     }
@@ -179,15 +149,14 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
         "path": path,
         "group": explanation.group,
         "coordinator": explanation.coordinator,
-        **options.rules_to_json(dialect.rules_of),
+        **rules_to_json(dialect.rules_of),
         "history": [history_json(entry) for entry in explanation.history],
         "answer": explanation.answer,
         "error": explanation.error,
         "expires_next": [_expiration_to_json(expiration) for expiration in explanation.expires_next],
         "rewound": [position.to_json() for position in explanation.rewound],
         "expires_without_members": [_expiration_to_json(expiration) for expiration in explanation.protected],
-        # A JSON name is a text: the partition None becomes "null".
-        "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},
+        "next_offsets": {json.dumps(number): offset for number, offset in explanation.next_offsets.items()},
         "topic_partitions": explanation.topic_partitions.to_json(),
         **({"partitions": partitions} if partitions else {}),
         **({"damage": damage} if damage else {}),
@@ -203,37 +172,228 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
     }
 
 
-def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
+def _print_explanation(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
     group = explanation.group
     subject = group or "the group with the empty id"
     if args.topic is not None:
         topic_or_partition = args.topic if args.partition is None else f"{args.topic}-{args.partition}"
         subject = f"{topic_or_partition} of {subject}"
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
-    if not explanation.history and args.since_time is None:
+    if explanation.history or args.since_time is not None:
+        if explanation.history:
+            _print_history(explanation, shows_all=args.all)
+        else:
+            print_text(f"No record of {subject} since {format_time_ms(args.since_time)}.")
+        _print_answer(explanation, subject, broker, args)
+        _print_waiting(explanation)
+        _print_expirations(explanation, shows_all=args.all)
+    else:
         if has_wildcard(group):
             print_text(f"No group in {path} matches {group}.")
         else:
-            print_text(options.describe_unknown_group(subject, group, path, explanation.topic_partitions))
+            print_text(describe_unknown_group(subject, group, path, explanation.topic_partitions))
         if explanation.error is not None:
             print_text(f"{broker} fails to load {explanation.error}.")
         for place in explanation.find_damage().values():
             print_text(f"Damage: {place}.")
-        return
-    if explanation.history:
-        print_history(explanation, shows_all=args.all)
-    else:
-        print_text(f"No record of {subject} since {options.format_time_ms(args.since_time)}.")
-    _print_answer(explanation, subject, broker, args)
-    for entry in explanation.waiting:
-        end = f"until producer {entry.producer_id}'s transaction ends"
-        if entry.fate is Fate.PENDING and not entry.is_transactional:
-            end = f"for good: no marker will come, because producer {entry.producer_id} wrote it without a transaction"
+    print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
+    print_gaps(explanation.gaps)
+    if args.until is not None or args.until_time is not None:
+        print_cut(explanation.next_offsets)
+
+
+def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
+    """Print the records. If the history is long, print only some records (`_select_records`)."""
+    history = explanation.history
+    failed_at = {failure.partition: failure.offset for failure in explanation.failures}
+    shown = history if shows_all else _select_records(history, failed_at)
+    _print_failures(explanation)
+    partitions = {entry.partition for entry in shown}
+    times = [format_time_ms(entry.timestamp) for entry in shown]
+    date = times[0].partition(" ")[0]
+    has_one_date = all(time.startswith(f"{date} ") for time in times)
+    place = (
+        f" in partition {shown[0].partition} of __consumer_offsets"
+        if len(partitions) == 1 and None not in partitions
+        else ""
+    )
+    if place or has_one_date:
+        print_text(f"Records{place}{f', written on {date}' if has_one_date else ''}:")
+    usual_metadata = _find_usual_metadata(history)
+    print_table(
+        ("record", "written (UTC)", "about", "committed", "producer", "fate", "by"),
+        [
+            _list_cells(entry, time.removeprefix(f"{date} ") if has_one_date else time, len(partitions) > 1)
+            for entry, time in zip(shown, times, strict=True)
+        ],
+        below=[
+            _describe(entry, usual_metadata, failed_at.get(entry.partition), shows_all=shows_all) for entry in shown
+        ],
+    )
+    if usual_metadata:
+        print_text(f"Usual metadata of the commits: {usual_metadata}. Only other metadata stands below a row.")
+    if any(entry.went_back for entry in shown):
+        print_text("▼: this commit set the offset back.")
+    if any(map(_name_producer, shown)):
+        print_text("producer: the producer id and the producer epoch of the transaction.")
+    if any(entry.by is not None for entry in shown):
+        print_text("by: the record that superseded, deleted, hid, committed or aborted this record.")
+    if len(shown) < len(history):
         print_text(
-            f"{entry.key}: record {entry.offset} is pending {end}. To a request for stable offsets, a broker answers "
-            "UNSTABLE_OFFSET_COMMIT."
+            f"{len(shown)} of {len(history)} records: the last {LAST_RECORD_COUNT}, and all earlier ones that count, "
+            "are pending, were deleted or set an offset back, and the group's own records. --all shows all records."
         )
-    print_expirations(explanation, shows_all=args.all)
+
+
+def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
+    """Return the records that the text shows: the last ones, the important ones, and each backward commit with the
+    commit before.
+
+    `failed_at` has the offset at which the load of a partition fails. The records before it that would count are shown.
+    """
+    if len(history) <= 2 * LAST_RECORD_COUNT:
+        return history
+    previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}
+    selected_ids = {id(entry) for entry in history[-LAST_RECORD_COUNT:]}
+    for entry in history:
+        failed_offset = failed_at.get(entry.partition)
+        would_count = entry.is_unloaded and (failed_offset is None or entry.offset <= failed_offset)
+        is_of_group = entry.group_record is not None or (entry.key is None and entry.type is not None)
+        if would_count or is_of_group or entry.is_unreadable or entry.fate in _KEPT_FATES:
+            selected_ids.add(id(entry))
+        if entry.key is not None and entry.committed is not None:
+            place = (entry.partition, entry.key)
+            if entry.went_back:
+                # With --since-time, the commit before can be missing.
+                selected_ids |= {id(entry), id(previous_commit.get(place, entry))}
+            previous_commit[place] = entry
+    return [entry for entry in history if id(entry) in selected_ids]
+
+
+def _print_failures(explanation: Explanation) -> None:
+    """Print what the failure of a load means for the records that it makes the coordinator ignore."""
+    for failure in explanation.failures:
+        if not any(entry.is_unloaded and entry.partition == failure.partition for entry in explanation.history):
+            continue
+        name = "this log" if failure.partition is None else f"partition {failure.partition}"
+        print_text(f"Kafka {explanation.kafka} fails to load {name}: {failure.reason}.")
+        conflict = failure.conflict
+        if conflict is not None and conflict.type is not None:
+            group_type = GROUP_TYPE_BY_RECORD_TYPE[conflict.type]
+            print_text(
+                f"The newest record of the {group_type} group before it is {_name_type(conflict.type)} at "
+                f"{conflict.offset}: no tombstone deleted the {group_type} group."
+            )
+        if failure.offset is not None:
+            print_text(
+                f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or "
+                f"aborted them. The load does not read the records after {failure.offset}."
+            )
+
+
+def _list_cells(entry: RecordFate, time: str, has_partition: bool) -> tuple[object, ...]:
+    """Return the row of a record. If the records are in several partitions, it is shown as partition:offset."""
+    about = "-" if entry.type is None else _name_type(entry.type)
+    if entry.fate is Fate.MARKER:
+        about = f"{entry.note} marker"
+    elif entry.key is not None:
+        about = str(entry.key)
+    partition = "-" if entry.partition is None else entry.partition
+    committed = "" if entry.committed is None else entry.committed
+    return (
+        f"{partition}:{entry.offset}" if has_partition else entry.offset,
+        time,
+        about,
+        f"▼ {committed}" if entry.went_back else committed,
+        _name_producer(entry),
+        entry.fate.value if entry.fate else "",
+        "" if entry.by is None else entry.by,
+    )
+
+
+def _name_type(record_type: int) -> str:
+    return RECORD_TYPES[record_type].name if record_type in RECORD_TYPES else f"type {record_type}"
+
+
+def _name_producer(entry: RecordFate) -> str:
+    """Return the producer id and the producer epoch of a record in a transaction. Otherwise return ""."""
+    if entry.producer_id is None or not (entry.is_transactional or entry.fate is Fate.MARKER):
+        return ""
+    return f"{entry.producer_id}/{entry.producer_epoch}"
+
+
+def _find_usual_metadata(history: list[RecordFate]) -> str:
+    """Return the metadata that most commits have, if there are enough commits. Otherwise return ""."""
+    counts = Counter(entry.note or "" for entry in history if entry.committed is not None)
+    [(metadata, count)] = counts.most_common(1) or [("", 0)]
+    return metadata if count >= MIN_USUAL_COMMITS and 2 * count > counts.total() else ""
+
+
+def _describe(entry: RecordFate, usual_metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
+    """Yield what the columns do not show: metadata that is not the usual one, members, and reasons."""
+    if entry.fate is not Fate.MARKER and entry.committed is not None and entry.note != usual_metadata:
+        if entry.note:
+            yield f"metadata: {entry.note}"
+        elif usual_metadata:
+            yield "no metadata, although the other commits have some"
+    if entry.producer_id is not None and not _name_producer(entry):
+        yield f"producer {entry.producer_id}, epoch {entry.producer_epoch}, without a transaction: no marker will come"
+    if entry.group_record is not None:
+        yield from _describe_group(entry, entry.group_record)
+        yield from _describe_members(entry.group_record, shows_all=shows_all)
+    elif entry.what is not None:
+        yield entry.what
+    if entry.fate is Fate.TOMBSTONE and (entry.key is not None or entry.cause is Cause.EXPIRED):
+        yield f"cause: {_CAUSES[entry.cause or Cause.UNKNOWN]}"
+    if not entry.is_unloaded and entry.why is not None:
+        yield f"{entry.fate.value if entry.fate else ''}: {entry.why}"
+    elif entry.is_unloaded and entry.offset == failed_offset:
+        # The reason is above the table, once for all records.
+        yield "The load fails at this record."
+
+
+def _describe_group(entry: RecordFate, content: dict[str, Any]) -> Iterator[str]:
+    """Yield the type, the state and the epochs of a group, and what changed; only the latter for a member's record.
+
+    The timeline's sentence about a change contains the generation or the epoch.
+    """
+    if entry.member_id is not None or content["type"] is None:
+        if entry.what:
+            yield entry.what
+        return
+    parts = [f"{content['type']} group", content["state"]]
+    if content["type"] != "classic":
+        parts.append(f"assignment epoch {content['assignment_epoch']}")
+    if entry.what is None:
+        is_classic = content["type"] == "classic"
+        parts.append(f"generation {content['generation']}" if is_classic else f"epoch {content['group_epoch']}")
+    yield f"{', '.join(parts)}. {entry.what or ''}".rstrip()
+
+
+def _describe_members(content: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
+    """Yield a line for each member: "+" before a member that joined, "-" before one that left."""
+    yield from (f"- {member_id}" for member_id in content["members_left"])
+    joined = set(content["members_joined"])
+    members = sorted(content["members"], key=lambda member: member["member_id"] not in joined)
+    shown_count = len(members) if shows_all else len(joined) + UNCHANGED_MEMBER_COUNT
+    for member in members[:shown_count]:
+        yield f"{'+' if member['member_id'] in joined else '='} {_describe_member(member)}"
+    if len(members) > shown_count:
+        yield f"= {count_of(len(members) - shown_count, 'more member')}; --all shows them"
+
+
+def _describe_member(member: dict[str, Any]) -> str:
+    parts = [str(member["member_id"])]
+    if member["group_instance_id"] is not None:
+        parts.append(f"instance {member['group_instance_id']}")
+    if "member_epoch" in member:
+        parts.append(f"epoch {member['member_epoch']}")
+    if member.get("state"):
+        parts.append(str(member["state"]))
+    for name, label in (("session_timeout_ms", "session"), ("rebalance_timeout_ms", "rebalance")):
+        if member.get(name) is not None and member[name] >= 0:
+            parts.append(f"{label} time-out {describe_duration(member[name])}")
+    return ", ".join(parts)
 
 
 def _print_answer(explanation: Explanation, subject: str, broker: str, args: argparse.Namespace) -> None:
@@ -265,3 +425,42 @@ def _print_answer(explanation: Explanation, subject: str, broker: str, args: arg
     for place in damage.values():
         print_text(f"Damage: {place}.")
     print_text("A clean start does not cut the log, and can fail. kafkagroups check says what each start does.")
+
+
+def _print_waiting(explanation: Explanation) -> None:
+    """Print which commits wait for the end of a transaction."""
+    for entry in explanation.waiting:
+        end = f"until producer {entry.producer_id}'s transaction ends"
+        if entry.fate is Fate.PENDING and not entry.is_transactional:
+            end = f"for good: no marker will come, because producer {entry.producer_id} wrote it without a transaction"
+        print_text(
+            f"{entry.key}: record {entry.offset} is pending {end}. To a request for stable offsets, a broker answers "
+            "UNSTABLE_OFFSET_COMMIT."
+        )
+
+
+def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
+    """Print which offsets expire next."""
+    expirations = explanation.expires_next
+    protected = explanation.protected
+    if protected:
+        print_text(
+            f"Protected by the group's members: {count_of(len(protected), 'offset')} with an expire time in the "
+            f"record, the first of them {format_time_ms(protected[0].expire_ms)} UTC. After this time, an offset "
+            "expires as soon as the group has no member."
+        )
+    shown = expirations if shows_all else expirations[:LAST_RECORD_COUNT]
+    print_table(
+        ("expires next", "offset", "at (UTC)", "because of"),
+        [
+            (
+                each.topic_partition,
+                each.offset,
+                format_time_ms(each.expire_ms),
+                "expire time in the record" if each.is_from_record else "retention time",
+            )
+            for each in shown
+        ],
+    )
+    if len(shown) < len(expirations):
+        print_text(f"{len(shown)} of {len(expirations)} offsets. --all shows all of them.")

@@ -1,4 +1,19 @@
-"""What several commands share: options, parsers of values, JSON lines from stdin, errors on stderr."""
+"""The options of the commands: how they are declared, what their texts mean, and what several commands do with them.
+
+A command declares its arguments as its help shows them, one after another, in a text `ARGUMENTS`:
+
+    PATH...              a positional argument; `...`: one or more; `[PATH]`: it may be missing
+    --until N            an option; the name of its value decides what it means (TYPES)
+    --out! DIR           an option that must be given
+    --by group|topic=group    a choice, and the default
+    --group GLOB...      an option that can be repeated
+    --generations [F=0.01]    an option whose value may be missing, and what it then means
+    --json               a flag
+    files:               the title of the options below it
+
+The help follows after two spaces or more, and goes on in indented lines. Arguments that are named without a help are
+those of SHARED, which are declared once for all commands; several of them can stand in one line.
+"""
 
 from __future__ import annotations
 
@@ -7,130 +22,253 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import takewhile
+from operator import attrgetter
+from types import ModuleType
+from typing import Any, NoReturn
 
-from kafkagroups.bounded_lines import read_lines
-from kafkagroups.cli.output import escape, print_error_line, print_line, wrap
+from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_json
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.history.event import count_of
+from kafkagroups.helpers import parse_whole_number, read_lines
+from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import parse_release
-from kafkagroups.whole_numbers import parse_whole_number
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
-if TYPE_CHECKING:
-    from kafkagroups.loading.topic_partitions import TopicPartitions
-    from kafkagroups.log.damage import Gap
-
-PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
+SHARED = f"""
+PATH...  a partition directory, a .log file, or a folder of partition directories; each PATH is answered independently
+PATH  a partition directory, a .log file, or a folder of partition directories
+--coordinator classic|new  the coordinator whose rules apply (default: new, or classic if --kafka is below 4)
+--kafka VERSION  the coordinator's Kafka version (default: {DEFAULT_KAFKA["classic"]} for classic,
+    {DEFAULT_KAFKA["new"]} for new)
+--partitions N  the partition count of __consumer_offsets
+--until N  read whole batches, and only those whose base offset is below N; the log must have one partition
+--until-time T  stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in
+    ISO 8601 (UTC, if it has no time zone)
+--engine {"|".join(ENGINES)}=auto  the engine that reads the log: python is the readable engine, compiled is the native
+    engine, auto is the native engine if it is installed
+--max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch in bytes; the log ends before a larger
+    batch, as if the batch were damaged
+--past-damage  go on at the next readable batch after damaged bytes; a broker would cut the log at the damage
+--retention TIME  the broker's offsets.retention.minutes: minutes, or a duration such as 7d, 12h, 30min or 10s; it
+    decides when offsets without an expire time expire, and which deleted offsets had expired
+--json  one JSON object for each PATH
+"""
+SPARK = f"""
+--engine {"|".join(ENGINES)}|spark=auto  the engine that reads the log: python is the readable engine, compiled is the
+    native engine, auto is the native engine if it is installed
+--master URL  the Spark master, for --engine spark (default: all cores of this machine)
+"""
+"""The options of the commands that can also run on Spark."""
+VARIED = "varied"
+"""The width of the batches of `synth`, if it is no number."""
+CONNECTION = f"""
+--bootstrap! HOST:PORT  one broker, or several separated by commas
+--max-wait N={MAX_WAIT_SECONDS}  the limit of the total time in seconds that the command waits for silent or slow
+    brokers
+security options, with the names of Kafka's clients:
+--security-protocol {"|".join(PROTOCOLS)}=PLAINTEXT  how to connect
+--cafile PEM  the certificate authority of the brokers (default: the authorities of the system)
+--certfile PEM  the certificate of the client
+--keyfile PEM  the private key of the client (default: the key is in the file of --certfile)
+--any-hostname  accept a certificate whose host name is not the broker's
+--sasl-mechanism {"|".join(MECHANISMS)}  the SASL mechanism
+--user NAME  the SASL user
+--password-file FILE  a file whose first line is the password
+--kerberos-service NAME=kafka  the Kerberos service name of the brokers, for GSSAPI
+"""
+"""The options of a connection to a cluster."""
+_MAX_PASSWORD_LENGTH = 10_000
+"""In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""
 _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
 """The units of a duration in ms. A number without a unit is a number of minutes."""
-UNTIL_HELP = "read whole batches, and only those whose base offset is below N; the log must have one partition"
+_RULES = ("partitions", "until", "until_time", "max_batch_bytes", "past_damage", "engine")
+"""The options that say how a log is read. The functions of the package have parameters of the same names."""
 
 
-def add_paths(parser: argparse.ArgumentParser, help_suffix: str = "") -> None:
-    """Add the argument PATH, which can be given several times."""
-    parser.add_argument("paths", metavar="PATH", nargs="+", help=PATH_HELP + help_suffix)
+# The parser.
 
 
-def add_coordinator(parser: argparse.ArgumentParser) -> None:
-    """Add --coordinator and --kafka."""
-    parser.add_argument(
-        "--coordinator",
-        choices=("classic", "new"),
-        help="the coordinator whose rules apply (default: new, or classic if --kafka is below 4)",
-    )
-    defaults = ", ".join(f"{kafka} for {name}" for name, kafka in DEFAULT_KAFKA.items())
-    parser.add_argument("--kafka", metavar="VERSION", help=f"the coordinator's Kafka version (default: {defaults})")
+class Parser(argparse.ArgumentParser):
+    """A parser that takes only whole names of options, and prints its errors in one line."""
+
+    def __init__(self, prog: str, description: str, epilog: str = "") -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
+
+    def declare(self, arguments: str, action: type[argparse.Action] | None = None) -> None:
+        """Add the arguments that a text declares. `action` is what each of them does, as in argparse."""
+        section: Any = self
+        for form, help_text in _split_arguments(arguments):
+            if form.endswith(":"):
+                section = self.add_argument_group(form[:-1])
+                continue
+            if not help_text:
+                form, help_text = _find_shared(form)
+            names, found = _read_form(form, help_text)
+            if action is not None:
+                found |= {"action": action, "nargs": 0 if "action" in found else None}
+            section.add_argument(*names, **found)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for word in takewhile(lambda word: word != "--", args):
+            name = word.partition("=")[0]
+            is_known = name in self._option_string_actions or self._subparsers is not None
+            # Like argparse, take a word with a space for a value.
+            if name.startswith("--") and " " not in word and not is_known:
+                self.error(f"unrecognized arguments: {name}{describe_nearest(name, self._option_string_actions)}")
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        print_error_line(f"{self.prog}: {message} (see {self.prog} --help)")
+        raise SystemExit(2)
 
 
-def add_partitions(parser: argparse.ArgumentParser) -> None:
-    """Add --partitions."""
-    parser.add_argument(
-        "--partitions", type=parse_number, metavar="N", help="the partition count of __consumer_offsets"
-    )
+def _split_arguments(arguments: str) -> Iterator[tuple[str, str]]:
+    """Yield the form and the help of each argument. The help is "" for a title, and for options of SHARED."""
+    for entry in re.split(r"\n+(?=\S)", arguments.strip()):
+        form, _, help_text = re.sub(r"\n +", " ", entry).partition("  ")
+        if help_text or form.endswith(":"):
+            yield form, help_text.strip()
+        else:
+            yield from ((name, "") for name in form.split())
 
 
-def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
-    """Add --max-batch-bytes."""
-    parser.add_argument(
-        "--max-batch-bytes",
-        type=parse_number,
-        metavar="N",
-        default=MAX_BATCH_BYTES,
-        help=f"the largest size of a decompressed batch in bytes (default: {MAX_BATCH_BYTES}); the log ends "
-        "before a larger batch, as if the batch were damaged",
-    )
+def _find_shared(form: str) -> tuple[str, str]:
+    shared = {re.split("[! ]", form)[0]: (form, help_text) for form, help_text in _split_arguments(SHARED)}
+    return shared[form]
 
 
-def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:
-    """Print a line for each place with damaged bytes that the reader has skipped."""
-    for partition, gaps in gaps_by_partition.items():
-        name = "the log" if partition is None else f"partition {partition}"
-        for gap in gaps or []:
-            for line in wrap(escape(f"Gap in {name}: {gap}.")):
-                print_line(line)
+def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
+    """Return the names and the attributes of an argument for argparse."""
+    name, _, value = form.partition(" ")
+    found: dict[str, Any] = {}
+    if not name.startswith("-"):
+        names = [name.strip("[].").partition(".")[0].lower() + ("s" if name.endswith("...") else "")]
+        value = name.strip("[].")
+        found["nargs"] = {".": "+", "]": "?"}.get(name[-1])
+    else:
+        names = [name.removesuffix("!")]
+        if name.endswith("!"):
+            found["required"] = True
+            help_text += " (required)"
+        if not value:
+            return names, {"action": "store_true", "help": help_text}
+        if value.endswith("..."):
+            value = value.removesuffix("...")
+            found |= {"action": "append", "default": []}
+        if value.startswith("["):
+            value, _, missing = value[1:-1].partition("=")
+            found |= {"nargs": "?", "const": TYPES[value](missing)}
+    match = re.fullmatch(r"([\w|-]+)=(\w+)", value)
+    if match:
+        value, found["default"] = match.groups()
+        help_text += f" (default: {match[2]})"
+    found["help"] = help_text
+    if re.fullmatch(r"[\w-]+(\|[\w-]+)+", value):
+        return names, found | {"choices": value.split("|")}
+    return names, found | {"metavar": value, "type": TYPES.get(value, _parse_text)}
 
 
-def add_past_damage(parser: argparse.ArgumentParser) -> None:
-    """Add --past-damage."""
-    parser.add_argument(
-        "--past-damage",
-        action="store_true",
-        help="go on at the next readable batch after damaged bytes; a broker would cut the log at the damage",
-    )
+# The texts of values.
 
 
-def add_local_engine(parser: argparse.ArgumentParser, *other_engines: str, verb: str = "loads") -> None:
-    """Add --engine, with the engines of this process and `other_engines`. `verb` says what the engine does."""
-    # Imported here, because commands without an engine start faster without the engines.
-    from kafkagroups.loading.engines import ENGINES
-
-    parser.add_argument(
-        "--engine",
-        choices=(*ENGINES, *other_engines),
-        default="auto",
-        help=f"the engine that {verb} the log: python is the readable engine, compiled is the native engine "
-        "(default: auto, the native engine if it is installed)",
-    )
+def _parse_text(text: str) -> str:
+    """Return a text as UTF-8 has it. Bytes that are no UTF-8 can only be part of a path."""
+    return re.sub("[\udc80-\udcff]", "\ufffd", text)
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add --engine and --master. Use `check_master` and `check_engine_of_path` to check their values."""
-    add_local_engine(parser, "spark")
-    parser.add_argument(
-        "--master", metavar="URL", help="the Spark master, for --engine spark (default: all cores of this machine)"
-    )
+def parse_number(text: str) -> int:
+    """Return the whole number that the text of an option contains."""
+    try:
+        return parse_whole_number(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def check_master(args: argparse.Namespace) -> None:
-    """Raise UsageError if --master is given without --engine spark."""
-    if args.master and args.engine != "spark":
-        raise UsageError("--master needs --engine spark")
+def parse_count(text: str) -> int:
+    """Return the number that a text means, such as 1000000, 1M or 200k."""
+    factors = {"k": 1000, "M": 1_000_000}
+    suffix = text[-1:]
+    try:
+        if suffix not in factors:
+            return parse_whole_number(text)
+        return round(float(text[:-1]) * factors[suffix])
+    except (UsageError, ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"expected a number such as 1000, 200k or 1M, found {text!r}") from None
 
 
-def check_engine_of_path(path: str, engine: str) -> None:
-    """Raise UsageError if `path` is a URI, and the engine is not Spark. Only Spark reads URIs."""
-    if engine != "spark" and "://" in path and not os.path.exists(path):
-        scheme = path.partition("://")[0]
-        raise UsageError(f"{scheme}:// needs --engine spark")
+def _parse_time(text: str) -> int:
+    """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
+    if re.fullmatch(r"[-+]?[0-9]+", text):
+        return parse_number(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return round(time.timestamp() * 1000)
 
 
-def add_until_time(parser: argparse.ArgumentParser) -> None:
-    """Add --until-time."""
-    parser.add_argument(
-        "--until-time",
-        type=parse_time,
-        metavar="T",
-        help="stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in "
-        "ISO 8601 (UTC, if it has no time zone)",
-    )
+def _parse_retention(text: str) -> int:
+    """Return a duration in ms. The text is a number of minutes, or a number and one of the units of `_UNIT_MS`."""
+    match = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip())
+    if match is None or match[2] not in _UNIT_MS:
+        units = ", ".join(unit for unit in _UNIT_MS if unit)
+        raise argparse.ArgumentTypeError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
+    return parse_number(match[1]) * _UNIT_MS[match[2]]
+
+
+def _parse_partitions(text: str) -> list[int]:
+    """Return the numbers in a text such as 0,3,7-9, in ascending order."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?", part)
+        if not match or int(match["last"] or match["first"]) < int(match["first"]):
+            raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
+        numbers.update(range(int(match["first"]), int(match["last"] or match["first"]) + 1))
+    return sorted(numbers)
+
+
+def _parse_width(text: str) -> int | str:
+    try:
+        return text if text == VARIED else parse_whole_number(text)
+    except UsageError:
+        raise argparse.ArgumentTypeError(f"expected a number or the word varied, found {text!r}") from None
+
+
+def _parse_parquet_folder(text: str) -> str:
+    file_format, _, folder = text.partition(":")
+    if file_format != "parquet" or not folder:
+        raise argparse.ArgumentTypeError(f"expected parquet:DIR, found {text!r}")
+    if folder != _parse_text(folder):
+        raise argparse.ArgumentTypeError(f"expected a path in UTF-8, which pyarrow needs, found {text!r}")
+    return folder
+
+
+TYPES: dict[str, Callable[[str], Any]] = {
+    "N": parse_number,
+    "COUNT": parse_count,
+    "F": float,
+    "T": _parse_time,
+    "MS": _parse_time,
+    "TIME": _parse_retention,
+    "LIST": _parse_partitions,
+    "WIDTH": _parse_width,
+    "parquet:DIR": _parse_parquet_folder,
+    # A path may have bytes that are no UTF-8, which Python keeps as half surrogates.
+    **dict.fromkeys(["PATH", "DIR", "FILE", "PEM", "PLAN", "CONVERSATION.jsonl"], str),
+}
+"""What the text of a value means, by the name of the value."""
+
+
+# What several commands do.
 
 
 def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
@@ -155,88 +293,104 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
-    """Return the field `kafka_rules` of the JSON output.
-
-    `rules_of` is the version whose rules apply. None: return no field, because this package was compared with a broker
-    of the version in --kafka.
-    """
+    """Return the field `kafka_rules`: the version whose rules apply. There is none for a version that was compared."""
     return {} if rules_of is None else {"kafka_rules": rules_of}
 
 
-def read_json_lines() -> Iterator[tuple[Any, str | None]]:
-    """For each line of stdin, yield its JSON value and None, or None and an error message.
+def find_rules(args: argparse.Namespace, rules: Dialect) -> dict[str, Any]:
+    """Return the options that say how a log is read, for a function of the package or of `kafkagroups.spark`."""
+    found = {name: getattr(args, name) for name in _RULES if name in args}
+    if found.get("engine") == "spark":
+        del found["engine"]
+        found["master"] = args.master
+    return {"coordinator": rules.coordinator, "kafka": rules.kafka, **found}
 
-    The lines are read as UTF-8 in every locale. Raises UsageError if a line is too long (bounded_lines.py).
+
+def find_functions(args: argparse.Namespace, path: str) -> ModuleType:
+    """Return the module whose functions answer with the engine of the options: `kafkagroups.api`, or that of Spark."""
+    if args.engine == "spark":
+        from kafkagroups import spark
+
+        return spark
+    check_path(path)
+    from kafkagroups import api
+
+    return api
+
+
+def check_path(path: str) -> None:
+    """Raise UsageError if `path` is a URI. Only Spark reads URIs."""
+    if "://" in path and not os.path.exists(path):
+        scheme = path.partition("://")[0]
+        raise UsageError(f"{scheme}:// needs --engine spark")
+
+
+def check_master(args: argparse.Namespace) -> None:
+    """Raise UsageError if --master is given without --engine spark."""
+    if args.master and args.engine != "spark":
+        raise UsageError("--master needs --engine spark")
+
+
+def answer_each(
+    args: argparse.Namespace,
+    ask: Callable[[str], Any],
+    show: Callable[[str, Any], None],
+    list_problems: Callable[[Any], Sequence[str]] = attrgetter("problems"),
+) -> int:
+    """Ask about each PATH, show the answers, and return the exit code. A wrong PATH does not stop the others.
+
+    The problems of an answer are lines about bad data, for stderr.
     """
-    for line in read_lines(sys.stdin.buffer):
+    status = 0
+    for path in args.paths:
         try:
-            yield json.loads(line.decode()), None
-        except (ValueError, RecursionError) as error:
-            yield None, f"expected JSON in UTF-8: {error}"
+            answer = ask(path)
+        except UsageError as error:
+            print_error(error)
+            status = 2
+            continue
+        show(path, answer)
+        status = max(status, print_problems(list_problems(answer)))
+    return status
+
+
+def print_problems(problems: Sequence[str]) -> int:
+    """Print the problems of an answer after the answer, and return the exit code."""
+    sys.stdout.flush()
+    for line in problems:
+        print_error(line)
+    return int(bool(problems))
 
 
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
-    """Print one line of JSON for each line of stdin and return the exit code.
+    """Print one line of JSON for each line of stdin, which is UTF-8 in every locale, and return the exit code.
 
     For a line that cannot be converted, print `{"error": …}`. The first error is also printed on stderr.
     """
     first_error = None
-    for number, (row, json_error) in enumerate(read_json_lines(), 1):
+    for number, line in enumerate(read_lines(sys.stdin.buffer), 1):
         try:
-            if json_error:
-                raise UsageError(json_error)
+            try:
+                row = json.loads(line.decode())
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"expected JSON in UTF-8: {error}") from None
             result = convert(row)
         except (UsageError, InvalidRecord) as error:
-            result = {"error": "; ".join(error_lines(error))}
-            if first_error is None:
-                first_error = f"line {number}: {error}"
-        print(json.dumps(result), flush=True)
+            result = {"error": "; ".join(list_errors(error))}
+            first_error = first_error or f"line {number}: {error}"
+        print_json(result)
     if first_error:
         print_error(first_error)
     return int(first_error is not None)
 
 
-def error_lines(error: UsageError | InvalidRecord) -> list[str]:
+def list_errors(error: UsageError | InvalidRecord) -> list[str]:
     """Return one line for each deviation in the error, or the error's message if there are no deviations.
 
     A deviation is an encoding that Kafka reads but never writes. Only --strict refuses deviations.
     """
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
-
-
-def print_error(message: object) -> None:
-    """Print a message on stderr in one line."""
-    print_error_line(f"kafkagroups: {message}")
-
-
-def describe_unknown_group(subject: str, group: str, path: str, topic: TopicPartitions) -> str:
-    """Return a sentence: the log at `path` has no record of the subject, and which partition stores the group.
-
-    `subject` is the group or one of its offsets. `topic` has the partition count, if it is known.
-    """
-    partition = partition_for(group, topic.count or DEFAULT_PARTITIONS)
-    location = f"group {group} is stored in partition {partition}"
-    condition = {
-        "option": "",
-        "folder": f", because the topic has {count_of(topic.count or 0, 'partition')}, as this folder",
-        "unknown": f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)",
-    }[topic.origin]
-    return f"No record of {subject} in {path}; {location}{condition}."
-
-
-def print_cut(next_offsets: Mapping[int | None, int]) -> None:
-    """Print where --until or --until-time has cut the log.
-
-    `next_offsets` contains, for each partition, the first offset that was not read. The partition is None if the log's
-    folder is not named like a partition.
-    """
-    offsets = (
-        f"{offset}" if partition is None else f"{offset} in partition {partition}"
-        for partition, offset in next_offsets.items()
-    )
-    for line in wrap(f"The first offset after the cut is {', '.join(offsets)}."):
-        print_line(line)
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
@@ -254,61 +408,35 @@ def parse_hex(text: object, name: str) -> bytes | None:
     raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}")
 
 
-def parse_number(text: str) -> int:
-    """Return the whole number that the text of an option contains."""
-    try:
-        return parse_whole_number(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def build_security(args: argparse.Namespace) -> Security:
+    """Return the security settings of the options of a connection.
 
-
-def parse_time(text: str) -> int:
-    """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
-    if re.fullmatch(r"[-+]?[0-9]+", text):
-        return parse_number(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return round(time.timestamp() * 1000)
-
-
-def parse_retention(text: str) -> int:
-    """Return a duration in ms. The text is a number of minutes, or a number and one of the units of `_UNIT_MS`."""
-    match = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip())
-    if match is None or match[2] not in _UNIT_MS:
-        units = ", ".join(unit for unit in _UNIT_MS if unit)
-        raise argparse.ArgumentTypeError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
-    return parse_number(match[1]) * _UNIT_MS[match[2]]
-
-
-@lru_cache(maxsize=1024)
-def format_time(ms: int) -> str:
-    """Return a time in UTC without the milliseconds. `ms` is the time in ms since 1970.
-
-    Return "" for a negative number, which means that there is no time. Return the number itself if it is too large for
-    datetime.
+    Raises UsageError if the password file cannot be read.
     """
-    if ms < 0:
-        return ""
+    return Security(
+        protocol=args.security_protocol,
+        mechanism=args.sasl_mechanism,
+        user=args.user,
+        password=_read_password(args.password_file),
+        service=args.kerberos_service,
+        cafile=args.cafile,
+        certfile=args.certfile,
+        keyfile=args.keyfile,
+        key_password=os.environ.get("KAFKAGROUPS_KEY_PASSWORD"),
+        check_hostname=not args.any_hostname,
+    )
+
+
+def _read_password(file: str | None) -> str | None:
+    """Return the SASL password: the first line of the file, or KAFKAGROUPS_PASSWORD if there is no file."""
+    if file is None:
+        return os.environ.get("KAFKAGROUPS_PASSWORD")
     try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return str(ms)
-
-
-@lru_cache(maxsize=1024)
-def format_time_ms(ms: int) -> str:
-    """Return a time in UTC with the milliseconds. `ms` is the time in ms since 1970.
-
-    Return "no time" for a negative number. Return the number itself if it is too large for datetime.
-    """
-    if ms < 0:
-        return "no time"
-    try:
-        time = datetime(1970, 1, 1) + timedelta(milliseconds=ms)
-    except OverflowError:
-        return f"{ms} ms"
-    return time.isoformat(sep=" ", timespec="milliseconds")
+        with open(file) as lines:
+            first_line = lines.readline(_MAX_PASSWORD_LENGTH + 1)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{file}: {reason}") from None
+    if len(first_line) > _MAX_PASSWORD_LENGTH:
+        raise UsageError(f"{file}: the first line has more than {_MAX_PASSWORD_LENGTH} characters")
+    return first_line.removesuffix("\n")

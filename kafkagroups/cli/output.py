@@ -1,52 +1,257 @@
-"""Text for people on stdout and stderr. Characters that could change a terminal's display are escaped.
+"""What the commands print: lines, tables and findings for people, JSON for programs, and one line for each error.
 
-Names and metadata in a log can contain any character. Control characters begin a terminal's commands, and format
-characters such as U+202E reverse the text after them. JSON needs no escaping here, because `json.dumps` escapes every
-character that is not ASCII.
+A text for people is as wide as COLUMNS says, or as the terminal, or DEFAULT_WIDTH in a file or a pipe. It wraps only
+between words, because a path, a name or a number must stay whole when it is copied: a longer word makes a longer line.
+
+Names and metadata in a log can contain any character, so characters that could change a terminal's display are escaped.
+JSON needs no escaping here, because `json.dumps` escapes every character that is not ASCII.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
+import os
+import re
+import shutil
 import sys
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import takewhile, zip_longest
 from typing import TextIO
 
-from kafkagroups.visible_text import escape as escape
+from kafkagroups.helpers import escape as escape
+from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
 
-TEXT_WIDTH = 80
-"""The width of the texts that an operator reads, in characters."""
-
+DEFAULT_WIDTH = 80
+FINDINGS_SHOWN = 50
+"""The largest number of findings in a text. JSON contains all findings."""
 INDENT = "    "
-"""The start of each further line of a text that was wrapped."""
+
+_NUMBER = re.compile(r"-|(-|▼ )?[0-9.]+%?")
+"""A column of numbers is aligned to the right. "-" stands for no number, and ▼ for one that went back."""
+_NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼]*")
+"""Such a text stays in one line."""
+
+
+def find_width() -> int:
+    if "COLUMNS" in os.environ or sys.stdout.isatty():
+        return shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns
+    return DEFAULT_WIDTH
 
 
 def print_line(text: str) -> None:
-    """Print one line for people on stdout."""
+    """Print one line for people, however long it is."""
     print(escape(text))
 
 
+def print_text(text: str = "", indent: str = INDENT) -> None:
+    """Print a text for people. `indent` is the start of each further line."""
+    for line in wrap(escape(text), find_width(), indent):
+        print(line)
+
+
+def print_error(message: object) -> None:
+    """Print a message on stderr in one line."""
+    print_error_line(f"kafkagroups: {message}")
+
+
 def print_error_line(text: str) -> None:
-    """Print one line for people on stderr."""
     print(escape(text), file=sys.stderr)
 
 
-def wrap(line: str, width: int = TEXT_WIDTH, indent: str = INDENT) -> list[str]:
-    """Divide a line into lines of at most `width` characters. All lines except the first are indented.
+def describe_nearest(word: str, names: Iterable[str]) -> str:
+    """Return the end of a message about a wrong word: the name that is most like it, if there is one."""
+    nearest = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"; the nearest one is {nearest[0]}" if nearest else ""
 
-    A word is never broken, because a path or a name must stay one word when it is copied. A line with a longer word is
-    longer than `width`.
+
+def print_json(value: object) -> None:
+    """Print one line of JSON, at once, because a program may wait for it."""
+    print(json.dumps(value), flush=True)
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Divide a text into lines of at most `width` characters, if no word is longer."""
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(
+        text,
+        max(width, len(indent) + 1),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        expand_tabs=False,
+        replace_whitespace=False,
+    )
+
+
+@lru_cache(maxsize=1024)
+def format_time(ms: int) -> str:
+    """Return a time in UTC without the milliseconds. `ms` is the time in ms since 1970.
+
+    Return "" for a negative number, which means that there is no time. Return the number itself if it is too large for
+    datetime.
     """
-    lines = []
-    while len(line) > width:
-        # The line's indent may contain spaces. They are no place to break.
-        start = len(line) - len(line.lstrip(" ")) + 1
-        end = line.rfind(" ", start, width + 1)
-        if end < 0:
-            end = line.find(" ", width + 1)
-        if end < 0 or not line[end:].strip(" "):
+    if ms < 0:
+        return ""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(ms)
+
+
+@lru_cache(maxsize=1024)
+def format_time_ms(ms: int) -> str:
+    """Return a time in UTC with the milliseconds. `ms` is the time in ms since 1970.
+
+    Return "no time" for a negative number. Return the number itself if it is too large for datetime.
+    """
+    if ms < 0:
+        return "no time"
+    try:
+        time = datetime(1970, 1, 1) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return time.isoformat(sep=" ", timespec="milliseconds")
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    note: str = "",
+    below: Iterable[Iterable[str]] = (),
+) -> None:
+    """Print an empty line, the column names, the rows, and a note about them. Without rows, print nothing.
+
+    `below` has texts for each row, which stand below it.
+    """
+    head, *texts = _lay_out_table(columns, rows)
+    if texts:
+        print(f"\n{head}")
+    for text, details in zip_longest(texts, below, fillvalue=()):
+        print(text)
+        for detail in details:
+            print_text(f"{INDENT}{detail}", indent=f"{INDENT}  ")
+    if texts and note:
+        print_text(note)
+
+
+def _lay_out_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the head of a table, and a text for each row, with a line break where a cell wraps.
+
+    None is shown as "-", and a number in a column "… (UTC)" is a time in ms since 1970. A column without a text is left
+    out, and a text may use empty cells to its right. The columns shrink to the width, the widest first, but none below
+    its longest word, number or time. If that does not suffice, the lines are longer.
+    """
+    cells = [list(columns), *([_format_cell(*pair) for pair in zip(columns, row, strict=True)] for row in rows)]
+    used = [column for column in range(len(columns)) if any(row[column] for row in cells[1:])]
+    cells = [[row[column] for column in used] for row in cells]
+    numbers = [
+        any(texts) and all(_NUMBER.fullmatch(text) for text in texts if text)
+        for texts in ([row[column] for row in cells[1:]] for column in range(len(used)))
+    ]
+    for gap in (2, 1):
+        widths = _find_widths(cells, gap, _measure)
+        excess = sum(widths) + gap * (len(widths) - 1) - find_width()
+        if excess <= 0:
             break
-        lines.append(line[:end])
-        line = indent + line[end:].lstrip(" ")
-    return [*lines, line]
+    least = _find_widths(cells, gap, _measure_words) if excess > 0 else widths
+    while excess > 0 and (wide := [column for column in range(len(widths)) if widths[column] > least[column]]):
+        widths[max(wide, key=widths.__getitem__)] -= 1
+        excess -= 1
+    head, *texts = [_lay_out_row(row, widths, numbers, gap) for row in cells]
+    return [f"{head}\n{'─' * (sum(widths) + gap * (len(widths) - 1))}", *texts]
+
+
+def _measure(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _format_cell(column: str, value: object) -> str:
+    if column.endswith("(UTC)") and isinstance(value, int):
+        return format_time(value)
+    return "-" if value is None else escape(str(value))
+
+
+def _measure_words(text: str) -> int:
+    return _measure(text) if _NUMBER_OR_TIME.fullmatch(text) else max(map(_measure, text.split(" ")))
+
+
+def _count_free(row: Sequence[str], column: int, widths: Sequence[int], gap: int) -> int:
+    """Return how many characters are free to the right of a cell: those of the empty cells next to it."""
+    empty = takewhile(lambda other: not row[other], range(column + 1, len(row)))
+    return sum(widths[other] + gap for other in empty)
+
+
+def _find_widths(cells: list[list[str]], gap: int, measure: Callable[[str], int]) -> list[int]:
+    """Return the widths of the columns in which every text fits, as `measure` says."""
+    widths = [0] * len(cells[0])
+    for column in reversed(range(len(widths))):
+        widths[column] = max(measure(row[column]) - _count_free(row, column, widths, gap) for row in cells)
+    return widths
+
+
+def _lay_out_row(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool], gap: int) -> str:
+    wrapped = [wrap(text, widths[column] + _count_free(row, column, widths, gap)) for column, text in enumerate(row)]
+    lines = []
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        line = ""
+        start = 0  # of the column
+        for part, width, is_number in zip(parts, widths, numbers, strict=True):
+            if part:
+                line += " " * (start - _measure(line) + (width - _measure(part) if is_number else 0)) + part
+            start += width + gap
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print a paragraph for each finding. A remedy that is the same as the one before is printed once."""
+    say = partial(print_text, indent="")
+    last_remedy = ""
+    for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
+        say()
+        say(f"Finding {number}. {_describe_place(finding)}: {finding.what}")
+        if finding.remedy != last_remedy:
+            say(f"Remedy: {finding.advice}")
+            print_command(finding.command if finding.command_line else None)
+        last_remedy = finding.remedy
+    if len(findings) > FINDINGS_SHOWN:
+        say()
+        say(f"{len(findings) - FINDINGS_SHOWN} more findings are not shown; --json shows all of them.")
+
+
+def _describe_place(finding: Finding) -> str:
+    places = ["Partition" if finding.partition is None else f"Partition {finding.partition}"]
+    if finding.partition is None and finding.kind in TOPIC_KINDS:
+        places = ["The topic"]
+    if finding.offset is not None:
+        places.append(f"offset {finding.offset}")
+    if finding.group is not None:
+        places.append(f"group {finding.group}")
+    return ", ".join(places)
+
+
+def print_command(words: Sequence[str] | None) -> None:
+    """Print a shell command on lines of its own, if there is one. A backslash ends each line except the last one."""
+    if words is None:
+        return
+    line = ""
+    for word in words:
+        text = escape(join_words([word]))
+        if line and word.startswith("--") and len(line) + len(text) + 15 > find_width():
+            print(f"{line} \\")
+            line = INDENT
+        line += f"{' ' if line else INDENT}{text}"
+    print(line)
 
 
 class ToolOutput:

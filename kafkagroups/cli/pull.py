@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import sys
 from dataclasses import asdict
 from functools import partial
 
-from kafkagroups.cli import connection, options
-from kafkagroups.cli.output import print_line
+from kafkagroups.cli.options import CONNECTION, build_security, print_problems
+from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.cli.progress import progress_bar
-from kafkagroups.cli.tables import print_table
-from kafkagroups.live.pull import PullResult, pull
+from kafkagroups.repair.pull import PullResult, pull
 
-NAME = "pull"
-HELP = "copy __consumer_offsets of a running cluster into segment files, byte for byte, with control batches"
+ARGUMENTS = f"""
+--out! DIR  a new or empty folder for the partition directories
+--partitions LIST  only these partitions, such as 0,3,7-9 (default: all)
+--json  one JSON object
+{CONNECTION}
+"""
 EXAMPLES = """\
 examples:
   kafkagroups pull --bootstrap broker-1:9092 --out pulled
@@ -29,19 +29,8 @@ The user needs the rights to describe and to read the topic __consumer_offsets. 
 the environment: KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    connection.add_arguments(parser)
-    parser.add_argument(
-        "--out", required=True, metavar="DIR", help="a new or empty folder for the partition directories"
-    )
-    parser.add_argument(
-        "--partitions", type=parse_numbers, metavar="LIST", help="only these partitions, such as 0,3,7-9 (default: all)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-
-
 def run(args: argparse.Namespace) -> int:
-    security = connection.build_security(args)
+    security = build_security(args)
     with progress_bar("offsets", min_total=0) as report:
         progress = partial(report, "pulling") if report else None
         pulled = pull(
@@ -51,32 +40,13 @@ def run(args: argparse.Namespace) -> int:
             security=security,
             progress=progress,
             max_wait=args.max_wait,
-            on_wait=options.print_error,
+            on_wait=print_error,
         )
     if args.json:
-        print(json.dumps({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}}))
+        print_json({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}})
     else:
         _print_text(args.out, pulled)
-    sys.stdout.flush()
-    for line in pulled.problems:
-        options.print_error(line)
-    return int(bool(pulled.problems))
-
-
-def parse_numbers(text: str) -> list[int]:
-    """Return the numbers in a text such as 0,3,7-9, in ascending order."""
-    error = argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
-    numbers: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?", part)
-        if not match:
-            raise error
-        first = int(match["first"])
-        last = int(match["last"] or first)
-        if last < first:
-            raise error
-        numbers.update(range(first, last + 1))
-    return sorted(numbers)
+    return print_problems(pulled.problems)
 
 
 def _print_text(out: str, pulled: PullResult) -> None:

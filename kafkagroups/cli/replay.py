@@ -6,28 +6,21 @@ A conversation is a file of the requests that clients sent to a broker, with eve
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
+from kafkagroups.cli.output import print_json
 from kafkagroups.log.writer import create_folder
 
-NAME = "replay"
-HELP = "play recorded requests against this package's coordinator, and print its answers and records"
+ARGUMENTS = """
+CONVERSATION.jsonl  the file with the requests
+--out! DIR  a new or empty folder for the coordinator's log
+--kafka VERSION  the coordinator's Kafka version: 1.0.1, 2.8.2 or 3.9.2 (default: the version of the recorded broker)
+"""
 EXAMPLES = """\
 examples:
   kafkagroups replay CONVERSATION.jsonl --out LOG                answer as the Kafka version of the recorded broker
   kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  answer as another Kafka version
   kafkagroups dump LOG                                           print the records that the coordinator wrote"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("conversation", metavar="CONVERSATION.jsonl", help="the file with the requests")
-    parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the coordinator's log")
-    parser.add_argument(
-        "--kafka",
-        metavar="VERSION",
-        help="the coordinator's Kafka version: 1.0.1, 2.8.2 or 3.9.2 (default: the version of the recorded broker)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,5 +32,5 @@ def run(args: argparse.Namespace) -> int:
     player = Player(header, lines, args.out, args.kafka)
     create_folder(Path(args.out))
     for output in player.play():  # One output is a request with its answer, or an append without a request.
-        print(json.dumps(output))
+        print_json(output)
     return 0

@@ -3,23 +3,74 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from textwrap import fill
 
 from kafkagroups.api import plan_rescue
-from kafkagroups.cli import connection, options
-from kafkagroups.cli.output import print_line
+from kafkagroups.cli.log_text import print_topic_partitions
+from kafkagroups.cli.options import (
+    CONNECTION,
+    Parser,
+    build_security,
+    check_path,
+    choose_dialect,
+    find_rules,
+    print_problems,
+)
+from kafkagroups.cli.output import print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
-from kafkagroups.cli.rescue_text import OFFSETS_SHOWN, WHERE_OFFSETS_FIT, print_plan, print_rows
 from kafkagroups.errors import UsageError
-from kafkagroups.rescue.apply import OUT_OF_RANGE, RescueRow, apply_plan
-from kafkagroups.rescue.plan import RescuePlan
-from kafkagroups.rescue.plan_file import read_plan, write_plan
+from kafkagroups.history.event import list_names
+from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
+from kafkagroups.repair.plan import RescuePlan, Why, find_ambiguous, read_plan, write_plan
 
-NAME = "rescue"
-HELP = "restore the groups and offsets of a dead or damaged cluster in another cluster"
+_RESULTS = ("would_set", "set", "same", "skipped", "refused")
+OFFSETS_SHOWN = 20
+"""The text shows at most this number of planned offsets of a group. Commits that are left out are always shown."""
+WHERE_OFFSETS_FIT = (
+    "Offsets only fit topics whose records kept their offsets: the topic's files were copied, or a tool that keeps "
+    "offsets copied the topic. After a copy with new offsets, do not apply this plan."
+)
+_REASONS = {
+    Why.FILTERED: "the topic does not match --topic.",
+    Why.PENDING: "the transaction of the commit was open, so its result is not known. The plan has the committed "
+    "offset before it, if there is one.",
+    Why.ABORTED: "the transaction of the commit was aborted. The plan has the committed offset before it, if there is "
+    "one.",
+    Why.HIDDEN: "a tombstone deleted the group, so the broker did not return the offset.",
+    Why.SHARE_GROUP: "the progress of a share group is in the topic __share_group_state.",
+    Why.OTHER_PARTITION: "another partition of __consumer_offsets answered for the group (see --partitions).",
+    Why.LOAD_FAILED: "the load of the partition fails, so the broker did not use the record (see --past-damage, "
+    "--coordinator and --kafka).",
+    Why.IGNORED: "the coordinator did not use the record.",
+    Why.UNREADABLE: "the coordinator cannot read the commit, so its offset is not known (see --kafka).",
+    Why.NO_GROUP: "the group was deleted, or its records are of types that the coordinator skips (see --coordinator).",
+}
+
+
+PLAN_ARGUMENTS = f"""
+PATH --coordinator --kafka --partitions
+--group GLOB...  only these groups; * stands for any characters and ? for one; can be repeated
+--topic GLOB...  only the offsets of these topics; can be repeated
+--rename RENAME...  OLD=NEW: the group OLD gets the id NEW in the other cluster; can be repeated
+--out FILE  write the plan to this new file
+--until-time --engine --max-batch-bytes --past-damage
+--all  print every offset (default: at most {OFFSETS_SHOWN} of each group)
+--json  print the plan as one JSON object
+"""
+APPLY_ARGUMENTS = f"""
+PLAN  the file that `rescue plan --out` has written
+{CONNECTION}
+options of this step:
+--yes  commit the offsets (default: only show what would change)
+--out-of-range {"|".join(OUT_OF_RANGE)}=refuse  offsets below the log start offset or beyond the log end offset: refuse
+    them, set them to the nearest offset of the log (clamp), or leave them out without an error (skip)
+--json  one JSON object for each offset
+"""
+ARGUMENTS = ""
 EXAMPLES = f"""\
 examples:
   kafkagroups rescue plan /backup/kafka/data --coordinator classic --out plan.json
@@ -30,6 +81,7 @@ examples:
 `rescue plan` reads a log and sends nothing. `rescue apply` writes only with --yes.
 {WHERE_OFFSETS_FIT[: WHERE_OFFSETS_FIT.index(":")]}."""
 
+_PLAN_DESCRIPTION = "Read a log, and write a plan: groups, offsets, and what is left out."
 _APPLY_DESCRIPTION = "Compare a plan with a cluster. With --yes, commit the offsets through the groups' coordinators."
 _APPLY_NOTES = """\
 Refused: groups with members, offsets outside the partition's log (see
@@ -42,82 +94,27 @@ topics. Passwords are read from files or from the environment:
 KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
-    plan = steps.add_parser(
-        "plan",
-        help="read a log, and write the plan: groups, offsets, and what is left out",
-        description=f"Read a log, and write a plan: groups, offsets, and what is left out. {WHERE_OFFSETS_FIT}",
-    )
-    _add_plan_arguments(plan)
-    plan.set_defaults(run_step=_run_plan)
-    apply = steps.add_parser(
-        "apply",
-        help="compare a plan with a cluster; with --yes, commit the offsets",
-        description=fill(f"{_APPLY_DESCRIPTION} {WHERE_OFFSETS_FIT}", 80),
-        epilog=_APPLY_NOTES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_apply_arguments(apply)
-    apply.set_defaults(run_step=_run_apply)
+def add_steps(parser: Parser) -> None:
+    steps = parser.add_subparsers(title="steps", metavar="STEP", required=True, dest="step")
+    for name, arguments, text, notes in (
+        ("plan", PLAN_ARGUMENTS, _PLAN_DESCRIPTION, ""),
+        ("apply", APPLY_ARGUMENTS, _APPLY_DESCRIPTION, _APPLY_NOTES),
+    ):
+        step = steps.add_parser(name, help=text, description=fill(f"{text} {WHERE_OFFSETS_FIT}", 80), epilog=notes)
+        step.declare(arguments)
 
 
 def run(args: argparse.Namespace) -> int:
-    status: int = args.run_step(args)
-    return status
-
-
-def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help=options.PATH_HELP)
-    options.add_coordinator(parser)
-    options.add_partitions(parser)
-    parser.add_argument(
-        "--group",
-        metavar="GLOB",
-        action="append",
-        default=[],
-        help="only these groups; * stands for any characters and ? for one; can be repeated",
-    )
-    parser.add_argument(
-        "--topic", metavar="GLOB", action="append", default=[], help="only the offsets of these topics; can be repeated"
-    )
-    parser.add_argument(
-        "--rename",
-        metavar="OLD=NEW",
-        action="append",
-        default=[],
-        help="the group OLD gets the id NEW in the other cluster; can be repeated",
-    )
-    parser.add_argument("--out", metavar="FILE", help="write the plan to this new file")
-    options.add_until_time(parser)
-    options.add_local_engine(parser)
-    options.add_max_batch_bytes(parser)
-    options.add_past_damage(parser)
-    parser.add_argument(
-        "--all", action="store_true", help=f"print every offset (default: at most {OFFSETS_SHOWN} of each group)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the plan as one JSON object")
-
-
-def _add_apply_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", help="the file that `rescue plan --out` has written")
-    connection.add_arguments(parser)
-    parser.add_argument("--yes", action="store_true", help="commit the offsets (default: only show what would change)")
-    parser.add_argument(
-        "--out-of-range",
-        choices=OUT_OF_RANGE,
-        default="refuse",
-        help="offsets below the log start offset or beyond the log end offset: refuse them, set them to the nearest "
-        "offset of the log (clamp), or leave them out without an error (skip; default: refuse)",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object for each offset")
+    return _run_plan(args) if args.step == "plan" else _run_apply(args)
 
 
 def _run_apply(args: argparse.Namespace) -> int:
     plan = read_plan(args.plan)
-    security = connection.build_security(args)
+    security = build_security(args)
     if plan.problems:
-        options.print_error(f"{args.plan}: this plan was made from a log with problems: {plan.problems[0]}")
+        print_error(f"{args.plan}: this plan was made from a log with problems: {plan.problems[0]}")
+    for text in find_ambiguous(plan):
+        print_error(f"{args.plan}: {text}")
     rows = apply_plan(
         plan,
         args.bootstrap,
@@ -125,52 +122,38 @@ def _run_apply(args: argparse.Namespace) -> int:
         out_of_range=args.out_of_range,
         security=security,
         max_wait=args.max_wait,
-        on_wait=options.print_error,
+        on_wait=print_error,
     )
     finished: list[RescueRow] = []
     try:
         for row in rows:
             finished.append(row)
             if args.json:
-                print(json.dumps(row.to_json()), flush=True)
+                print_json(row.to_json())
     finally:  # After Ctrl-C too, the user sees what was written.
         if not args.json and (finished or sys.exc_info()[0] is None):
-            print_rows(finished, writes=args.yes)
+            _print_rows(finished, writes=args.yes)
     sys.stdout.flush()
     return int(any(row.result == "refused" for row in finished))
 
 
 def _run_plan(args: argparse.Namespace) -> int:
-    dialect = options.choose_dialect(args.coordinator, args.kafka)
-    options.check_engine_of_path(args.path, "auto")
+    dialect = choose_dialect(args.coordinator, args.kafka)
+    check_path(args.path)
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
+    renames = dict(_parse_rename(text) for text in args.rename)
+    rules = find_rules(args, dialect)
     with progress_bar() as progress:
-        plan = plan_rescue(
-            args.path,
-            dialect.coordinator,
-            dialect.kafka,
-            groups=args.group,
-            topics=args.topic,
-            renames=dict(_parse_rename(text) for text in args.rename),
-            partitions=args.partitions,
-            until_time=args.until_time,
-            progress=progress,
-            max_batch_bytes=args.max_batch_bytes,
-            past_damage=args.past_damage,
-            engine=args.engine,
-        )
+        plan = plan_rescue(args.path, groups=args.group, topics=args.topic, renames=renames, progress=progress, **rules)
     if args.out is not None:
         write_plan(plan, args.out)
     if args.json:
-        print(json.dumps(plan.to_json()))
+        print_json(plan.to_json())
     else:
-        print_plan(plan, args.path, shows_all=args.all)
-        print_line(_describe_file(plan, args.out))
-    sys.stdout.flush()
-    for line in plan.problems:
-        options.print_error(line)
-    return int(bool(plan.problems))
+        _print_plan(plan, args.path, shows_all=args.all)
+        print_text(_describe_file(plan, args.out))
+    return print_problems(plan.problems)
 
 
 def _describe_file(plan: RescuePlan, out: str | None) -> str:
@@ -186,3 +169,102 @@ def _parse_rename(text: str) -> tuple[str, str]:
     if not equals:
         raise UsageError(f"--rename: expected OLD=NEW, found {text!r}")
     return old, new
+
+
+def _print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
+    """Print a plan for people. `shows_all`: print every planned offset of each group, and the name of every group."""
+    print_text(f"{path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
+    _print_groups(plan, shows_all=shows_all)
+    _print_offsets(plan, shows_all=shows_all)
+    _print_left_out(plan)
+    if plan.other_groups:
+        print_text(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
+    if plan.topic_partitions is not None:
+        print_topic_partitions(plan.topic_partitions, plan.coordinator)
+    print_text(WHERE_OFFSETS_FIT)
+
+
+def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
+    """Print the groups with offsets or left-out commits in a table, and the other ones in a line for each reason."""
+    rows = []
+    others: dict[Why, list[str]] = {}
+    for group_id, group in sorted(plan.groups.items()):
+        if group.why is not None and not group.offsets and not group.left_out:
+            others.setdefault(group.why, []).append(group_id)
+            continue
+        state = group.state or ("-" if group.why is None else group.why.value)
+        rows.append((group_id, group.to, group.type or "-", state, len(group.offsets), len(group.left_out)))
+    print_table(("group", "becomes", "type", "state", "offsets", "left out"), rows)
+    for why, group_ids in others.items():
+        names = ", ".join(group_ids) if shows_all else list_names(group_ids)
+        print_text(f"Groups without offsets to restore ({why.value}): {names}.")
+
+
+def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
+    rows: list[tuple[object, ...]] = []
+    hidden_count = 0
+    for group_id, group in sorted(plan.groups.items()):
+        offsets = sorted(group.offsets.items())
+        shown = len(offsets) if shows_all else OFFSETS_SHOWN
+        rows += [(group_id, key, offset.offset, offset.metadata) for key, offset in offsets[:shown]]
+        hidden_count += len(offsets[shown:])
+    if rows:
+        print_table(("group", "planned topic-partition", "offset", "metadata"), rows)
+    if hidden_count:
+        print_text(f"Not shown: {hidden_count} planned offsets. --all shows them.")
+
+
+def _print_left_out(plan: RescuePlan) -> None:
+    rows: list[tuple[object, ...]] = []
+    reasons = {group.why for group in plan.groups.values()}
+    for group_id, group in sorted(plan.groups.items()):
+        for key, entry in sorted(group.left_out.items()):
+            planned = group.offsets.get(key)
+            reasons.add(entry.why)
+            offsets = (entry.offset, planned and planned.offset, entry.record_offset)
+            rows.append((group_id, key, entry.why.value, *offsets))
+    if rows:
+        columns = ("group", "left-out topic-partition", "why", "offset", "planned", "record")
+        print_table(columns, rows)
+    for why in Why:
+        if why in reasons:
+            print_text(f"{why.value}: {_REASONS[why]}")
+    _print_lower_plans(plan)
+
+
+def _print_lower_plans(plan: RescuePlan) -> None:
+    """Print a line for each group whose planned offset is lower than the one of another partition of the topic."""
+    has_lower = False
+    for group_id, group in sorted(plan.groups.items()):
+        lower = []
+        for key, entry in sorted(group.left_out.items()):
+            planned = group.offsets.get(key)
+            if entry.why is not Why.OTHER_PARTITION or entry.offset is None or planned is None:
+                continue
+            if planned.offset < entry.offset:
+                lower.append(f"{key} ({planned.offset}, and {entry.offset} in partition {entry.partition})")
+        if lower:
+            has_lower = True
+            print_text(
+                f"Group {group_id}: the planned offset is lower than the one of the other partition: "
+                f"{list_names(lower)}."
+            )
+    if has_lower:
+        print_text(
+            "The plan can repeat records. Find out which partition is right (kafkagroups stats) before you apply it, "
+            "and edit the plan if the other one is."
+        )
+
+
+def _print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:
+    """Print the rows of an application for people. `writes`: whether the command was allowed to write."""
+    if rows:
+        table = [(row.group, row.topic_partition, row.now, row.planned, row.result, row.why or "") for row in rows]
+        columns = ("group", "topic-partition", "now", "planned", "result", "why")
+        print_table(columns, table)
+    counts = Counter(row.result for row in rows)
+    counted = ", ".join(f"{counts[result]} {result}" for result in _RESULTS if counts[result])
+    print_text(f"{len(rows)} offsets: {counted or 'nothing to do'}.")
+    print_text(WHERE_OFFSETS_FIT)
+    if not writes and counts["would_set"]:
+        print_text("Nothing was written. --yes commits the offsets.")

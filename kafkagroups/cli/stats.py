@@ -8,20 +8,62 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import asdict, replace
+from operator import attrgetter
 from typing import Any
 
-from kafkagroups.api import stats
-from kafkagroups.cli import options
+from kafkagroups.cli.log_text import print_gaps, print_topic_partitions
+from kafkagroups.cli.options import (
+    SPARK,
+    answer_each,
+    check_master,
+    choose_dialect,
+    find_functions,
+    find_rules,
+    rules_to_json,
+)
+from kafkagroups.cli.output import format_time, print_command, print_findings, print_json, print_table, print_text
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.stats_text import DEFAULT_ROWS, print_stats
 from kafkagroups.errors import UsageError
-from kafkagroups.history.stats import ROW_KINDS, WRITER, PartitionStats, Stats, sort_rows, sort_writers
-from kafkagroups.history.value_versions import value_versions_json
+from kafkagroups.history.event import count_of
+from kafkagroups.history.group_names import choose_large, find_prefix, name_family
+from kafkagroups.history.moved_groups import MovedOffset, sort_moved
+from kafkagroups.history.stats import (
+    RECORDS_LOADED_PER_SECOND,
+    ROW_KINDS,
+    WRITER,
+    Count,
+    PartitionStats,
+    Stats,
+    sort_rows,
+    sort_versions,
+    sort_writers,
+    value_versions_json,
+)
+from kafkagroups.history.transactions import abort_command
+from kafkagroups.history.writers import WriterCount
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.record_types import RECORD_TYPES
 
-NAME = "stats"
-HELP = "show why a log is large and slow: dead records, open transactions, what the cleaner cannot clean"
+DEFAULT_ROWS = 20
+"""The default of --top in the text. JSON contains all rows by default."""
+ROW_NAME_WITHOUT_VALUE = {
+    "group": "(markers, unknown)",
+    "topic": "(no offset)",
+    "type": "(markers, unknown)",
+    "partition": "(unknown number)",
+}
+"""For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
+ARGUMENTS = f"""
+PATH...
+--by {"|".join(ROW_KINDS)}=group  one row for each group, topic, type or partition, or for each writer: commits of a
+    group with the same batch size, leader epoch and transactional bit
+--top N  at most N rows in each table, the largest first (default: {DEFAULT_ROWS}; with --json: all rows)
+--coordinator --kafka --partitions
+{SPARK}
+--max-batch-bytes --past-damage --json
+"""
 EXAMPLES = """\
 examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
@@ -30,69 +72,24 @@ examples:
   kafkagroups stats s3://bucket/log --engine spark --master spark://host:7077"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_paths(parser)
-    parser.add_argument(
-        "--by",
-        choices=ROW_KINDS,
-        default="group",
-        help="one row for each group, topic, type or partition, or for each writer: commits of a group with the same "
-        "batch size, leader epoch and transactional bit (default: group)",
-    )
-    parser.add_argument(
-        "--top",
-        type=options.parse_number,
-        metavar="N",
-        help=f"at most N rows in each table, the largest first (default: {DEFAULT_ROWS}; with --json: all rows)",
-    )
-    options.add_coordinator(parser)
-    options.add_partitions(parser)
-    options.add_engine(parser)
-    options.add_max_batch_bytes(parser)
-    options.add_past_damage(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
-
-
 def run(args: argparse.Namespace) -> int:
-    dialect = options.choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args.coordinator, args.kafka)
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
-    options.check_master(args)
-    status = 0
-    for path in args.paths:
-        try:
-            with spinner(path):
-                statistics = _count(path, dialect, args)
-        except UsageError as error:
-            options.print_error(error)
-            status = 2
-            continue
+    check_master(args)
+
+    def ask(path: str) -> Stats:
+        with spinner(path):
+            statistics: Stats = find_functions(args, path).stats(path, args.by, **find_rules(args, dialect))
+        return statistics
+
+    def show(path: str, statistics: Stats) -> None:
         if args.json:
-            rules = options.rules_to_json(dialect.rules_of)
-            print(json.dumps({"path": path, **rules, **to_json(statistics, args.top)}), flush=True)
+            print_json({"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)})
         else:
-            print_stats(path, statistics, args.top, dialect)
-        for line in statistics.problems:
-            options.print_error(line)
-            status = max(status, 1)
-    return status
+            _print_stats(path, statistics, args.top or DEFAULT_ROWS, dialect)
 
-
-def _count(path: str, dialect: Dialect, args: argparse.Namespace) -> Stats:
-    """Return the statistics of one PATH, with the engine of the options."""
-    options.check_engine_of_path(path, args.engine)
-    load_options = {
-        "coordinator": dialect.coordinator,
-        "kafka": dialect.kafka,
-        "partitions": args.partitions,
-        "max_batch_bytes": args.max_batch_bytes,
-        "past_damage": args.past_damage,
-    }
-    if args.engine != "spark":
-        return stats(path, args.by, engine=args.engine, **load_options)
-    from kafkagroups import spark
-
-    return spark.stats(path, args.by, master=args.master, **load_options)
+    return answer_each(args, ask, show)
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
@@ -143,3 +140,225 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     if partition.gaps is None:
         del fields["gaps"]
     return fields
+
+
+def _print_stats(path: str, statistics: Stats, top: int, dialect: Dialect) -> None:
+    """Print the findings, and then the tables, with the `top` largest rows of each."""
+    partitions = statistics.partitions
+    largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
+    rows = _sum_families(statistics)
+    print_text(f"{path}: {count_of(len(statistics.findings), 'finding') if statistics.findings else 'no findings'}.")
+    print_findings(statistics.findings)
+    _print_moved_offsets(path, statistics.moved_offsets, top, dialect)
+    print_table(
+        ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
+        [
+            (
+                number,
+                *attrgetter("segments", "batches", "records", "bytes")(part),
+                f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None,
+                *attrgetter("tombstones", "last_timestamp_ms")(part),
+            )
+            for number, part in largest
+        ],
+    )
+    if statistics.by == WRITER:
+        _print_writers(statistics, top)
+    else:
+        print_table(
+            (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
+            [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
+            note=f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from "
+            "it, or if its transaction is open.",
+        )
+    commits, aborts = (sum(map(attrgetter(f"{kind}_markers"), partitions.values())) for kind in ("commit", "abort"))
+    if commits or aborts:
+        print_text(f"Markers: {count_of(commits, 'commit marker')} and {count_of(aborts, 'abort marker')}.")
+    print_table(
+        ("type", "version", "records", "first record (UTC)"),
+        [
+            (_name_row(name.type, "type"), "tombstone" if name.version is None else name.version, *count_and_time)
+            for name, count in sort_versions(statistics.value_versions)
+            for count_and_time in [(count.records, count.first_timestamp_ms)]
+        ],
+        note="Version: of the record's value. A program that reads the topic itself has to know each of them. For "
+        "example, Kafka 4.1 and newer write version 4 of OffsetCommit.",
+    )
+    row_count = len(rows) + len(statistics.writers)
+    if max(len(partitions), row_count) > top:
+        print_text(
+            f"Only the {top} largest of {len(partitions)} partitions and {row_count} rows are shown; --top N shows the "
+            "N largest."
+        )
+    _print_open_transactions(statistics)
+    _print_cleaning(statistics, largest)
+    _print_versions(largest)
+    records = sum(part.records for part in partitions.values())
+    if records >= RECORDS_LOADED_PER_SECOND:
+        print_text(
+            f"A broker needs about {records / RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
+            f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
+        )
+    # The change of the partition count is a finding.
+    print_topic_partitions(replace(statistics.topic_partitions, changed=None), dialect.coordinator)
+    print_gaps({number: part.gaps for number, part in partitions.items()})
+
+
+def _print_moved_offsets(path: str, moved: list[MovedOffset], top: int, dialect: Dialect) -> None:
+    """Print the positions of the groups that moved to another partition, because the partition count was changed."""
+    print_table(
+        ("group", "topic-partition", "old position", "new position", "newest"),
+        [list(offset.to_json().values()) for offset in sort_moved(moved)[:top]],
+        note="Old and new position: in the partition of the group before and after the change of the count. The "
+        "highest position that the group reached can be larger: the end of `kafkagroups timeline` shows it. Positions "
+        "whose newest commit is the old one stand first.",
+    )
+    if len(moved) > top:
+        print_text(f"Only {top} of {len(moved)} positions are shown. To see all:")
+        rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
+        print_command(["kafkagroups", "stats", path, *rules, "--top", str(len(moved))])
+
+
+def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
+    """Return the name and the counts of each row, the largest first. A family that is a finding has one row."""
+    large = choose_large(statistics.families, statistics.live_records) if statistics.by == "group" else {}
+    if not large:
+        return sort_rows(statistics)
+    summed = Stats(statistics.by)
+    sizes: Counter[str] = Counter()
+    for name, count in statistics.rows.items():
+        prefix = find_prefix(name) if isinstance(name, str) else None
+        sizes[prefix or ""] += 1
+        summed.add(Stats(statistics.by, rows={prefix if prefix in large else name: count}))
+    return [
+        (name_family(name, sizes[name]) if isinstance(name, str) and name in large else name, count)
+        for name, count in sort_rows(summed)
+    ]
+
+
+def _list_cells(name: object, count: Count, by: str) -> tuple[object, ...]:
+    numbers = ["-" if number is None else str(number) for number in count.in_partitions]
+    shown_partitions = ", ".join(numbers if len(numbers) <= 3 else [*numbers[:3], "…"])
+    dead = count.records - count.live_records
+    counts = (count.records, count.bytes, dead, count.live_records, count.live_bytes, count.tombstones)
+    return (_name_row(name, by), shown_partitions, *counts)
+
+
+def _name_row(name: object, by: str) -> object:
+    """Return the first cell of a row. `name` is a group, topic, record type, partition or None, as `by` says."""
+    if name is None:
+        return ROW_NAME_WITHOUT_VALUE[by]
+    if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
+        return RECORD_TYPES[name].name
+    return name
+
+
+def _print_writers(statistics: Stats, top: int) -> None:
+    """Print who commits most often. The writers of a group stand together, in the order of their first commits."""
+    commits: Counter[tuple[int | None, str]] = Counter()
+    for writer in statistics.writers:
+        commits[writer.partition, writer.key.group] += writer.commits
+
+    def sort_key(writer: WriterCount) -> tuple[int, str, int, int]:
+        group = writer.key.group
+        return -commits[writer.partition, group], group, writer.first_timestamp_ms or 0, -writer.commits
+
+    def list_cells(writer: WriterCount) -> tuple[object, ...]:
+        rate = writer.commits_per_minute
+        digits = 0 if rate is not None and rate >= 100 else 1
+        return (
+            writer.key.group,
+            writer.partition,
+            f"{writer.key.leader_epoch} t" if writer.key.is_transactional else writer.key.leader_epoch,
+            writer.key.records_per_batch,
+            writer.commits,
+            f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
+            None if rate is None else f"{rate:.{digits}f}",
+            None if writer.interval_ms is None else f"{writer.interval_ms / 1000:.3f}",
+            # Without the year and the seconds, so that the table fits.
+            *(
+                None if ms is None else format_time(ms)[5:16]
+                for ms in (writer.first_timestamp_ms, writer.last_timestamp_ms)
+            ),
+        )
+
+    print_table(
+        ("group", "part.", "epoch", "recs", "commits", "share", "/min", "med. s", "first", "last"),
+        [list_cells(writer) for writer in sorted(statistics.writers, key=sort_key)[:top]],
+        note='One row: equal leader epoch ("t": in transactions) and records per batch. Share: of the partition\'s '
+        "commits. Med. s: median interval. Times: UTC.",
+    )
+
+
+def _print_open_transactions(statistics: Stats) -> None:
+    """Print the open transactions that are no findings."""
+    found = {(each.partition, each.offset) for each in statistics.findings if each.kind == "hanging_transaction"}
+    now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
+    rows = [
+        (
+            number,
+            *attrgetter("first_offset", "producer_id", "producer_epoch")(each),
+            None if each.since_ms < 0 else f"{(now_ms - each.since_ms) / 1000:.1f}",
+            ", ".join(each.groups),
+        )
+        for number, part in statistics.partitions.items()
+        for each in part.open_transactions
+        if (number, each.first_offset) not in found
+    ]
+    print_table(
+        ("part.", "open from offset", "producer", "epoch", "age s", "groups"),
+        rows,
+        note="Usually they end soon. If one outlives its producer's transaction.timeout.ms, and kafka-transactions.sh "
+        "list does not show it as Ongoing, this ends it:",
+    )
+    if rows:
+        print_command(abort_command("PART", "OFFSET"))
+
+
+def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:
+    """Print what the cleaner can and cannot clean, and what it has cleaned."""
+    print_table(
+        ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),
+        [
+            (
+                number,
+                part.first_uncleanable_offset,
+                f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active",
+                *attrgetter("uncleanable_bytes", "freed_bytes", "cleaned_up_to")(part),
+                None if part.last_cleaned_ms is None else format_time(part.last_cleaned_ms)[:16],
+            )
+            for number, part in largest
+        ],
+        note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does '
+        "not tell. The time assumes delete.retention.ms of 1 day.",
+    )
+    if any(finding.kind == "load_failure" for finding in statistics.findings):
+        return  # After the failure, the coordinator does not read on, so the live records are not known.
+    live_records = sum(part.live_records for part in statistics.partitions.values())
+    live_bytes = sum(part.live_bytes for part in statistics.partitions.values())
+    print_text(
+        f"A complete cleaning would keep the {live_records} live records, with about {live_bytes} bytes. It also keeps "
+        "the newest record of each key that the coordinator does not read, and tombstones and markers for "
+        "delete.retention.ms."
+    )
+
+
+def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
+    """Print which Kafka versions can have written which offsets; in one line, if all of them are the same."""
+    rows = [
+        (number, each.first, each.last, _name_versions(each.versions))
+        for number, part in largest
+        for each in part.written_by_ranges
+    ]
+    versions = {row[-1] for row in rows}
+    if len(versions) == 1 and len(rows) == len({row[0] for row in rows}):
+        print_text(f"Kafka versions that can have written the records: {versions.pop()}.")
+    else:
+        print_table(("part.", "from offset", "to offset", "can be written by Kafka"), rows)
+
+
+def _name_versions(versions: str) -> str:
+    """Return Kafka versions, such as "2.3 – 4.0" or "4.1 – " (and newer), as words."""
+    if not versions:
+        return "every version"
+    return f"{versions.removesuffix(' – ')} and newer" if versions.endswith(" – ") else versions

@@ -13,7 +13,7 @@ from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, Resp
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.group_events import Event, format_count
-from kafkagroups.course.log_lines import Lines, parse_partition
+from kafkagroups.course.log_lines import Lines
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode
@@ -164,7 +164,7 @@ class GroupLife:
             The generation in the request. None means the consumer's generation, or -1 if there is no consumer.
         """
         consumer = self.consumers.get(name)
-        commits = {parse_partition(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
+        commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
 
         def send() -> str:
             if consumer is None:
@@ -203,7 +203,7 @@ class GroupLife:
         """Send an OffsetDelete request of an operator. The partitions have names like "orders-0"."""
 
         def send() -> str:
-            result = self.coordinator.offset_delete(self.group_id, [parse_partition(name) for name in partitions])
+            result = self.coordinator.offset_delete(self.group_id, [TopicPartition.parse(name) for name in partitions])
             return result.error.name if result.error else _format_errors(result.partitions)
 
         self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)

@@ -149,7 +149,8 @@ def _format_questions(incident: Incident) -> str:
 def _run_step(step: Step, folder: Path) -> str:
     """Run the command of a step, and return the shown lines of its output."""
     lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
-    first = next((number for number, line in enumerate(lines) if line.startswith(step.shows)), None)
+    shows = " ".join(step.shows.split())
+    first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(shows)), None)
     if first is None:
         raise UsageError(f"{step.command}: no line of the output begins with {step.shows!r}")
     shown = lines[first : first + step.lines]

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kafkagroups.course.protocol_lines import PROTOCOL_TYPES, Names, name_record
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
-from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.control import ControlType
@@ -94,12 +93,6 @@ def read_batch_lines(batch: Batch, names: Names | None = None) -> Iterator[Line]
     """
     for record in batch.records:
         yield _make_control_line(batch, record) if batch.is_control else _make_record_line(batch, record, names)
-
-
-def parse_partition(name: str) -> TopicPartition:
-    """Return the partition with a name such as "orders-0"."""
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number))
 
 
 def _make_control_line(batch: Batch, record: LogRecord) -> Line:

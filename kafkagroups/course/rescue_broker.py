@@ -31,13 +31,10 @@ from kafkagroups.course.incident_pages import Page, write_incident
 from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.live.client import connect
-from kafkagroups.live.coordinators import Coordinators, GroupRefused
-from kafkagroups.live.security import Security
-from kafkagroups.live.topics import create_topics
-from kafkagroups.rescue.make_plan import check_targets
-from kafkagroups.rescue.plan import RescuePlan
-from kafkagroups.rescue.plan_file import parse_topic_partition, read_plan
+from kafkagroups.repair.client import create_topics
+from kafkagroups.repair.connection import connect
+from kafkagroups.repair.coordinators import Coordinators, GroupRefused
+from kafkagroups.repair.plan import RescuePlan, check_targets, read_plan
 from kafkagroups.spark.java import NoJava, find_java
 
 VARIABLE = "KAFKAGROUPS_BROKER"
@@ -160,7 +157,7 @@ def read_recorded_answers() -> RecordedAnswers:
     """Return the answers of the real broker in `data/`."""
     content = json.loads(Path(find_data(ANSWERS_FILE)).read_text(encoding="utf-8"))
     offsets = {
-        (group, parse_topic_partition(name)): offset
+        (group, TopicPartition.parse(name)): offset
         for group, answers in content["answers"].items()
         for name, offset in answers.items()
     }
@@ -205,7 +202,7 @@ def fetch_offsets(bootstrap: str, keys: Iterable[tuple[str, TopicPartition]]) ->
     for group, key in sorted(keys):
         keys_of_group.setdefault(group, []).append(key)
     found: Offsets = {}
-    with connect(bootstrap, Security()) as cluster:
+    with connect(bootstrap) as cluster:
         coordinators = Coordinators(cluster)
         for group, of_group in keys_of_group.items():
             try:

@@ -102,8 +102,11 @@ class LogKeys(dict[bytes | None, LogKey]):
         return tuple.__new__(LogKey, (decoded, content.group, partition, decoded.readers.read_offset_fields))
 
 
-def find_group_ids(batch: Batch, keys: LogKeys) -> Iterator[str]:
-    """Yield the group id in the key of each record of a batch. Markers and keys that cannot be read name no group."""
+def read_keys(batch: Batch, keys: LogKeys) -> Iterator[tuple[str, LogKey, LogRecord]]:
+    """Yield the group id, the key and the record of each record whose key names a group.
+
+    Markers, keys that cannot be read, and the records of a batch that cannot be read are left out.
+    """
     if batch.is_control:
         return
     try:
@@ -112,11 +115,16 @@ def find_group_ids(batch: Batch, keys: LogKeys) -> Iterator[str]:
         return
     for record in records:
         try:
-            group_id = keys[record.key].group_id
+            key = keys[record.key]
         except BadBytes:
             continue
-        if group_id is not None:
-            yield group_id
+        if key.group_id is not None:
+            yield key.group_id, key, record
+
+
+def find_group_ids(batch: Batch, keys: LogKeys) -> Iterator[str]:
+    """Yield the group id in the key of each record of a batch, as `read_keys` finds it."""
+    return (group_id for group_id, _, _ in read_keys(batch, keys))
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:

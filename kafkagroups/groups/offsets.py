@@ -16,24 +16,34 @@ Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9); OffsetMetadataManager
 
 from __future__ import annotations
 
+import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import NO_OBSERVER, Fate, Observer
-from kafkagroups.quick_builders import make_builder
+from kafkagroups.helpers import MAX_INT32, MIN_INT32
 from kafkagroups.records.fields import field_specs
 from kafkagroups.records.offset_commit import LegacyOffsetCommitValue
 from kafkagroups.records.wire import UUID
+
+_TEXT = re.compile(r"(.*)-(?:(0|[1-9][0-9]{0,9})|\((-[1-9][0-9]{0,9})\))", re.DOTALL)
 
 
 class TopicPartition(NamedTuple):
     """A partition of a topic. `str` returns `topic-partition`.
 
+    Partition 1 of the topic `foo-` and partition -1 of the topic `foo` are both `foo--1`, and a broker stores both. As
+    input, `foo--1` is the topic `foo-`, and `foo-(-1)` is the negative partition.
+
     Examples
     --------
     >>> str(TopicPartition("orders", 0))
     'orders-0'
+    >>> TopicPartition.parse("foo--1"), TopicPartition.parse("foo-(-1)").partition
+    (TopicPartition(topic='foo-', partition=1), -1)
     """
 
     topic: str
@@ -41,6 +51,33 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the topic-partition in a text: it is split at the last `-` that leaves a number without a sign.
+
+        Raises UsageError if there is none, or if the number has leading zeros or does not fit into 32 bits.
+        """
+        match = _TEXT.fullmatch(text)
+        partition = int(match[2] or match[3]) if match else 0
+        if match is None or not MIN_INT32 <= partition <= MAX_INT32:
+            raise UsageError(f"expected a topic and a partition such as orders-0, found {reprlib.repr(text)}")
+        return cls(match[1], partition)
+
+    @property
+    def as_input(self) -> str:
+        """The text that `parse` reads: as `str`, but with a negative partition in parentheses."""
+        return str(self) if self.partition >= 0 else f"{self.topic}-({self.partition})"
+
+    @property
+    def reading(self) -> str | None:
+        """Which of two readings of `str` this is, in a few words. None if there is only one reading."""
+        if self.partition > 0 and self.topic.endswith("-"):
+            other = TopicPartition(self.topic[:-1], -self.partition)
+            return (
+                f"partition {self.partition} of the topic {self.topic}; the other reading is written {other.as_input}"
+            )
+        return f"partition {self.partition} of the topic {self.topic}" if self.partition < 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +100,6 @@ class OffsetAndMetadata:
     batch_offset: int
 
 
-_build_offset = make_builder(OffsetAndMetadata)
 _NO_TOPIC_ID = UUID.default
 _LEGACY_FIELD_COUNT = len(field_specs(LegacyOffsetCommitValue))
 
@@ -75,9 +111,9 @@ def build_offset_and_metadata(fields: Sequence[Any], record_offset: int, batch_o
     """
     if len(fields) == _LEGACY_FIELD_COUNT:
         offset, metadata, commit_timestamp = fields
-        return _build_offset(offset, metadata, commit_timestamp, -1, None, None, record_offset, batch_offset)
+        return OffsetAndMetadata(offset, metadata, commit_timestamp, -1, None, None, record_offset, batch_offset)
     offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = fields
-    return _build_offset(
+    return OffsetAndMetadata(
         offset,
         metadata,
         commit_timestamp,

@@ -10,40 +10,32 @@ The log is also judged as the log cleaner could leave it (after_cleaning.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.log_records import LogKeys, find_group_ids
-from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
-from kafkagroups.history.endless_commits import find_endless_commits
-from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.count_logs import CountedTopic, count_each_log
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.further_failures import find_further_failures
-from kafkagroups.history.load_findings import HARMLESS_OUTCOMES, find_damage, find_way_out
-from kafkagroups.history.log_signs import read_signs
-from kafkagroups.history.look_alikes import find_look_alikes
-from kafkagroups.history.misplaced_groups import find_misplaced
+from kafkagroups.history.group_names import find_look_alikes
 from kafkagroups.history.release_changes import find_changes
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
-from kafkagroups.history.unexpected_unload import describe_unload
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import load_logs
-from kafkagroups.loading.starts import Start, judge_start
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Log
-from kafkagroups.log.zeros import Zeros
-from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
+from kafkagroups.records.dialects import Dialect, dialect
 from kafkagroups.records.versions import (
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
     parse_newest_patch,
 )
+
+LOAD_KINDS = (
+    *("damage", "zeros", "load_failure", "refused", "further_failure"),
+    *("misplaced_groups", "endless_pending_commit", "clock_jump", "shared_instance_id"),
+)
+"""The kinds of the statistics' findings that say something about the next load."""
 
 
 @dataclass(frozen=True)
@@ -189,147 +181,41 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
     return dialect(coordinator, kafka)
 
 
-def check_logs(
-    logs: Sequence[Log],
-    rules: Dialect,
-    path: str,
-    *,
-    target: Dialect | None = None,
-    partitions: int | None = None,
-    engine: str = "auto",
-) -> Check:
-    """Return the verdict about logs. The parameters are those of `kafkagroups.check`."""
-    chosen = choose_engine(engine)
-    groups = load_logs(logs, rules, path, partitions=partitions, engine=chosen)
-    judged = rules if target is None else target
-    judged_groups = groups if target is None else load_logs(logs, target, path, partitions=partitions, engine=chosen)
-    checks = {}
+def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
+    """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
+    if target is None:
+        counted = count_each_log(topic)
+        return judge(counted, counted.read_stats())
+    counted = CountedTopic(replace(topic, dialect=target), failure_kind="refused")
+    counted.load()
+    check = judge(counted, counted.read_stats())
+    changes = find_changes(topic.logs, topic.load(), counted.groups, topic.dialect, target)
+    findings = sort_findings([*check.findings, *changes])
+    return replace(check, dialect=topic.dialect, target=target, findings=findings)
+
+
+def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
+    """Return the verdict about a topic that was counted. `stats_of_logs` are the statistics of its logs."""
+    dialect = counted.topic.dialect
     findings: list[Finding] = []
-    after_cleaning = AfterCleaning(judged)
-    misplaced = find_misplaced(logs, judged, judged_groups, engine)
-    for log in logs:
-        findings += misplaced.get(log.partition, [])
-        findings += after_cleaning.find(log, judged_groups.partitions[log.partition])
-        check = _check_partition(log, judged_groups, is_judged_after_cleaning=log.partition in after_cleaning.judged)
-        checks[log.partition] = check
-        findings += _find_zeros(log.partition, judged_groups.partitions[log.partition].zeros, judged)
-        findings += find_damage(log.partition, judged_groups.partitions[log.partition])
-        findings += find_endless_commits(log, judged_groups, engine)
-        findings += read_signs(log, judged, engine).find(log, judged)
-        if check.error is not None:
-            kind = "load_failure" if target is None else "refused"
-            further = find_further_failures(log, judged, check.record_offset)
-            findings += further.findings
-            way_out = find_way_out(log, judged_groups) + further.note
-            unload = describe_unload(log, judged_groups, kind, way_out)
-            findings.append(unload or _describe_failure(log, check, judged, kind, way_out))
-    partition_of = {group_id: parts.group.partition for group_id, parts in judged_groups.groups.unbuilt().items()}
-    findings += find_look_alikes(partition_of)
-    if target is not None:
-        findings += find_changes(logs, groups, judged_groups, rules, target)
-    return Check(path, rules, target, checks, sort_findings(findings), judged_groups.topic_partitions)
-
-
-def _check_partition(log: Log, groups: Groups, *, is_judged_after_cleaning: bool) -> PartitionCheck:
-    loaded = groups.partitions[log.partition]
-    lost = [] if loaded.error is None else _find_lost_groups(log, groups)
-    return PartitionCheck(
-        error=loaded.error,
-        record_offset=loaded.record_offset,
-        damage=loaded.damage,
-        records=loaded.records,
-        bytes=log.size,
-        groups_lost=lost,
-        judged_after_cleaning=is_judged_after_cleaning,
-    )
-
-
-def _find_lost_groups(log: Log, groups: Groups) -> list[str]:
-    """Return the groups with records in a partition that fails to load, and that are not answered.
-
-    If the partition count is known, a group whose home is another partition is not lost: its home answers.
-    """
-    count = groups.topic_partitions.count
-    has_homes = groups.coordinator == "new" and count is not None and log.partition is not None
-    lost = []
-    for group_id in sorted(set(_read_group_ids(log))):
-        is_elsewhere = has_homes and count is not None and partition_for(group_id, count) != log.partition
-        if group_id not in groups and not is_elsewhere:
-            lost.append(group_id)
-    return lost
-
-
-def _read_group_ids(log: Log) -> Iterator[str]:
-    """Yield the group ids in the keys of all records, also of those after the record at which a load fails."""
-    keys = LogKeys(dialect("new", CHECKED_VERSIONS["new"][-1]))
-    for batch in log:
-        yield from find_group_ids(batch, keys)
-
-
-def find_group_of(log: Log, offset: int | None) -> str | None:
-    """Return the group that the key of a record names. Return None if no record has the offset, or its key no group."""
-    if offset is None:
-        return None
-    keys = LogKeys(dialect("new", CHECKED_VERSIONS["new"][-1]))
-    for batch in log:
-        if batch.next_offset <= offset or batch.is_control:
-            continue
-        try:
-            for record in batch.records:
-                if record.offset == offset:
-                    return keys[record.key].group_id
-        except BadBytes:
-            return None
-        if batch.base_offset > offset:
-            break
-    return None
-
-
-def _find_zeros(number: int | None, zeros: Zeros | None, rules: Dialect) -> list[Finding]:
-    """Return the finding about zeros at the end of a segment, if a kind of start does not load all batches."""
-    if zeros is None:
-        return []
-    outcomes = {start: judge_start(start, zeros, rules.coordinator) for start in Start}
-    if all(outcome in HARMLESS_OUTCOMES for outcome in outcomes.values()):
-        return []
-    starts = "; ".join(f"{start.value}, it {outcome.value}" for start, outcome in outcomes.items())
-    what = (
-        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on the "
-        f"start what a Kafka {rules.kafka} broker does: {starts}."
-    )
-    remedy = (
-        "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros off; "
-        "before a failover to it, restart it so."
-    )
-    if zeros.later_segments:
-        remedy = (
-            "Let the broker copy the partition from another replica: recovery can delete the "
-            f"{count_of(zeros.later_segments, 'later segment')}."
+    partition_of: dict[str, int | None] = {}
+    checks = {}
+    after_cleaning = AfterCleaning(dialect)
+    for log, stats in zip(counted.topic.logs, stats_of_logs, strict=True):
+        number = log.partition
+        loaded = counted.groups.partitions[number]
+        findings += [finding for finding in stats.findings if finding.kind in LOAD_KINDS]
+        findings += after_cleaning.find(log, loaded, counted.types[number])
+        partition_of |= stats.partition_of_group
+        checks[number] = PartitionCheck(
+            loaded.error,
+            loaded.record_offset,
+            loaded.damage,
+            loaded.records,
+            log.size,
+            counted.lost_groups.get(number, []),
+            judged_after_cleaning=number in after_cleaning.judged,
         )
-    return [Finding(number, None, None, None, "zeros", what, remedy)]
-
-
-def describe_answers(rules: Dialect) -> str:
-    """Return what clients get for the groups of a partition whose load has failed, as the end of a sentence."""
-    if rules.coordinator == "new":
-        return "every request for them is answered NOT_COORDINATOR"
-    return (
-        "the broker answers as if they had never existed: OffsetFetch returns -1 without an error, so consumers start "
-        "at auto.offset.reset"
-    )
-
-
-def _describe_failure(log: Log, check: PartitionCheck, rules: Dialect, kind: str, remedy: str) -> Finding:
-    """Return the finding about a partition that fails to load."""
-    offset = check.record_offset
-    lost = ""
-    if check.groups_lost:
-        names = list_names(check.groups_lost)
-        lost = f"; {count_of(len(check.groups_lost), 'group')} lost ({names}): {describe_answers(rules)}"
-    what = f"A Kafka {rules.kafka} broker cannot load the partition: {check.error}{lost}."
-    return Finding(log.partition, offset, find_group_of(log, offset), None, kind, what, remedy)
-
-
-def load_alone(log: Log, rules: Dialect, engine: str) -> LoadedPartition:
-    """Return how the load of one partition ends in a broker without other partitions."""
-    return load_logs([log], rules, engine=choose_engine(engine)).partitions[log.partition]
+    findings += find_look_alikes(partition_of)
+    topic_partitions = counted.topic_partitions
+    return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), topic_partitions)

@@ -16,14 +16,15 @@ MemoryRecords.withEndTransactionMarker (4.3.1).
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.history.event import count_of, describe_duration, describe_time
-from kafkagroups.history.finding import Finding, list_groups
-from kafkagroups.log.batch import NO_TIMESTAMP
+from kafkagroups.history.finding import Finding, join_words, list_groups
+from kafkagroups.history.second_pass import Follower
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
 
@@ -71,94 +72,88 @@ class ClockJumps:
             self._newest_ms = timestamp_ms
 
 
-@dataclass
-class _Range:
-    """The records before a step back that are too late.
+class JumpRange(Follower):
+    """Finds the records before the largest step back in time in a log that are too late, in a second pass.
 
     `first` is the offset of the first one; -1: none was found. `deleted` are the offsets whose tombstones are in the
     range, by the group ids. `groups` are the ids of the groups whose tombstones are in the range.
     """
 
-    first: int = -1
-    last: int = -1
-    deleted: dict[str, int] = field(default_factory=dict)
-    groups: set[str] = field(default_factory=set)
+    def __init__(self, jumps: ClockJumps, dialect: Dialect) -> None:
+        self._jumps = jumps
+        self._dialect = dialect
+        self._keys = LogKeys(dialect)
+        self._step = max(jumps.steps, key=lambda found: found.size_ms, default=StepBack(-1, 0, 0, 0))
+        self.producers = None if jumps.steps else ()
+        self.first_offset = self._step.after + 1
+        self.last_offset = self._step.offset - 1
+        self.first = -1
+        self.last = -1
+        self.deleted: Counter[str] = Counter()
+        self.groups: set[str] = set()
 
-
-def find_jump(log: Log, jumps: ClockJumps, dialect: Dialect) -> list[Finding]:
-    """Return the finding about the largest step back in time in a log, if there is any. The log is read again."""
-    if not jumps.steps:
-        return []
-    step = max(jumps.steps, key=lambda found: found.size_ms)
-    found = _read_range(log, step, dialect)
-    if found.first < 0:  # The file has changed since.
-        return []
-    what = (
-        f"The records from offset {found.first} to {found.last} have times up to {describe_time(step.newest_ms)}. But "
-        f"record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, "
-        f"{describe_duration(step.size_ms)} earlier. The coordinator sets these times. So a broker's clock was wrong, "
-        "or records of a copied log are here."
-    )
-    if len(jumps.steps) > 1:
-        count = f"at least {MAX_STEPS}" if len(jumps.steps) == MAX_STEPS else str(len(jumps.steps))
-        what += f" This is the largest of {count} steps back in time."
-    command = (
-        f"kafkagroups load {shlex.quote(log.path)} --coordinator {dialect.coordinator} --kafka {dialect.kafka} "
-        f"--until {found.first}"
-    )
-    remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
-    offsets = sum(found.deleted.values())
-    if offsets or found.groups:
-        names = list_groups({*found.deleted, *found.groups})
-        what += (
-            f" In this range, {count_of(offsets, 'offset')} and {count_of(len(found.groups), 'group')} were deleted "
-            f"({names}). With a wrong clock, the check for expired offsets deletes offsets that are not old."
-        )
-        remedy += (
-            " Before these groups start again, set the offsets that should not have expired. This shows the offsets "
-            f"before the range: {command}"
-        )
-    else:
-        remedy += (
-            " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups without "
-            "members."
-        )
-    return [Finding(log.partition, found.first, None, None, KIND, what, remedy)]
-
-
-def _read_range(log: Log, step: StepBack, dialect: Dialect) -> _Range:
-    """Return the range of records before a step back, from the first one that is too late."""
-    found = _Range()
-    keys = LogKeys(dialect)
-    limit_ms = step.timestamp_ms + MIN_STEP_MS
-    for batch in log:
-        if batch.base_offset >= step.offset:
-            break
-        if batch.next_offset <= step.after or (found.first < 0 and batch.max_timestamp < limit_ms):
-            continue
+    def follow(self, batch: Batch) -> None:
+        limit_ms = self._step.timestamp_ms + MIN_STEP_MS
+        if batch.next_offset <= self._step.after or (self.first < 0 and batch.max_timestamp < limit_ms):
+            return
         try:
             records = batch.records
         except BadBytes:
-            continue
+            return
         for record in records:
-            if found.first < 0 and record.offset > step.after and record.timestamp >= limit_ms:
-                found.first = record.offset
-            if found.first < 0:
+            if self.first < 0 and record.offset > self._step.after and record.timestamp >= limit_ms:
+                self.first = record.offset
+            if self.first < 0:
                 continue
-            found.last = record.offset
+            self.last = record.offset
             if record.value is None and not batch.is_control:
-                _add_tombstone(found, record.key, keys)
-    return found
+                self._add_tombstone(record.key)
 
+    def _add_tombstone(self, key: bytes | None) -> None:
+        try:
+            log_key = self._keys[key]
+        except BadBytes:
+            return
+        if log_key.group_id is None:
+            return
+        if log_key.partition is not None:
+            self.deleted[log_key.group_id] += 1
+        elif log_key.decoded.type in _GROUP_TYPES:
+            self.groups.add(log_key.group_id)
 
-def _add_tombstone(found: _Range, key: bytes | None, keys: LogKeys) -> None:
-    try:
-        log_key = keys[key]
-    except BadBytes:
-        return
-    if log_key.group_id is None:
-        return
-    if log_key.partition is not None:
-        found.deleted[log_key.group_id] = found.deleted.get(log_key.group_id, 0) + 1
-    elif log_key.decoded.type in _GROUP_TYPES:
-        found.groups.add(log_key.group_id)
+    def find(self, log: Log) -> list[Finding]:
+        """Return the finding about the largest step back in time, if there is any."""
+        if self.first < 0:
+            return []
+        step = self._step
+        dialect = self._dialect
+        what = (
+            f"The records from offset {self.first} to {self.last} have times up to {describe_time(step.newest_ms)}. "
+            f"But record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, "
+            f"{describe_duration(step.size_ms)} earlier. The coordinator sets these times. So a broker's clock was "
+            "wrong, or records of a copied log are here."
+        )
+        if len(self._jumps.steps) > 1:
+            count = f"at least {MAX_STEPS}" if len(self._jumps.steps) == MAX_STEPS else str(len(self._jumps.steps))
+            what += f" This is the largest of {count} steps back in time."
+        rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
+        command = None
+        remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
+        offsets = sum(self.deleted.values())
+        if offsets or self.groups:
+            names = list_groups({*self.deleted, *self.groups})
+            what += (
+                f" In this range, {count_of(offsets, 'offset')} and {count_of(len(self.groups), 'group')} were deleted "
+                f"({names}). With a wrong clock, the check for expired offsets deletes offsets that are not old."
+            )
+            command = ["kafkagroups", "load", log.path, *rules, "--until", str(self.first)]
+            remedy += (
+                " Before these groups start again, set the offsets that should not have expired. This shows the "
+                f"offsets before the range: {join_words(command)}"
+            )
+        else:
+            remedy += (
+                " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
+                "without members."
+            )
+        return [Finding(log.partition, self.first, None, None, KIND, what, remedy, command)]

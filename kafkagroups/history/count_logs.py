@@ -6,7 +6,8 @@ The native engine counts while it folds a log. If it cannot fold a log, the read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
@@ -14,26 +15,30 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import CountBytes, Shard
-from kafkagroups.history.cleaning_traces import Traces
-from kafkagroups.history.endless_commits import find_endless_commits
+from kafkagroups.history.clock_jumps import JumpRange
+from kafkagroups.history.failures import FailedLoad, find_bad_bytes
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.findings import add_findings, find_busy, find_unsubscribed
-from kafkagroups.history.group_families import count_families
-from kafkagroups.history.hanging import add_details
-from kafkagroups.history.load_findings import find_in_partition
-from kafkagroups.history.log_signs import read_signs, signs_of
-from kafkagroups.history.look_alikes import find_groups_of
-from kafkagroups.history.misplaced_groups import find_misplaced
-from kafkagroups.history.moved_offsets import find_moved_offsets
-from kafkagroups.history.observed_stats import StatsObserver
-from kafkagroups.history.stats import WRITER, OpenTransaction, PartitionStats, SegmentCount, Stats
-from kafkagroups.history.value_versions import count_value_versions
-from kafkagroups.history.writer_ranges import WriterRange, WriterRanges, have_common_writer
-from kafkagroups.history.writers import count_writers
+from kafkagroups.history.group_names import count_families, find_groups_of
+from kafkagroups.history.moved_groups import find_misplaced, find_moved_offsets
+from kafkagroups.history.observed_stats import LogSigns, StatsObserver, signs_of
+from kafkagroups.history.second_pass import Follower, read_again
+from kafkagroups.history.stats import (
+    WRITER,
+    OpenTransaction,
+    PartitionStats,
+    SegmentCount,
+    Stats,
+    Traces,
+    VersionCounter,
+)
+from kafkagroups.history.transactions import EndlessCommits, TransactionDetails
+from kafkagroups.history.writers import WriterCounter, WriterRanges, have_common_writer
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import Engine, choose_engine
+from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic, load_logs
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
@@ -42,129 +47,157 @@ from kafkagroups.records.record_types import has_type
 from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
+MAX_BYTES_IN_MEMORY = 32 * 2**20
+"""Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
 OFFSET_TYPES = (0, 1)
 """The types of offset records."""
-_DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
-"""The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
-
-Version 1 of a commit's value has an expire timestamp that decides, and version 4 has a topic id.
-"""
 
 
-def count_logs(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    by: str = "group",
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    threads: int = 0,
-) -> Stats:
-    """Load logs and return their statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for.
+def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
+    """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
+    counted = count_each_log(topic, by)
+    return counted.sum_stats(counted.read_stats())
 
-    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
-    count of the offsets topic, and `threads` the number of threads, as in `kafkagroups.load`.
+
+def count_each_log(topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> CountedTopic:
+    """Load a topic, and count the records of each log in the same pass.
+
+    The parameters are those of `count_logs`. `whole` is the one of `OpenTopic.load`.
     """
-    groups, stats_of_logs = count_each_log(
-        logs, dialect, by, engine=engine, path=path, partitions=partitions, threads=threads
-    )
-    stats = Stats(by, topic_partitions=groups.topic_partitions)
-    for log_stats in stats_of_logs:
-        stats.add(log_stats)
-    if groups.topic_partitions.changed is not None:
-        stats.moved_offsets = find_moved_offsets(logs, dialect, groups.topic_partitions.changed, engine)
-    add_findings(stats)
-    return stats
+    counting = CountedTopic(topic, by)
+    counting.load(whole)
+    return counting
 
 
-def count_each_log(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    by: str = "group",
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    threads: int = 0,
-    whole: WholeTopic | None = None,
-) -> tuple[Groups, Iterator[Stats]]:
-    """Load logs together. Return the groups, and an iterator over the statistics of each log.
+class CountedTopic:
+    """A load of a topic that counts. `groups` is the result of the load.
 
-    The parameters are those of `count_logs`. `whole` is the one of `load_logs`.
+    After `read_stats`, `lost_groups` has the groups that a broker does not answer for, by the number of each partition
+    whose load fails. `types` has the record types of each partition. `failure_kind` is the kind of the findings about
+    failures.
+
+    `topic_partitions` is the partition count of the topic. It does not say that the count was changed if files that
+    were copied into the wrong folder explain what the log shows.
     """
-    counting = _Counting(by, dialect, choose_engine(engine))
-    groups = load_logs(logs, dialect, path, partitions=partitions, engine=counting.engine, threads=threads, whole=whole)
-    return groups, counting.finish_all(logs, groups, find_misplaced(logs, dialect, groups, engine))
 
+    groups: Groups
+    topic_partitions: TopicPartitions
 
-class _Counting:
-    """The counting of several logs: an engine that counts while it folds, and what was counted in each log."""
-
-    def __init__(self, by: str, dialect: Dialect, engine: Engine) -> None:
+    def __init__(self, topic: OpenTopic, by: str = "group", failure_kind: str = "load_failure") -> None:
+        if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
+            topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
+        self.topic = topic
+        self.lost_groups: dict[int | None, list[str]] = {}
+        self._failure_kind = failure_kind
         self.by = "group" if by == WRITER else by
         self.is_by_writer = by == WRITER
-        self.dialect = dialect
-        self.engine = Engine(engine.name, self._fold)
         self._observers: dict[int, StatsObserver] = {}
         self._followed: dict[int, tuple[Shard, dict[str, Any]]] = {}
         """What was counted by the readable and by the native engine. The keys are Python's `id` of the logs."""
+        self._signs: dict[int | None, LogSigns] = {}
 
     def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-        if self.engine.name == "compiled":
+        if self.topic.chosen_engine.name == "compiled":
             shard = native.fold_if_possible(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
             if shard is not None:
-                self._followed[id(log)] = shard, native.reading_of(shard).totals(self.by == "topic")
+                totals = native.reading_of(shard).totals(self.by == "topic")
+                self._followed[id(log)] = shard, totals
+                self._signs[log.partition] = signs_of(totals, dialect)
                 return shard
         observer = StatsObserver(dialect, log, self.by)
         self._observers[id(log)] = observer
+        self._signs[log.partition] = observer.signs
         return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer)
 
-    def finish_all(
-        self, logs: Sequence[Log], groups: Groups, misplaced: Mapping[int | None, list[Finding]]
-    ) -> Iterator[Stats]:
-        """Yield the statistics of each log, after all logs were loaded. `misplaced` are findings by partition."""
+    def load(self, whole: WholeTopic | None = None) -> None:
+        """Load the topic. `whole` is the one of `OpenTopic.load`."""
+        self.groups = self.topic.load(engine=Engine(self.topic.chosen_engine.name, self._fold), whole=whole)
+        extents = {number: signs.extents for number, signs in self._signs.items()}
+        self.types = {number: signs.types for number, signs in self._signs.items()}
+        self._misplaced = find_misplaced(self.topic.logs, self.groups, extents)
+        self.topic_partitions = self.groups.topic_partitions
+        if self._misplaced.explains_change:
+            self.topic_partitions = replace(self.topic_partitions, changed=None)
+
+    def read_stats(self) -> Iterator[Stats]:
+        """Yield the statistics of each log, after a second pass over it if something needs one."""
+        groups = self.groups
         problems = groups.problems_by_partition
         parts = groups.groups.unbuilt()
         answers = Answers(parts, groups.orphans.unbuilt())
-        for log in logs:
+        for log in self.topic.logs:
             followed = self._followed.pop(id(log), None)
+            ranges = None
             if followed is None:
                 stats = self._observers.pop(id(log)).finish(groups)
-                signs = read_signs(log, self.dialect, "python")
             else:
-                stats = _finish_followed(*followed, log, groups, answers, self.by, self.dialect)
-                signs = signs_of(followed[1], self.dialect)
+                stats, ranges = _finish_followed(*followed, log, groups, answers, self.by, self.topic.dialect)
             stats.problems = problems[log.partition]
             counts = stats.partitions[log.partition]
             counts.gaps = groups.partitions[log.partition].gaps
-            add_details(log, counts.open_transactions, self.engine.name)
-            open_producers = {transaction.producer_id for transaction in counts.open_transactions}
-            counts.commit_markers = signs.commit_markers
-            counts.abort_markers = signs.abort_markers
-            stats.findings = [
-                *signs.find(log, self.dialect),
-                *misplaced.get(log.partition, []),
-                *find_in_partition(log, groups),
-                *find_endless_commits(log, groups, self.engine.name, open_producers),
+            stats.findings = self._read_again(log, stats, ranges)
+            stats.findings += [
+                *self._misplaced.findings.get(log.partition, []),
+                *find_bad_bytes(log.partition, groups),
+                *self._find_failures(log),
                 *find_busy(log.partition, counts, parts, stats.commits),
                 *find_unsubscribed(log.partition, counts, parts),
             ]
             stats.families = count_families(log.partition, parts)
             stats.partition_of_group = find_groups_of(log.partition, parts)
-            if self.by == "type":
-                stats.value_versions = count_value_versions(log)
-            if self.is_by_writer:
-                stats.by = WRITER
-                stats.rows = {}
-                stats.writers = count_writers(log)
             yield stats
+
+    def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
+        """Return the statistics of the topic. `stats_of_logs` are those of its logs."""
+        stats = Stats(WRITER if self.is_by_writer else self.by, topic_partitions=self.topic_partitions)
+        for log_stats in stats_of_logs:
+            stats.add(log_stats)
+        if stats.topic_partitions.changed is not None:
+            stats.moved_offsets = find_moved_offsets(self.topic, stats.topic_partitions.changed)
+        add_findings(stats)
+        return stats
+
+    def _find_failures(self, log: Log) -> list[Finding]:
+        """Return the findings about a load that fails, and note the groups that are lost."""
+        if self.groups.partitions[log.partition].error is None:
+            return []
+        failed = FailedLoad(log, self.groups)
+        self.lost_groups[log.partition] = failed.lost
+        return failed.find(self._failure_kind)
+
+    def _read_again(self, log: Log, stats: Stats, ranges: WriterRanges | None) -> list[Finding]:
+        """Add to the statistics what only a second pass can know, and return the findings that need it."""
+        counts = stats.partitions[log.partition]
+        signs = self._signs[log.partition]
+        counts.commit_markers = signs.commit_markers
+        counts.abort_markers = signs.abort_markers
+        open_producers = {transaction.producer_id for transaction in counts.open_transactions}
+        endless = EndlessCommits(log.partition, self.groups, open_producers)
+        jump = JumpRange(signs.jumps, self.topic.dialect)
+        followers: list[Follower] = [TransactionDetails(counts.open_transactions), endless, jump]
+        versions = VersionCounter()
+        writers = WriterCounter()
+        followers += [ranges] if ranges is not None else []
+        followers += [versions] if stats.by == "type" else []
+        followers += [writers] if self.is_by_writer else []
+        read_again(log, followers, self.topic.chosen_engine)
+        if ranges is not None:
+            counts.written_by_ranges = ranges.finish(log.start_offset, counts.next_offset)
+        stats.value_versions = versions.counts
+        if self.is_by_writer:
+            stats.by = WRITER
+            stats.rows = {}
+            stats.writers = writers.finish(log.partition)
+        return [*jump.find(log), *signs.static_members.find(log.partition), *endless.find()]
 
 
 def _finish_followed(
     shard: Shard, totals: dict[str, Any], log: Log, groups: Groups, answers: Answers, by: str, dialect: Dialect
-) -> Stats:
-    """Return the statistics of a log that the native engine has counted. `totals` is what it has counted."""
+) -> tuple[Stats, WriterRanges]:
+    """Return the statistics of a log that the native engine has counted, and its writers, which may need a second pass.
+
+    `totals` is what the engine has counted.
+    """
     loaded = groups.partitions[log.partition]
     first_time, last_time = totals["times"] or (None, None)
     writers = _find_writers(shard, totals, dialect)
@@ -189,7 +222,10 @@ def _finish_followed(
             for segment, (size, replaced, *traces) in zip(log.segments, totals["segments"], strict=True)
         ]
     )
-    counts.written_by_ranges = _find_writer_ranges(log, dialect, writers, counts.next_offset)
+    ranges = WriterRanges(dialect, needs_pass=not have_common_writer(writers))
+    if ranges.producers is not None:
+        for versions in writers:
+            ranges.add(log.start_offset, versions)
     stats = Stats(by, {log.partition: counts})
     for row in _count_rows(totals, answers, log.partition):
         name = log.partition if by == "partition" else getattr(row, by)
@@ -204,7 +240,7 @@ def _finish_followed(
             count.live_records += row.live_records
             count.live_bytes += row.live_bytes
             count.tombstones += row.tombstones
-    return stats
+    return stats, ranges
 
 
 class _Row(NamedTuple):
@@ -254,28 +290,3 @@ def _find_writers(shard: Shard, totals: dict[str, Any], dialect: Dialect) -> set
     if any(not has_type(dialect, record_type) for _, record_type, _ in totals["other_rows"]):
         writers.add(EVERY_VERSION)
     return writers
-
-
-def _find_writer_ranges(log: Log, dialect: Dialect, writers: set[VersionRange], next_offset: int) -> list[WriterRange]:
-    """Return the ranges of offsets by the Kafka versions that can have written them.
-
-    `writers` has the versions of each record. Most logs have one range. To find where several ranges begin, the log is
-    read a second time, in plain Python. A record is decoded only if its type and its version do not decide.
-    """
-    ranges = WriterRanges()
-    if not have_common_writer(writers):
-        known: dict[tuple[bytes, bytes | None], VersionRange] = {}
-        for batch in log:
-            for record in () if batch.is_control else batch.records:
-                start = (record.key[:2] if record.key else b"", record.value and record.value[:2])
-                possible = known.get(start)
-                if possible is None:
-                    decoded = decode(record.key, record.value, dialect)
-                    possible = writers_of(decoded, is_transactional=batch.is_transactional)
-                    if start[1] is None or start in _DECISIVE_STARTS:
-                        known[start] = possible
-                ranges.add(record.offset, possible)
-    else:
-        for versions in writers:
-            ranges.add(log.start_offset, versions)
-    return ranges.finish(log.start_offset, next_offset)

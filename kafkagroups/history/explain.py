@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -13,19 +13,16 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.group_fates import load_into
 from kafkagroups.history.group_log import GroupLog
-from kafkagroups.history.load_failure import LoadFailure, find_load_failures
-from kafkagroups.history.record_details import add_details
+from kafkagroups.history.load_failure import LoadFailure, add_details, find_load_failures
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic
+from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.log.stop import NO_STOP
 from kafkagroups.tables.group_json import group_json, offsets_json
 from kafkagroups.tables.offset_fields import offset_json
 
@@ -137,57 +134,29 @@ class Question(NamedTuple):
         return self.topic in (None, key.topic) and self.partition in (None, key.partition)
 
 
-def explain_group(
-    logs: list[Log],
-    dialect: Dialect,
-    question: Question,
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    stop: Stop = NO_STOP,
-) -> Explanation:
-    """Load logs and answer a question about a group.
+def explain_group(topic: OpenTopic, question: Question) -> Explanation:
+    """Load a topic and answer a question about a group.
 
-    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
-    count of the offsets topic, as in `kafkagroups.load`. `stop` says where reading ends (log/stop.py). If it is an
-    offset, only the partition with the group's records is read.
+    If reading ends at an offset, only the partition with the group's records is read.
     """
 
-    def load(chosen: list[Log], stop: Stop) -> tuple[Groups, GroupLog]:
-        return load_group_log(
-            chosen, dialect, question.group, engine=engine, path=path, partitions=partitions, stop=stop
-        )
+    def find_numbers() -> set[int | None]:
+        _, group_log = load_group_log(replace(topic, stop=NO_STOP), question.group)
+        return {entry.partition for entry in group_log}
 
-    if stop.until_offset is not None and len(logs) > 1:
-        logs = choose_log(
-            logs,
-            question.group,
-            partitions,
-            lambda: {entry.partition for entry in load(logs, NO_STOP)[1]},
-            path=path,
-        )
-    return explain_log(*load(logs, stop), question)
+    if topic.stop.until_offset is not None and len(topic.logs) > 1:
+        chosen = choose_log(topic.logs, question.group, topic.partitions, find_numbers, path=topic.path)
+        topic = topic.part(*chosen)
+    return explain_log(*load_group_log(topic, question.group), question)
 
 
-def load_group_log(
-    logs: Iterable[Log],
-    dialect: Dialect,
-    group: str,
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    stop: Stop = NO_STOP,
-    whole: WholeTopic | None = None,
-) -> tuple[Groups, GroupLog]:
-    """Load logs. Return the result of the load, and the log of the group. The parameters are those of `explain_group`.
+def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None) -> tuple[Groups, GroupLog]:
+    """Load a topic. Return the result of the load, and the log of the group, in which the fates are settled.
 
-    The fates of the group's records are settled. `whole` is the one of `load_logs`.
+    `whole` is the one of `OpenTopic.load`.
     """
-    group_log = GroupLog(dialect, group)
-    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop, whole=whole)
-    return groups, group_log
+    group_log = GroupLog(topic.dialect, group)
+    return load_into(group_log, topic, whole), group_log
 
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:

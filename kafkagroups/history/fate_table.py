@@ -19,7 +19,7 @@ from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
@@ -51,29 +51,18 @@ def read_record_table(
     return record_batches("records", columns, record_rows(log, dialect, with_json=with_json))
 
 
-def read_fate_table(
-    logs: Sequence[Log],
-    dialect: Dialect,
-    columns: Sequence[Column],
-    engine: Engine,
-    *,
-    path: str = "",
-    partitions: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Load logs as one coordinator does, and yield the table `fates` as Arrow record batches.
-
-    `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
-    """
+def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Load a topic as one coordinator does, and yield the table `fates` as Arrow record batches."""
     observed: dict[int, Fates] = {}
-    groups = load_logs(logs, dialect, path, partitions=partitions, engine=_create_engine(engine, observed))
+    groups = topic.load(engine=_create_engine(topic.chosen_engine, observed))
     answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
-    for log in logs:
+    for log in topic.logs:
         fates = observed.pop(id(log), None)
         if fates is None:
-            yield from _read_followed(log, dialect, columns, answers)
+            yield from _read_followed(log, topic.dialect, columns, answers)
         else:
             fates.settle(groups.groups, groups.orphans, groups.failed)
-            yield from record_batches("fates", columns, _fate_rows(log, dialect, fates))
+            yield from record_batches("fates", columns, _fate_rows(log, topic.dialect, fates))
 
 
 def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed")
 """The kinds of findings that can be about the whole topic. Their partition is then None."""
+GROUPS_TOOL = ("kafka-consumer-groups.sh", "--bootstrap-server", "HOST:PORT")
+TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
+"""The first words of commands of Kafka's tools."""
 GROUPS_SHOWN = 20
 """More names than in other sentences: a group that is not named can lose records unnoticed."""
 
@@ -31,7 +35,10 @@ class Finding:
     what
         One sentence that says what is wrong.
     remedy
-        One sentence that says what to do.
+        One sentence that says what to do. If it names a command, the sentence contains the text of the command.
+    command
+        The words of the command that the remedy names; None if it names none. A word in capital letters, for example
+        HOST:PORT, stands for what the reader knows.
     """
 
     partition: int | None
@@ -41,6 +48,18 @@ class Finding:
     kind: str
     what: str
     remedy: str
+    command: list[str] | None = None
+
+    @property
+    def advice(self) -> str:
+        """The remedy without a command at its end, so that the command can have a line of its own."""
+        return self.remedy if self.command is None else self.remedy.removesuffix(f" {join_words(self.command)}")
+
+    @property
+    def command_line(self) -> str:
+        """The text of the command if it stands at the end of the remedy, and "" if it does not."""
+        is_last = self.command is not None and self.advice != self.remedy
+        return join_words(self.command or ()) if is_last else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON."""
@@ -56,6 +75,21 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
         return partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
 
     return sorted(findings, key=sort_key)
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return the words of a command as one line for a shell. The value of an option such as --group=G is quoted."""
+    return " ".join(map(_quote_word, words))
+
+
+def _quote_word(word: str) -> str:
+    name, is_option, value = word.partition("=")
+    return f"{name}={quote(value)}" if is_option and name.startswith("--") else shlex.quote(word)
+
+
+def quote(text: str) -> str:
+    """Return a text in quotes, as one word of a shell's command."""
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def list_groups(group_ids: Collection[str]) -> str:

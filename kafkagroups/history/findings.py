@@ -3,10 +3,10 @@
 A log of a healthy broker has no findings. The rules:
 
 - `damage`, `zeros`, `load_failure`, `partition_count_changed`: a broker cuts the log, loses batches, fails to load the
-  partition, or can answer with old offsets (load_findings.py).
-- `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (hanging.py).
+  partition, or can answer with old offsets (failures.py, misplaced_groups.py).
+- `hanging_transaction`: a transaction is open for a long time, or looks like a late commit (transactions.py).
 - `endless_pending_commit`: a commit has a producer id but no transaction, so that the new coordinator treats it as
-  pending without end (endless_commits.py).
+  pending without end (transactions.py).
 - `clock_jump`: a record is at least an hour later than a record after it (clock_jumps.py).
 - `shared_instance_id`: a static member gets a new member id again and again (static_members.py).
 - `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
@@ -34,15 +34,13 @@ from collections.abc import Iterator, Mapping
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.history.cleaning_traces import DELETE_RETENTION_MS
 from kafkagroups.history.event import describe_time, list_names
-from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.group_families import describe_families
-from kafkagroups.history.hanging import find_hanging
-from kafkagroups.history.load_findings import find_count_change
-from kafkagroups.history.look_alikes import find_look_alikes
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, PartitionStats, Stats, sort_rows
-from kafkagroups.history.writer_ranges import WriterRange
+from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words, sort_findings
+from kafkagroups.history.group_names import describe_families, find_look_alikes
+from kafkagroups.history.moved_groups import find_count_change
+from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats, Stats, sort_rows
+from kafkagroups.history.transactions import find_hanging
+from kafkagroups.history.writers import WriterRange
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5
@@ -121,11 +119,11 @@ def find_unsubscribed(number: int | None, counts: PartitionStats, parts: Mapping
                 f"Group {group_id} has {count[topic]} offsets of topic {topic}, to which no member subscribes; the "
                 f"last commit is {(now_ms - newest) // DAY_MS} days old."
             )
-            remedy = (
-                "If no consumer comes back to this topic, delete them: kafka-consumer-groups.sh --bootstrap-server "
-                f"HOST:PORT --delete-offsets --group={quote(group_id)} --topic={quote(topic)}"
+            command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
+            remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
+            findings.append(
+                Finding(number, record_offset, group_id, name, "unsubscribed_offsets", what, remedy, command)
             )
-            findings.append(Finding(number, record_offset, group_id, name, "unsubscribed_offsets", what, remedy))
     return findings
 
 
@@ -153,11 +151,6 @@ def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
             return None
         topics.update(metadata.subscribed_topic_names)
     return topics
-
-
-def quote(text: str) -> str:
-    """Return a text as one word of a shell's command."""
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def add_findings(stats: Stats) -> None:

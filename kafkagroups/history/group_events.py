@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
@@ -159,9 +159,16 @@ class GroupEvents:
         if members:
             self._deleted_type = None
         name = "empty" if is_empty else "generation"
-        replaced = self._find_replaced(old.members, joined, left)
         return self._event(
-            record, name, what, value.generation, joined, left, value.leader, value.protocol, replaced=replaced
+            record,
+            name,
+            what,
+            value.generation,
+            members_joined=joined,
+            members_left=left,
+            leader=value.leader,
+            protocol=value.protocol,
+            replaced_instances=self._find_replaced(old.members, joined, left),
         )
 
     def _describe_generation(
@@ -263,9 +270,15 @@ class GroupEvents:
         what = _add_to_sentence(what, subscriptions)
         is_routine = not (change.members or change.away or change.targets or change.has_group_record)
         generation = self.state.generation
-        replaced = self._find_replaced(old_members, joined, left)
         yield self._event(
-            change.first, "epoch", what, generation, joined, left, replaced=replaced, is_routine=is_routine
+            change.first,
+            "epoch",
+            what,
+            generation,
+            members_joined=joined,
+            members_left=left,
+            replaced_instances=self._find_replaced(old_members, joined, left),
+            is_routine=is_routine,
         )
         if left and not self.state.members:
             yield self._event(change.first, "empty", "No member is left.", generation)
@@ -324,35 +337,12 @@ class GroupEvents:
             texts.append(f"no member subscribes to {list_names(lost)} any longer")
         return texts
 
-    def _event(
-        self,
-        record: GroupRecord,
-        name: str,
-        what: str,
-        generation: int | None,
-        members_joined: tuple[str, ...] = (),
-        members_left: tuple[str, ...] = (),
-        leader: str | None = None,
-        protocol: str | None = None,
-        *,
-        replaced: tuple[str, ...] = (),
-        is_routine: bool = False,
-    ) -> Event:
-        return Event(
-            self.partition,
-            record.offset,
-            time_or_none(record.timestamp),
-            name,
-            what,
-            generation,
-            members_joined,
-            members_left,
-            leader,
-            protocol,
-            members=tuple((member_id, self.state.members[member_id]) for member_id in members_joined),
-            replaced_instances=replaced,
-            is_routine=is_routine,
-        )
+    def _event(self, record: GroupRecord, name: str, what: str, generation: int | None, **fields: Any) -> Event:
+        """Return an event at a record. `fields` are further fields of Event."""
+        joined = fields.get("members_joined", ())
+        members = tuple((member_id, self.state.members[member_id]) for member_id in joined)
+        time_ms = time_or_none(record.timestamp)
+        return Event(self.partition, record.offset, time_ms, name, what, generation, members=members, **fields)
 
 
 def _add_to_sentence(sentence: str, texts: list[str]) -> str:

@@ -7,7 +7,7 @@ fate of a group's record. A load that fails is the only exception, and then the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,13 @@ from kafkagroups.groups import fold as readable
 from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.history.fates import Fates
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import PYTHON, Engine, choose_engine, create_observed_engine
+from kafkagroups.loading.engines import PYTHON, Engine, create_observed_engine
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic, load_logs
+from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.holes import Hole
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
@@ -29,34 +29,19 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 """Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
 
 
-def load_into(
-    fates: Fates,
-    logs: Iterable[Log],
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    stop: Stop = NO_STOP,
-    whole: WholeTopic | None = None,
-) -> Groups:
-    """Load logs, and add the settled fates of one group's records to `fates`, which is still empty.
+def load_into(fates: Fates, topic: OpenTopic, whole: WholeTopic | None = None) -> Groups:
+    """Load a topic, and add the settled fates of one group's records to `fates`, which is still empty.
 
-    `fates` is an object of Fates or of a subclass with the same arguments. The other parameters are those of
-    `kafkagroups.history.explain.load_group_log`.
+    `fates` is an object of Fates or of a subclass with the same arguments. `whole` is the one of `OpenTopic.load`.
     """
-    dialect = fates.dialect
     group = fates.wanted_group
     assert group is not None
-    logs = list(logs)
-    chosen_engine = choose_engine(engine)
-    if chosen_engine is PYTHON or not _has_one_encoding(group):
-        observed = create_observed_engine(fates)
-        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, whole=whole)
+    if topic.chosen_engine is PYTHON or not _has_one_encoding(group):
+        groups = topic.load(engine=create_observed_engine(fates), whole=whole)
     else:
         fates_by_log: dict[int, Fates] = {}
-        observed = _create_compiled_engine(type(fates), group, fates_by_log)
-        groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=observed, whole=whole)
-        for log in logs:
+        groups = topic.load(engine=_create_compiled_engine(type(fates), group, fates_by_log), whole=whole)
+        for log in topic.logs:
             fates.add(fates_by_log[id(log)])
     fates.settle(groups.groups, groups.orphans, groups.failed)
     return groups
@@ -99,26 +84,24 @@ def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, fates
         if hole is not None:
             fates.add_hole(log.partition, Hole(*hole))
         if not batch.is_control:
-            batch = _select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
+            batch = select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
         fates.add_batch(log.partition, batch)
         yield batch
     if last_hole is not None:
         fates.add_hole(log.partition, Hole(*last_hole))
 
 
-def _select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
+def select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
     """Return a batch with only the records whose key has `key_part` after the record type.
 
     `keeps_first` also keeps the first record: the classic coordinator compares the offsets of the first records.
     """
 
-    def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-        records = original_parse_records(batch)
+    def parse_records(_: Batch) -> tuple[LogRecord, ...]:
         return tuple(
             record
-            for index, record in enumerate(records)
+            for index, record in enumerate(batch.records)
             if (keeps_first and index == 0) or (record.key or b"").startswith(key_part, 2)
         )
 
-    original_parse_records = batch.parse_records
     return replace(batch, parse_records=parse_records)

@@ -119,7 +119,9 @@ class OffsetEvents:
         time_ms = _get_time(record)
         at = _Position(record.offset, time_ms)
         from_offset = None if old is None else old.offset
-        yield self._event(at, "commit", what, group, key, from_offset, offset, is_routine=is_routine)
+        yield self._event(
+            at, "commit", what, group, key, from_offset=from_offset, to_offset=offset, is_routine=is_routine
+        )
         yield from self._find_rewind(at, group, key, old, record, offset, new_id)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
@@ -197,7 +199,7 @@ class OffsetEvents:
             f"{_describe_missing_metadata(old.group_record, record)}{new_id}."
         )
         self.rewinds[record.offset] = what
-        yield self._event(at, "rewind", what, group, key, old.offset, to_offset)
+        yield self._event(at, "rewind", what, group, key, from_offset=old.offset, to_offset=to_offset)
 
     def end_transaction(self, marker: Marker, group: GroupState) -> Iterator[Event]:
         """Yield the events of a marker: one for each topic partition of the transaction, and the rewinds."""
@@ -207,15 +209,18 @@ class OffsetEvents:
             old = self.committed.get(key)
             from_offset = None if old is None else old.offset
             at = _Position(marker.offset, time_or_none(marker.timestamp))
+            end = "committed"
+            to_offset = from_offset
+            is_routine = False
+            new_id = None
             if not marker.commits:
+                end = "aborted"
+                to_offset = pending.offset
                 what = f"{key}: {pending.offset} of producer {marker.producer_id} was aborted."
-                yield self._transaction_event(at, "aborted", what, group, key, from_offset, pending.offset, marker)
             elif pending.deleted_by is not None:
                 what = f"{key}: no change, because the pending {pending.offset} was deleted before."
-                yield self._transaction_event(at, "committed", what, group, key, from_offset, from_offset, marker)
             elif old is not None and not self._is_newer(pending.group_record, old.group_record):
                 what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
-                yield self._transaction_event(at, "committed", what, group, key, from_offset, from_offset, marker)
                 if old.offset < pending.offset:
                     self.rewinds[old.group_record.offset] = (
                         f"{key}: {old.offset} replaces the pending {pending.offset} of producer {marker.producer_id}, "
@@ -226,10 +231,20 @@ class OffsetEvents:
                 what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}{new_id}."
                 is_forward = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
                 is_routine = is_forward and not new_id
+                to_offset = pending.offset
                 self._store(key, pending.group_record, pending.offset, old, group)
-                yield self._transaction_event(
-                    at, "committed", what, group, key, from_offset, pending.offset, marker, is_routine=is_routine
-                )
+            yield self._event(
+                at,
+                f"transaction_{end}",
+                what,
+                group,
+                key,
+                from_offset=from_offset,
+                to_offset=to_offset,
+                producer_id=marker.producer_id,
+                is_routine=is_routine,
+            )
+            if new_id is not None:
                 yield from self._find_rewind(at, group, key, old, pending.group_record, pending.offset, new_id)
 
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
@@ -283,7 +298,7 @@ class OffsetEvents:
                 self.causes[at.offset] = Cause.UNKNOWN
                 if not deletes_group:
                     what = self._describe_unknown(key, pending, tombstone)
-                    yield self._event(at, "offset_deleted", what, group, key, None, None)
+                    yield self._event(at, "offset_deleted", what, group, key)
                 continue
             self._deleted[key] = old.offset
             self.positions.pop(key, None)
@@ -298,11 +313,11 @@ class OffsetEvents:
                 self.causes[at.offset] = Cause.EXPIRED if expiry is Expiry.CERTAIN else Cause.UNKNOWN
             if expiry is not Expiry.IMPOSSIBLE:
                 what = f"{key}: {old.offset} {_describe_expiry(key, old.group_record, tombstone, group, expiry)}"
-                event = self._event(at, "expired", what, group, key, old.offset, None)
+                event = self._event(at, "expired", what, group, key, from_offset=old.offset)
                 yield replace(event, can_be_request=expiry is Expiry.POSSIBLE)
             elif not deletes_group:
                 what = f"{key}: {old.offset} deleted, {self._describe_deletion(key, group)}."
-                yield self._event(at, "offset_deleted", what, group, key, old.offset, None)
+                yield self._event(at, "offset_deleted", what, group, key, from_offset=old.offset)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Pending | None:
         """Delete the pending commits that a tombstone deletes. Return the last of them."""
@@ -369,57 +384,12 @@ class OffsetEvents:
         """Return whether the group has a committed or a pending offset."""
         return bool(self.committed or self._live_by_key)
 
-    def _transaction_event(
-        self,
-        at: _Position,
-        end: str,
-        what: str,
-        group: GroupState,
-        key: TopicPartition,
-        from_offset: int | None,
-        to_offset: int | None,
-        marker: Marker,
-        *,
-        is_routine: bool = False,
-    ) -> Event:
-        return self._event(
-            at,
-            f"transaction_{end}",
-            what,
-            group,
-            key,
-            from_offset,
-            to_offset,
-            producer_id=marker.producer_id,
-            is_routine=is_routine,
-        )
-
     def _event(
-        self,
-        at: _Position,
-        name: str,
-        what: str,
-        group: GroupState,
-        key: TopicPartition,
-        from_offset: int | None,
-        to_offset: int | None,
-        *,
-        producer_id: int | None = None,
-        is_routine: bool = False,
+        self, at: _Position, name: str, what: str, group: GroupState, key: TopicPartition, **fields: Any
     ) -> Event:
-        return Event(
-            self.partition,
-            at.offset,
-            at.timestamp_ms,
-            name,
-            what,
-            group.generation,
-            topic_partition=key,
-            from_offset=from_offset,
-            to_offset=to_offset,
-            producer_id=producer_id,
-            is_routine=is_routine,
-        )
+        """Return an event of an offset. `fields` are further fields of Event."""
+        place = (self.partition, at.offset, at.timestamp_ms)
+        return Event(*place, name, what, group.generation, topic_partition=key, **fields)
 
 
 def _remove_producer(by_key: dict[TopicPartition, dict[int, Pending]], key: TopicPartition, producer_id: int) -> None:

@@ -29,9 +29,9 @@ from typing import Any
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.history.diff import compare
 from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.replicas import compare
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
@@ -67,8 +67,8 @@ class Change(Finding):
     has no such group or offset.
     """
 
-    before: Any
-    after: Any
+    before: Any = None
+    after: Any = None
 
     def to_json(self) -> dict[str, Any]:
         fields = super().to_json()
@@ -229,9 +229,9 @@ def _describe_difference(
     elif table == "groups" and old is not None and old["type"] == new["type"]:
         remedy = "Nothing has to be done: the group keeps its type, and other findings say if its offsets change."
     offset = _find_offset(table, old if new is None else new)
-    return Change(
-        _find_partition(group_id, before, after), offset, group_id, name, kind, what, remedy, before=old, after=new
-    )
+    partition = _find_partition(group_id, before, after)
+    command = ["kafkagroups", "rescue", "plan", "PATH", "--group", "GROUP"] if remedy == _KEEP_OFFSETS else None
+    return Change(partition, offset, group_id, name, kind, what, remedy, command, before=old, after=new)
 
 
 def _find_offset(table: str, answer: Any) -> int | None:

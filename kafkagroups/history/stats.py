@@ -1,4 +1,16 @@
-"""The statistics of a log (`stats`): live records, bytes, and open transactions.
+"""The traces that passes of the log cleaner leave in a segment, and what the traces say about these passes.
+
+A broker writes the offsets of a partition without holes. So the log cleaner has been at a place where offsets are
+missing. A batch with a delete horizon has been through a pass, too: the pass sets the horizon in the first batch with a
+tombstone or an unused marker that it keeps. A pass that removes nothing and keeps no tombstone leaves no trace.
+Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
+
+The versions of the values of each record type in a log (`stats --by type`).
+
+A program that reads the topic itself must know the version of each value. A broker can write a newer version after an
+upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1.
+
+The statistics of a log (`stats`): live records, bytes, and open transactions.
 
 - A record is live if its fate (fates.py) is "wins" (a broker answers with it) or "pending" (its transaction is open).
 - The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
@@ -17,18 +29,149 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kafkagroups.errors import UsageError
-from kafkagroups.history.cleaning_traces import Traces, find_cleaned_up_to, find_last_cleaned
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.group_families import Family
-from kafkagroups.history.moved_offsets import MovedOffset
-from kafkagroups.history.value_versions import TypeAndVersion, VersionCount
-from kafkagroups.history.writer_ranges import WriterRange
-from kafkagroups.history.writers import WriterCount
+from kafkagroups.history.group_names import Family
+from kafkagroups.history.moved_groups import MovedOffset
+from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.writers import WriterCount, WriterRange
 from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.damage import Gap
+
+NO_TRACE = -1
+DELETE_RETENTION_MS = 86_400_000
+"""The default of the topic's setting delete.retention.ms, which the log does not contain."""
+
+
+class Traces(NamedTuple):
+    """The traces in one segment.
+
+    Attributes
+    ----------
+    end
+        The Kafka offset after the last trace; NO_TRACE if there is none.
+    horizon_ms
+        The newest delete horizon, in ms since the epoch; NO_TIMESTAMP if no batch has one.
+    newest_ms
+        The largest timestamp of the batches that have a delete horizon; NO_TIMESTAMP if no batch has one.
+    """
+
+    end: int = NO_TRACE
+    horizon_ms: int = NO_TIMESTAMP
+    newest_ms: int = NO_TIMESTAMP
+
+
+def add_batch(traces: Traces, batch: Batch, previous_end: int) -> Traces:
+    """Return the traces of a segment up to a batch. `previous_end` is the offset after the batch before it.
+
+    The native engine follows the same rules (`Follow::start_batch`, follow.rs). A batch that begins before
+    `previous_end` is odd: only its delete horizon is a trace.
+    """
+    end = traces.end
+    if batch.base_offset >= previous_end:
+        if batch.base_offset > previous_end:
+            end = batch.base_offset
+        if batch.last_offset - batch.base_offset + 1 > record_count(batch):
+            end = batch.next_offset
+    if batch.magic >= 2 and batch.attributes & DELETE_HORIZON:
+        horizon_ms = max(traces.horizon_ms, batch.base_timestamp)
+        return Traces(batch.next_offset, horizon_ms, max(traces.newest_ms, batch.max_timestamp))
+    return traces if end == traces.end else traces._replace(end=end)
+
+
+def find_cleaned_up_to(segment_bases: Sequence[int], traces: Sequence[Traces]) -> int | None:
+    """Return the Kafka offset up to which the log was cleaned; None if it contains no trace.
+
+    A pass cleans whole segments. So the offset is the base offset of the segment after the last one with a trace. If
+    the last segment of the log has a trace, the log is a copy, and the offset is the one after the last trace. Later
+    passes can have cleaned more, without a trace. A pass whose offset map was full stopped inside the segment.
+    """
+    for number in range(len(traces) - 1, -1, -1):
+        if traces[number].end != NO_TRACE:
+            return traces[number].end if number == len(segment_bases) - 1 else segment_bases[number + 1]
+    return None
+
+
+def find_last_cleaned(traces: Sequence[Traces]) -> int | None:
+    """Return the time of the newest pass that set a delete horizon, in ms since the epoch.
+
+    The horizon is the time of the pass plus delete.retention.ms. The default of this setting is assumed. The result is
+    None if no batch has a horizon. It is also None if the pass would then be older than a record that it cleaned: the
+    setting was smaller. Later passes can have set no horizon.
+    """
+    horizon_ms = max((trace.horizon_ms for trace in traces), default=NO_TIMESTAMP)
+    newest_ms = max((trace.newest_ms for trace in traces), default=NO_TIMESTAMP)
+    if horizon_ms == NO_TIMESTAMP or horizon_ms - DELETE_RETENTION_MS < newest_ms:
+        return None
+    return horizon_ms - DELETE_RETENTION_MS
+
+
+class TypeAndVersion(NamedTuple):
+    """A record type and the version of a value. The version is None for tombstones."""
+
+    type: int
+    version: int | None
+
+
+@dataclass
+class VersionCount:
+    """The number of the records with a value version, and their first and last timestamps (None: no timestamps)."""
+
+    records: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+    def add(self, other: VersionCount) -> None:
+        """Add the records of another count."""
+        self.records += other.records
+        firsts = [time for time in (self.first_timestamp_ms, other.first_timestamp_ms) if time is not None]
+        lasts = [time for time in (self.last_timestamp_ms, other.last_timestamp_ms) if time is not None]
+        self.first_timestamp_ms = min(firsts, default=None)
+        self.last_timestamp_ms = max(lasts, default=None)
+
+
+class VersionCounter(Follower):
+    """Counts the value versions in a second pass.
+
+    A record without a key, or with a key or a value of less than two bytes, is not counted.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[TypeAndVersion, VersionCount] = {}
+
+    def follow(self, batch: Batch) -> None:
+        if batch.is_control:
+            return
+        try:
+            records = batch.records
+        except BadBytes:
+            return
+        for record in records:
+            if record.key is None or len(record.key) < 2 or (record.value is not None and len(record.value) < 2):
+                continue
+            version = None if record.value is None else int.from_bytes(record.value[:2], "big", signed=True)
+            name = TypeAndVersion(int.from_bytes(record.key[:2], "big", signed=True), version)
+            time_ms = None if record.timestamp == NO_TIMESTAMP else record.timestamp
+            self.counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
+
+
+def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:
+    """Return the counts as `stats --by type --json` prints them, sorted by type and version."""
+    return [{**name._asdict(), **vars(count)} for name, count in sort_versions(counts)]
+
+
+def sort_versions(counts: dict[TypeAndVersion, VersionCount]) -> list[tuple[TypeAndVersion, VersionCount]]:
+    """Return the counts in the order of the types and versions. The tombstones of a type are the last ones."""
+
+    def sort_key(item: tuple[TypeAndVersion, VersionCount]) -> tuple[int, bool, int]:
+        name = item[0]
+        return name.type, name.version is None, name.version or 0
+
+    return sorted(counts.items(), key=sort_key)
+
 
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)

@@ -7,11 +7,11 @@ A gap is a range of offsets in which records are missing (gaps.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
 from kafkagroups.history.event import Cause, Event, count_of, event_json, list_names, time_or_none
@@ -24,10 +24,9 @@ from kafkagroups.history.last_moves import Position, finish_positions, standstil
 from kafkagroups.history.moved_commits import describe_lower_commits
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.rewound import RewoundPosition, sort_rewound
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.holes import Hole
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.frames import events_frame
 
@@ -95,30 +94,27 @@ class Timeline:
         return events_frame(self.to_json())
 
 
-def build_timeline(
-    logs: Iterable[Log],
-    dialect: Dialect,
-    group: str,
-    *,
-    engine: str = "auto",
-    path: str = "",
-    partitions: int | None = None,
-    shows_all: bool = False,
-    stop: Stop = NO_STOP,
-    since_time: int | None = None,
-    topic: str | None = None,
-    retention_ms: int | None = None,
-) -> Timeline:
-    """Load logs and return the history of a group.
+class Selection(NamedTuple):
+    """Which events of a group are returned.
 
-    `engine` is a name that `choose_engine` accepts. `path` is only used in messages. `partitions` is the partition
-    count of the offsets topic, as in `kafkagroups.load`. `shows_all` also adds the commits that only move forward, and
-    the steps of members towards a new assignment. `stop` says where reading ends (log/stop.py). Only the events since
-    the time `since_time` (ms since 1970) and, with `topic`, only the events of this topic's offsets are returned.
+    `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment. With
+    `topic`, only the events of this topic's offsets are returned, and only those since the time `since_time` (ms since
+    the epoch).
+    """
+
+    shows_all: bool = False
+    topic: str | None = None
+    since_time: int | None = None
+
+
+def build_timeline(topic: OpenTopic, group: str, selection: Selection, retention_ms: int | None = None) -> Timeline:
+    """Load a topic and return the history of a group.
+
     `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
     """
+    dialect = topic.dialect
     group_log = GroupLog(dialect, group)
-    groups = load_into(group_log, logs, engine=engine, path=path, partitions=partitions, stop=stop)
+    groups = load_into(group_log, topic)
     all_events: list[Event] = []
     rewound: list[RewoundPosition] = []
     positions: list[Position] = []
@@ -131,8 +127,8 @@ def build_timeline(
         rewound += partition_history.offsets.find_rewound()
         positions += partition_history.find_positions()
     all_events = describe_lower_commits(all_events)
-    all_events = [event for event in all_events if _is_selected(event, since_time, topic)]
-    events = [event for event in all_events if shows_all or not _is_left_out(event)]
+    all_events = [event for event in all_events if _is_selected(event, selection)]
+    events = [event for event in all_events if selection.shows_all or not _is_left_out(event)]
     left_out = len(all_events) - len(events)
     return Timeline(
         group,
@@ -143,16 +139,17 @@ def build_timeline(
         left_out,
         dialect.rules_of,
         groups.topic_partitions,
-        sort_rewound(position for position in rewound if topic in (None, position.topic_partition.topic)),
-        [position for position in positions if topic in (None, position.topic_partition.topic)],
+        sort_rewound(position for position in rewound if selection.topic in (None, position.topic_partition.topic)),
+        [position for position in positions if selection.topic in (None, position.topic_partition.topic)],
     )
 
 
-def _is_selected(event: Event, since_time: int | None, topic: str | None) -> bool:
-    """Return whether an event is not before a time, and about an offset of a topic. None: any time, any event."""
+def _is_selected(event: Event, selection: Selection) -> bool:
+    since_time = selection.since_time
     if since_time is not None and (event.timestamp_ms is None or event.timestamp_ms < since_time):
         return False
-    return topic is None or (event.topic_partition is not None and event.topic_partition.topic == topic)
+    topic_partition = event.topic_partition
+    return selection.topic is None or (topic_partition is not None and topic_partition.topic == selection.topic)
 
 
 def _is_left_out(event: Event) -> bool:

@@ -18,14 +18,15 @@ and braces are part of the text:
 - An assignment, if the group's protocol type is not "consumer": one hexadecimal number.
 
 Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0); GroupMetadataManager.parseOffsets (2.8.2);
-GroupMetadataManager.parseGroupMetadata (2.8.2). classic_member_order.py names the sources of the order of members.
+GroupMetadataManager.parseGroupMetadata (2.8.2).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.kafka_tools.classic_member_order import order_members_as_tool
+from kafkagroups.groups.map_orders import hash_map_order
+from kafkagroups.groups.member import find_unreadable_subscription
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_hex, format_json, format_nullable
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
@@ -103,3 +104,25 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
     user_data = format_hex(assignment.user_data or b"")
     suffix = f":{user_data}" if user_data else ""
     return f"{member.member_id}=[{', '.join(partitions)}]{suffix}"
+
+
+def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
+    """Return the group's members in the order in which Kafka's Scala tools print them, that of a hash map.
+
+    `group` is the group's id, `value` is the value of its record, and `kafka` is the version of the tool. If two
+    members have the same id, only the later member is returned. Raises ToolCrashed if the tool cannot load the group.
+    Source: GroupMetadata.loadGroup and GroupMetadata.add (tags 1.0.1 to 3.7.0); what the tool of 2.8.2 prints.
+    """
+    by_id: dict[str, MemberMetadata] = {}
+    for vote_count, member in enumerate(value.members):
+        # Since 2.1, the tool checks before it adds a member that the group has as many votes as members. Two members
+        # with the same id are one member with two votes. So the tool crashes at the next member after these two.
+        if vote_count > len(by_id) and kafka >= (2, 1):
+            raise ToolCrashed(f"group {group}: two members have the same id, and another member comes after them")
+        by_id[member.member_id] = member
+    members = [by_id[member_id] for member_id in hash_map_order(by_id, kafka)]
+    if value.protocol_type == "consumer" and value.protocol is not None and kafka >= (2, 7):
+        problem = find_unreadable_subscription((member.member_id, member.subscription) for member in members)
+        if problem is not None:
+            raise ToolCrashed(problem)
+    return members

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.partitioning import partition_for
@@ -11,13 +11,13 @@ from kafkagroups.log.segments import Log
 
 
 def choose_log(
-    logs: list[Log],
+    logs: Sequence[Log],
     group: str,
     partitions: int | None,
     find_numbers: Callable[[], set[int | None]],
     *,
     path: str,
-) -> list[Log]:
+) -> Sequence[Log]:
     """Return the log with the records of a group, in a list. An offset to stop at belongs to one partition.
 
     With `partitions`, the group id decides which log it is. Otherwise `find_numbers` returns the numbers of the

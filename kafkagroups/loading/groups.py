@@ -12,7 +12,7 @@ from kafkagroups.groups.offsets import Orphan
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.lazy_mapping import LazyMapping
-from kafkagroups.loading.topic_partitions import Topic, TopicPartitions
+from kafkagroups.loading.topic_partitions import FoundPartitions, TopicPartitions
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import dialect
 
@@ -70,7 +70,7 @@ class Groups(Mapping[str, AnyGroup]):
     orphans: Orphans = field(default_factory=lambda: Orphans({}, OrphanParts.build))
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
     partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
-    topic: Topic = field(default_factory=Topic, repr=False)
+    topic: FoundPartitions = field(default_factory=FoundPartitions, repr=False)
     decided_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -190,7 +190,7 @@ def collect_groups(
     cache: Cache,
     loaded: dict[int | None, LoadedPartition],
     path: str = "",
-    topic: Topic | None = None,
+    topic: FoundPartitions | None = None,
     topic_partitions: TopicPartitions | None = None,
 ) -> Groups:
     """Return the groups in a coordinator's cache.
@@ -199,7 +199,7 @@ def collect_groups(
     `topic` is None if the partitions of the topic are not known. `topic_partitions` is None if no group has records in
     several partitions.
     """
-    topic = topic or Topic()
+    topic = topic or FoundPartitions()
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     answering_partition_of = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
     partition_count = topic.option if topic_partitions is None else topic_partitions.count
@@ -217,7 +217,9 @@ def collect_groups(
     )
 
 
-def join_groups(loads: Sequence[Groups], path: str, topic: Topic, topic_partitions: TopicPartitions | None) -> Groups:
+def join_groups(
+    loads: Sequence[Groups], path: str, topic: FoundPartitions, topic_partitions: TopicPartitions | None
+) -> Groups:
     """Return the loads of different partitions of one topic as one result.
 
     The caller must make sure that no two loads contain a group with the same id. `topic_partitions` is None if no group

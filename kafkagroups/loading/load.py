@@ -6,94 +6,101 @@ a shard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.loading.caches import Cache, create_cache
-from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
+from kafkagroups.loading.engines import Engine, choose_engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.record_times import LogTimes
-from kafkagroups.loading.topic_partitions import PartitionsOf, ReadTimes, Topic, TopicPartitions
-from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.folders import open_logs
+from kafkagroups.loading.topic_partitions import FoundPartitions, PartitionsOf, ReadTimes, TopicPartitions
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
 
-def open_for_load(
-    path: str | Path,
-    coordinator: str,
-    kafka: str | None,
-    partitions: int | None = None,
-    until: int | None = None,
-    find_logs: Callable[[str | Path], list[Log]] = open_logs,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    *,
-    past_damage: bool = False,
-) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
+@dataclass(frozen=True)
+class OpenTopic:
+    """The logs of a topic, and the rules by which one coordinator loads them.
 
-    `find_logs` is the function that opens the logs. The other parameters are those of `kafkagroups.load`. Raise
-    UsageError in the same cases as `kafkagroups.load`.
+    Attributes
+    ----------
+    logs
+        The logs of the partitions, in the order in which they are loaded.
+    dialect
+        The rules of the coordinator and its Kafka version.
+    path
+        Used in messages, and to tell a folder of partition folders from one partition.
+    partitions
+        The partition count that the caller gave; None if there is none.
+    engine, threads
+        The name of the engine that folds the logs, and with how many threads (engines.py). A worker of Spark chooses
+        its engine by this name, because its machine can lack the native one.
+    stop
+        Where reading ends (log/stop.py).
     """
-    if partitions is not None and partitions < 1:
-        raise UsageError(f"a topic has at least 1 partition, not {partitions}")
-    dialect = dialects.dialect(coordinator, kafka)
-    logs = [log.limit_batches(max_batch_bytes) for log in find_logs(path)]
-    if past_damage:
-        logs = [log.skip_damage() for log in logs]
-    if until is not None and len(logs) > 1:
-        raise UsageError(
-            f"an offset to stop at needs one partition, but {path} has {len(logs)}: give the folder of one partition, "
-            "or a time to stop at"
-        )
-    return logs, dialect
 
+    logs: Sequence[Log]
+    dialect: Dialect
+    path: str = ""
+    partitions: int | None = None
+    engine: str = "python"
+    threads: int = 0
+    stop: Stop = NO_STOP
 
-def load_logs(
-    logs: Iterable[Log],
-    dialect: Dialect,
-    path: str = "",
-    *,
-    partitions: int | None = None,
-    stop: Stop = NO_STOP,
-    engine: Engine = PYTHON,
-    threads: int = 0,
-    count_bytes: CountBytes = ignore_bytes,
-    whole: WholeTopic | None = None,
-) -> Groups:
-    """Return the groups that one coordinator has after loading these logs in this order.
+    @property
+    def chosen_engine(self) -> Engine:
+        """The engine with the name `engine` on this machine."""
+        return choose_engine(self.engine)
 
-    `path` is used in messages, and to tell a folder of partition folders from one partition. `stop` says where reading
-    ends (log/stop.py). `count_bytes` is called with the number of bytes that were read since its last call.
-    `partitions` and `threads` are those of `kafkagroups.load`. `whole` describes the topic if these logs are only a
-    part of it; None if these logs are all logs.
-    """
-    logs = list(logs)
-    cache = create_cache(dialect, partitions)
-    loaded: dict[int | None, LoadedPartition] = {}
-    with ExitStack() as stack:
-        stack.enter_context(pause_garbage_collector())
-        shards = engine.fold_logs(logs, dialect, stop, threads=threads, count_bytes=count_bytes)
-        for shard in stack.enter_context(closing(shards)):
-            loaded[shard.partition] = add_shard(cache, shard)
-        if whole is None:
-            whole = WholeTopic(Topic.of_logs(logs, path, partitions, stop), cache.partitions_of)
-        topic_partitions = settle(cache, whole, LogTimes(logs, dialect, dict.fromkeys(loaded, stop), engine))
-    return collect_groups(cache, loaded, path, whole.topic, topic_partitions)
+    def part(self, *logs: Log) -> OpenTopic:
+        """Return the topic with only these logs."""
+        return replace(self, logs=logs)
+
+    def check_stop(self) -> None:
+        """Raise UsageError if reading ends at an offset, and there are several partitions."""
+        if self.stop.until_offset is not None and len(self.logs) > 1:
+            raise UsageError(
+                f"an offset to stop at needs one partition, but {self.path} has {len(self.logs)}: give the folder of "
+                "one partition, or a time to stop at"
+            )
+
+    def find_partitions(self) -> FoundPartitions:
+        """Return what is known about the partitions of the topic before its partition count is decided."""
+        return FoundPartitions.of_logs(self.logs, self.path, self.partitions, self.stop)
+
+    def load(
+        self, *, engine: Engine | None = None, whole: WholeTopic | None = None, count_bytes: CountBytes = ignore_bytes
+    ) -> Groups:
+        """Return the groups that the coordinator has after loading the logs.
+
+        `engine` is used instead of the topic's engine, for example to observe the load. `whole` describes the topic if
+        these logs are only a part of it. `count_bytes` is called with the number of bytes that were read since its last
+        call.
+        """
+        cache = create_cache(self.dialect, self.partitions)
+        loaded: dict[int | None, LoadedPartition] = {}
+        engine = engine or self.chosen_engine
+        with ExitStack() as stack:
+            stack.enter_context(pause_garbage_collector())
+            shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
+            for shard in stack.enter_context(closing(shards)):
+                loaded[shard.partition] = add_shard(cache, shard)
+            if whole is None:
+                whole = WholeTopic(self.find_partitions(), cache.partitions_of)
+            times = LogTimes(self.logs, self.dialect, dict.fromkeys(loaded, self.stop), engine)
+            topic_partitions = settle(cache, whole, times)
+        return collect_groups(cache, loaded, self.path, whole.topic, topic_partitions)
 
 
 class WholeTopic(NamedTuple):
     """A topic, and by group id the partitions with records of the group (Groups.partitions_of)."""
 
-    topic: Topic
+    topic: FoundPartitions
     partitions_of: PartitionsOf
 
 

@@ -139,7 +139,7 @@ class TopicPartitions:
 
 
 @dataclass
-class Topic:
+class FoundPartitions:
     """What is known about the partitions of a topic before its partition count is decided.
 
     Attributes
@@ -157,7 +157,7 @@ class Topic:
     option: int | None = None
 
     @classmethod
-    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None, stop: Stop = NO_STOP) -> Topic:
+    def of_logs(cls, logs: Sequence[Log], path: str, option: int | None, stop: Stop = NO_STOP) -> FoundPartitions:
         """Return the topic of the logs at a path. `option` is the partition count that the caller gave, or None.
 
         `stop` says where reading ends. An offset to stop at belongs to one partition, also if it is in a folder.

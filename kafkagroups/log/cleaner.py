@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafkagroups.errors import UsageError
-from kafkagroups.int_limits import MAX_INT64
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.damage import Damage

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafkagroups.errors import UsageError
+from kafkagroups.helpers import check_regular
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
-from kafkagroups.regular_files import check_regular
 
 NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
 """The reason in the error for a folder without a log."""

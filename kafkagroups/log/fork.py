@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.helpers import check_regular
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
-from kafkagroups.regular_files import check_regular
 
 _ABORT_MARKER = b"\0\0\0\0"
 """The key of an abort marker: its version and its type, two int16."""

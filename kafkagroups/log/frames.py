@@ -22,7 +22,7 @@ from io import RawIOBase
 from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
-from kafkagroups.int_limits import MAX_INT64, MIN_INT64
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.zeros import count_zeros, is_zeros
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkagroups.errors import UsageError
-from kafkagroups.int_limits import MIN_INT32
+from kafkagroups.helpers import MIN_INT32
 from kafkagroups.records.text import java_hash
 
 

@@ -26,12 +26,11 @@ import struct
 from collections.abc import Sequence
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.int_limits import MAX_INT64, MIN_INT64
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
 from kafkagroups.log.frames import LOG_OVERHEAD, to_int64
-from kafkagroups.quick_builders import make_builder
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -61,7 +60,6 @@ MAX_VARLONG_BYTES = 10
 """The largest number of bytes of a varlong, which stores an int64."""
 _ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(0x80))
 """The number in each varint or varlong of one byte."""
-_build_batch = make_builder(Batch)
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
@@ -84,7 +82,7 @@ def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_b
         base_sequence,
         count,
     ) = HEADER.unpack_from(data)
-    return _build_batch(
+    return Batch(
         magic,
         base_offset,
         to_int64(base_offset + last_offset_delta),

@@ -14,8 +14,7 @@ from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.int_limits import MAX_INT32, MAX_INT64
-from kafkagroups.regular_files import check_regular
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, check_regular
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -19,7 +19,7 @@ from copy import copy
 from io import BufferedIOBase, BytesIO, RawIOBase
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.helpers import MAX_INT32
 from kafkagroups.log.batch import CODEC, Batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment
@@ -113,6 +113,16 @@ class Log:
         """Return a copy of this log whose iteration goes on at the next readable batch after damaged bytes."""
         log = copy(self)
         log.skips_damage = True
+        return log
+
+    def in_memory(self) -> Log:
+        """Return a copy of this log that keeps each segment in memory after its first reading, for several readings.
+
+        Ranges of segments are read from the disk each time.
+        """
+        log = copy(self)
+        if not self.ranges and self.content is None:
+            log.content = _SegmentCache(self)
         return log
 
     def __iter__(self) -> Iterator[Batch]:
@@ -325,6 +335,25 @@ class Log:
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             yield file
+
+
+class _SegmentCache(Mapping[str, BytesLike]):
+    """The bytes of a log's segments, each read when it is first needed."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: dict[str, BytesLike] = {}
+
+    def __getitem__(self, segment: str) -> BytesLike:
+        if segment not in self._known:
+            self._known[segment] = self._log.read(segment)
+        return self._known[segment]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._log.segments)
+
+    def __len__(self) -> int:
+        return len(self._log.segments)
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]

@@ -14,7 +14,6 @@ from functools import cache
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.quick_builders import make_builder
 from kafkagroups.records.consumer_group import TopicPartitions
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.fields import Message
@@ -67,9 +66,6 @@ class Record:
     def name(self) -> str:
         """Kafka's name of the record type, or "Unknown"."""
         return "Unknown" if isinstance(self.key, UnknownContent) else RECORD_TYPES[self.type].name
-
-
-_build_record = make_builder(Record)
 
 
 def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Record:
@@ -127,16 +123,16 @@ def decode_key(key: bytes | None, dialect: Dialect) -> DecodedKey:
 def decode_with_key(key: DecodedKey, value: bytes | None) -> Record:
     """Return the record of a decoded key and a value. Raises InvalidRecord if the coordinator refuses the value."""
     if value is None:
-        return _build_record(key.type, key.content, None, None)
+        return Record(key.type, key.content, None, None)
     if key.readers is None:
-        return _build_record(key.type, key.content, UnknownContent(value), None)
+        return Record(key.type, key.content, UnknownContent(value), None)
     readers = key.readers.values
     try:
         if len(value) < 2:
             raise _make_version_error(value)
         version = _INT16.unpack_from(value)[0]
         if 0 <= version < len(readers):
-            return _build_record(key.type, key.content, readers[version](value, 2)[0], version)
+            return Record(key.type, key.content, readers[version](value, 2)[0], version)
         newest_version = len(readers) - 1
         if not key.dialect.reads_unknown_versions:
             raise _make_unknown_version_error(version, key.type, newest_version)
@@ -144,7 +140,7 @@ def decode_with_key(key: DecodedKey, value: bytes | None) -> Record:
         record_value = readers[nearest_version](value, 2)[0]
         if version > nearest_version and has_structs(record_value, _STRUCTS_OF_ANY_VERSION):
             raise _make_unknown_version_error(version, key.type, nearest_version)
-        return _build_record(key.type, key.content, record_value, nearest_version)
+        return Record(key.type, key.content, record_value, nearest_version)
     except InvalidRecord as error:
         error.field = join_path("value", error.field)
         raise

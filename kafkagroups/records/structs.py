@@ -18,8 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.int_limits import MAX_INT32
-from kafkagroups.quick_builders import make_builder
+from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
 from kafkagroups.records.plain_readers import is_plain, make_plain_reader
 from kafkagroups.records.refusals import TOO_MANY_TAGS
@@ -108,21 +107,19 @@ def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Re
     if not is_plain(cls, message_format):
         return _make_any_struct_reader(cls, message_format)
     read_values = make_plain_reader(cls, message_format)
-    build = make_builder(cls)
     read_any = _make_any_struct_reader(cls, message_format)
 
     def read(buffer: bytes, position: int) -> tuple[Message, int]:
         values, end = read_values(buffer, position)
         if values is None:
             return read_any(buffer, position)
-        return build(*values), end
+        return cls(*values), end
 
     return read
 
 
 def _make_any_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
     declared = field_specs(cls)
-    build = make_builder(cls)
     json_names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
     readers = [
@@ -166,7 +163,7 @@ def _make_any_struct_reader(cls: type[Message], message_format: MessageFormat) -
         except (struct.error, IndexError):
             field = json_names[index] if index >= 0 else _TAG_SECTION
             raise InvalidRecord("unexpected end of data: expected more bytes", position=position, field=field) from None
-        return build(*values, tuple(unknown)), position
+        return cls(*values, unknown_tagged_fields=tuple(unknown)), position
 
     return read
 

@@ -17,7 +17,7 @@ import struct
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
 from kafkagroups.records.text import JAVA_ERROR_HANDLER, encode_utf8, uuid_bytes, uuid_text
 from kafkagroups.records.varint import write_uvarint

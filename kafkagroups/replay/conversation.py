@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 from typing import IO
 
-from kafkagroups.bounded_lines import read_lines
 from kafkagroups.errors import UsageError
-from kafkagroups.regular_files import check_regular
+from kafkagroups.helpers import check_regular, read_lines
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
 

@@ -7,19 +7,19 @@ hash of the group id selects.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.load import open_for_load
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import PartitionsOf
 from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import task_errors
 from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
+from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,28 +27,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def open_logs(
-    path: str | Path,
-    coordinator: str,
-    kafka: str | None,
-    partitions: int | None,
-    until: int | None = None,
-    *,
-    engine: str,
-    max_batch_bytes: int,
-    past_damage: bool = False,
-) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the dialect: the reading rules of the coordinator and its Kafka version.
+def open_topic(topic: Topic, stop: Stop = NO_STOP) -> OpenTopic:
+    """Open a topic for Spark's tasks: its path can be a URI (log/locations.py).
 
     The logs contain the working folder of this process, because a worker process can have another working folder.
     """
-    choose_engine(engine)  # Raises a UsageError if there is no such engine.
-    find = partial(find_logs, folder=os.getcwd())
-    return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes, past_damage=past_damage)
+    return topic.open(stop, partial(find_logs, folder=os.getcwd()))
 
 
 def run_for_each_log(
-    session: SparkSession, logs: list[Log], function: Callable[[Log], T], *, tasks_per_core: int = 2
+    session: SparkSession, logs: Sequence[Log], function: Callable[[Log], T], *, tasks_per_core: int = 2
 ) -> list[T]:
     """Run a function for each log in Spark's tasks, and return the results in the order of the logs.
 
@@ -88,7 +76,7 @@ def collect_partitions_of(group_partitions: Iterable[tuple[str, int | None]]) ->
     return partitions_of
 
 
-def find_logs_with_shared_groups(logs: list[Log], partitions_of: PartitionsOf) -> list[Log]:
+def find_logs_with_shared_groups(logs: Sequence[Log], partitions_of: PartitionsOf) -> list[Log]:
     """Return the logs that share a group with another log. `partitions_of` is from `collect_partitions_of`."""
     shared_numbers: set[int | None] = set()
     for numbers in partitions_of.values():

@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
+from kafkagroups.helpers import parse_whole_number
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
-from kafkagroups.whole_numbers import parse_whole_number
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""

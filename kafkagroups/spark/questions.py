@@ -6,31 +6,30 @@ group, Spark's driver then loads these logs together, as one broker does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.history.count_logs import count_each_log
 from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
 from kafkagroups.history.findings import add_findings
-from kafkagroups.history.moved_offsets import find_moved_offsets
+from kafkagroups.history.moved_groups import find_moved_offsets
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.group_choice import choose_log
-from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import WholeTopic
-from kafkagroups.loading.topic_partitions import PartitionsOf, Topic
-from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.topic_partitions import PartitionsOf
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.spark.logs import (
     collect_partitions_of,
     find_logs_with_shared_groups,
-    open_logs,
+    open_topic,
     run_for_each_log,
 )
 from kafkagroups.spark.session import prepare, session as get_session
+from kafkagroups.topic import Rules, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,14 +43,9 @@ def stats(
     path: str | Path,
     by: str = "group",
     *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
-    engine: str = "auto",
     session: SparkSession | None = None,
     master: str | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
+    **rules: Unpack[Rules],
 ) -> Stats:
     """Return counts that show what a log contains and what makes it large, as ``kafkagroups.stats`` does.
 
@@ -60,12 +54,14 @@ def stats(
     path : str or Path
         A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
         that pyarrow can open (``kafkagroups.log.locations``).
-    by, coordinator, kafka, partitions, engine, max_batch_bytes, past_damage
+    by
         As in ``kafkagroups.stats``.
     session : SparkSession, optional
         The session to use (default: the session that :func:`kafkagroups.spark.session` returns).
     master : str, optional
         The URL of Spark's master for a new session. Used only if no session exists and ``session`` is not given.
+    rules
+        The rules of a ``kafkagroups.Topic``.
 
     Returns
     -------
@@ -78,55 +74,36 @@ def stats(
         As in ``kafkagroups.stats``, or the session does not start.
     """
     check_row_kind(by)
-    logs, dialect = open_logs(
-        path,
-        coordinator,
-        kafka,
-        partitions,
-        engine=engine,
-        max_batch_bytes=max_batch_bytes,
-        past_damage=past_damage,
-    )
+    topic = open_topic(Topic(path, **rules))
+    logs = topic.logs
     session = session or get_session(master)
     prepare(session)
 
-    def count(chosen_logs: Sequence[Log], whole: WholeTopic | None = None) -> tuple[list[Stats], Groups]:
-        """Return the statistics of each log, and the groups."""
-        groups, stats_of_logs = count_each_log(
-            chosen_logs,
-            dialect,
-            by,
-            engine=engine,
-            path=str(path),
-            partitions=partitions,
-            whole=whole,
-        )
-        return list(stats_of_logs), groups
-
     def count_alone(log: Log) -> tuple[Stats, list[str]]:
         """Return the statistics of a log, and the ids of its groups."""
-        (stats_of_log,), groups = count([log])
-        return stats_of_log, list(groups.partitions_of)
+        counted = count_each_log(topic.part(log), by)
+        (stats_of_log,) = counted.read_stats()
+        return stats_of_log, list(counted.groups.partitions_of)
 
     results = run_for_each_log(session, logs, count_alone, tasks_per_core=TASKS_PER_CORE)
     stats_by_partition = {log.partition: stats_of_log for log, (stats_of_log, _) in zip(logs, results, strict=True)}
     partitions_of = collect_partitions_of(
         (group, log.partition) for log, (_, group_ids) in zip(logs, results, strict=True) for group in group_ids
     )
-    topic = Topic.of_logs(logs, str(path), partitions)
+    found = topic.find_partitions()
     shared_logs = find_logs_with_shared_groups(logs, partitions_of)
     if shared_logs:
-        stats_of_logs, groups = count(shared_logs, WholeTopic(topic, partitions_of))
-        for log, log_stats in zip(shared_logs, stats_of_logs, strict=True):
+        counted = count_each_log(topic.part(*shared_logs), by, WholeTopic(found, partitions_of))
+        for log, log_stats in zip(shared_logs, counted.read_stats(), strict=True):
             stats_by_partition[log.partition] = log_stats
-        topic_partitions = groups.topic_partitions
+        topic_partitions = counted.topic_partitions
     else:
-        topic_partitions = topic.decide(partitions_of)
+        topic_partitions = found.decide(partitions_of)
     statistics = Stats(by, topic_partitions=topic_partitions)
     for log in logs:
         statistics.add(stats_by_partition[log.partition])
     if topic_partitions.changed is not None:
-        statistics.moved_offsets = find_moved_offsets(logs, dialect, topic_partitions.changed, engine)
+        statistics.moved_offsets = find_moved_offsets(topic, topic_partitions.changed)
     add_findings(statistics)
     return statistics
 
@@ -159,18 +136,13 @@ def explain(
     topic: str | None = None,
     partition: int | None = None,
     *,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
     since_time: int | None = None,
     retention_ms: int | None = None,
-    engine: str = "auto",
     session: SparkSession | None = None,
     master: str | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
+    **rules: Unpack[Rules],
 ) -> Explanation:
     """Return every record of a group, or of one of its offsets, and a broker's answer, as ``kafkagroups.explain`` does.
 
@@ -178,10 +150,10 @@ def explain(
     ----------
     path, session, master
         As in :func:`stats`.
-    group, topic, partition, coordinator, kafka, partitions, until, until_time, since_time, retention_ms
+    group, topic, partition, until, until_time, since_time, retention_ms
         As in ``kafkagroups.explain``.
-    engine, max_batch_bytes, past_damage
-        As in ``kafkagroups.explain``.
+    rules
+        The rules of a ``kafkagroups.Topic``.
 
     Returns
     -------
@@ -195,29 +167,13 @@ def explain(
     """
     question = Question(group, topic, partition, since_time, retention_ms)
     question.check()
-    logs, dialect = open_logs(
-        path,
-        coordinator,
-        kafka,
-        partitions,
-        engine=engine,
-        max_batch_bytes=max_batch_bytes,
-        past_damage=past_damage,
-    )
+    source = open_topic(Topic(path, **rules), Stop(until, until_time))
+    logs = source.logs
     session = session or get_session(master)
     prepare(session)
 
-    def explain_logs(chosen_logs: Iterable[Log], stop: Stop, whole: WholeTopic | None = None) -> _Part:
-        groups, group_log = load_group_log(
-            chosen_logs,
-            dialect,
-            group,
-            engine=engine,
-            path=str(path),
-            partitions=partitions,
-            stop=stop,
-            whole=whole,
-        )
+    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> _Part:
+        groups, group_log = load_group_log(part, group, whole)
         return _Part(
             explain_log(groups, group_log, question),
             groups.problems_by_partition,
@@ -227,23 +183,24 @@ def explain(
 
     def find_numbers() -> set[int | None]:
         """Return the numbers of the partitions with records of the group."""
+        whole_logs = replace(source, stop=NO_STOP)
         found = run_for_each_log(
-            session, logs, lambda log: explain_logs([log], NO_STOP).has_records, tasks_per_core=TASKS_PER_CORE
+            session, logs, lambda log: explain_part(whole_logs.part(log)).has_records, tasks_per_core=TASKS_PER_CORE
         )
         return {log.partition for log, has_records in zip(logs, found, strict=True) if has_records}
 
     if until is not None and len(logs) > 1:
-        logs = choose_log(logs, group, partitions, find_numbers, path=str(path))
-    stop = Stop(until, until_time)
-    parts = run_for_each_log(session, logs, lambda log: explain_logs([log], stop), tasks_per_core=TASKS_PER_CORE)
+        logs = choose_log(logs, group, source.partitions, find_numbers, path=source.path)
+        source = source.part(*logs)
+    parts = run_for_each_log(session, logs, lambda log: explain_part(source.part(log)), tasks_per_core=TASKS_PER_CORE)
     partitions_of = collect_partitions_of(
         (group_id, log.partition) for log, part in zip(logs, parts, strict=True) for group_id in part.group_ids
     )
-    whole_topic = Topic.of_logs(logs, str(path), partitions, stop)
+    whole_topic = source.find_partitions()
     joint_logs = _find_joint_logs(logs, parts, partitions_of)
     if joint_logs:
         parts = [part for log, part in zip(logs, parts, strict=True) if log not in joint_logs]
-        joint_part = explain_logs(joint_logs, stop, WholeTopic(whole_topic, partitions_of))
+        joint_part = explain_part(source.part(*joint_logs), WholeTopic(whole_topic, partitions_of))
         parts.append(joint_part)
         topic_partitions = joint_part.explanation.topic_partitions
     else:
@@ -251,7 +208,7 @@ def explain(
     return replace(_join_parts(parts, [log.partition for log in logs]), topic_partitions=topic_partitions)
 
 
-def _find_joint_logs(logs: list[Log], parts: list[_Part], partitions_of: PartitionsOf) -> list[Log]:
+def _find_joint_logs(logs: Sequence[Log], parts: list[_Part], partitions_of: PartitionsOf) -> list[Log]:
     """Return the logs that must be loaded together. `parts` says what each log alone contains.
 
     Logs that share any group belong together: the classic coordinator can fail to load a partition because another

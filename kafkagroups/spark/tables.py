@@ -5,29 +5,28 @@ A log partition is a partition of the topic `__consumer_offsets`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.api import loaded_columns
 from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups, join_groups
-from kafkagroups.loading.load import WholeTopic, load_logs
-from kafkagroups.loading.topic_partitions import Topic
-from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.logs import (
     collect_partitions_of,
     find_logs_with_shared_groups,
-    open_logs,
+    open_topic,
     run_for_each_log,
     uses_home_partitions,
 )
 from kafkagroups.spark.session import register, session as get_session, task_errors
 from kafkagroups.tables.columns import arrow_schema, columns_of
+from kafkagroups.topic import Limits, Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,11 +38,8 @@ def load(
     coordinator: str = "new",
     kafka: str | None = None,
     *,
-    partitions: int | None = None,
-    engine: str = "auto",
     session: SparkSession | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
+    **rules: Unpack[Limits],
 ) -> Tables:
     """Return the tables of a log, with the same content as ``kafkagroups.load`` with the same arguments.
 
@@ -56,17 +52,10 @@ def load(
         ``"classic"`` or ``"new"``.
     kafka : str, optional
         The coordinator's Kafka version.
-    partitions : int, optional
-        The topic's partition count. With this count, the new coordinator uses the records of a group only from the
-        group's home partition.
-    engine : str
-        ``"auto"``, ``"python"`` or ``"compiled"``, as in ``kafkagroups.load``.
     session : SparkSession, optional
         The session to use (default: the session that :func:`session` returns).
-    max_batch_bytes : int
-        The largest size of one decompressed batch in bytes. A larger batch ends the log, as damage does.
-    past_damage : bool
-        Go on at the next readable batch after damaged bytes, as in ``kafkagroups.load``.
+    rules
+        The other rules of a ``kafkagroups.Topic``.
 
     Returns
     -------
@@ -78,18 +67,10 @@ def load(
     UsageError
         There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
-    logs, dialect = open_logs(
-        path,
-        coordinator,
-        kafka,
-        partitions,
-        engine=engine,
-        max_batch_bytes=max_batch_bytes,
-        past_damage=past_damage,
-    )
+    topic = open_topic(Topic(path, coordinator, kafka, **rules))
     session = session or get_session()
     register(session)
-    return Tables(session, logs, dialect, Topic.of_logs(logs, str(path), partitions), engine)
+    return Tables(session, topic)
 
 
 class Tables:
@@ -108,13 +89,10 @@ class Tables:
     the log, except for the new coordinator with ``partitions``.
     """
 
-    def __init__(self, session: SparkSession, logs: list[Log], dialect: Dialect, topic: Topic, engine: str) -> None:
+    def __init__(self, session: SparkSession, topic: OpenTopic) -> None:
         self.session = session
-        self._logs = logs
-        self._dialect = dialect
         self._topic = topic
-        self._partitions = topic.option
-        self._engine = engine
+        self._logs = topic.logs
 
     @cached_property
     def offsets(self) -> DataFrame:
@@ -158,24 +136,23 @@ class Tables:
         shared_rows = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
         return self._read(table, other_logs).union(shared_rows) if other_logs else shared_rows
 
-    def _read_fates(self, logs: list[Log]) -> pa.Table:
+    def _read_fates(self, logs: Sequence[Log]) -> pa.Table:
         """Return the table `fates` of logs that are loaded together."""
         import pyarrow as pa
 
         columns = columns_of("fates")
-        engine = choose_engine(self._engine)
         _, shared_groups = self._shared
-        count = self._partitions if shared_groups is None else shared_groups.topic_partitions.count
-        batches = read_fate_table(logs, self._dialect, columns, engine, partitions=count)
+        count = self._topic.partitions if shared_groups is None else shared_groups.topic_partitions.count
+        batches = read_fate_table(replace(self._topic, path="", logs=logs, partitions=count), columns)
         return pa.Table.from_batches(batches, schema=arrow_schema(columns))
 
     @cached_property
-    def _shared(self) -> tuple[list[Log], Groups | None]:
+    def _shared(self) -> tuple[Sequence[Log], Groups | None]:
         """The logs that share a group with another log, and the groups of these logs, loaded together.
 
         If no logs share a group: an empty list and None.
         """
-        if len(self._logs) == 1 or uses_home_partitions(self._dialect, self._partitions):
+        if len(self._logs) == 1 or uses_home_partitions(self._topic.dialect, self._topic.partitions):
             return [], None
         with task_errors():
             ids = self._read("ids", self._logs).select("partition", "group").collect()
@@ -183,18 +160,16 @@ class Tables:
         shared_logs = find_logs_with_shared_groups(self._logs, partitions_of)
         if not shared_logs:
             return [], None
-        engine = choose_engine(self._engine)
-        whole = WholeTopic(self._topic, partitions_of)
-        return shared_logs, load_logs(
-            shared_logs, self._dialect, partitions=self._partitions, engine=engine, whole=whole
-        )
+        whole = WholeTopic(self._topic.find_partitions(), partitions_of)
+        return shared_logs, replace(self._topic, path="", logs=shared_logs).load(whole=whole)
 
-    def _read(self, table: str, logs: list[Log]) -> DataFrame:
+    def _read(self, table: str, logs: Sequence[Log]) -> DataFrame:
         """Return a table of these logs. The data source loads each log alone."""
-        reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", self._engine)
-        reader = reader.option("coordinator", self._dialect.coordinator).option("kafka", self._dialect.kafka)
-        if self._partitions:
-            reader = reader.option("partitions", self._partitions)
+        topic = self._topic
+        reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", topic.engine)
+        reader = reader.option("coordinator", topic.dialect.coordinator).option("kafka", topic.dialect.kafka)
+        if topic.partitions:
+            reader = reader.option("partitions", topic.partitions)
         reader = reader.option("max_batch_bytes", logs[0].max_batch_bytes)
         reader = reader.option("past_damage", str(logs[0].skips_damage).lower())
         return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
@@ -205,20 +180,17 @@ def load_groups(
     coordinator: str = "new",
     kafka: str | None = None,
     *,
-    partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
-    engine: str = "auto",
     session: SparkSession | None = None,
     master: str | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    past_damage: bool = False,
+    **rules: Unpack[Limits],
 ) -> Groups:
     """Load a log with Spark's tasks and return the groups, as ``kafkagroups.load`` does.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, engine, session, max_batch_bytes, past_damage
+    path, coordinator, kafka, session, rules
         As in :func:`load`.
     until : int, optional
         Only batches whose base offset is below this offset are read. A batch is read as a whole. The path must be one
@@ -238,37 +210,21 @@ def load_groups(
     UsageError
         As in :func:`load`.
     """
-    logs, dialect = open_logs(
-        path,
-        coordinator,
-        kafka,
-        partitions,
-        until,
-        engine=engine,
-        max_batch_bytes=max_batch_bytes,
-        past_damage=past_damage,
-    )
+    topic = open_topic(Topic(path, coordinator, kafka, **rules), Stop(until, until_time))
+    topic.check_stop()
     session = session or get_session(master)
     register(session)
-    stop = Stop(until, until_time)
-
-    def load_together(task_logs: list[Log], whole: WholeTopic | None = None) -> Groups:
-        chosen_engine = choose_engine(engine)
-        return load_logs(
-            task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine, whole=whole
-        )
-
-    loads = run_for_each_log(session, logs, lambda log: load_together([log]))
+    loads = run_for_each_log(session, topic.logs, lambda log: topic.part(log).load())
     partitions_of = collect_partitions_of(
         (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
     )
-    topic = Topic.of_logs(logs, str(path), partitions, stop)
+    found = topic.find_partitions()
     topic_partitions = None
-    shared_logs = find_logs_with_shared_groups(logs, partitions_of)
+    shared_logs = find_logs_with_shared_groups(topic.logs, partitions_of)
     if shared_logs:
         shared_numbers = {log.partition for log in shared_logs}
         loads = [groups for groups in loads if not shared_numbers & groups.partitions.keys()]
-        shared_groups = load_together(shared_logs, WholeTopic(topic, partitions_of))
+        shared_groups = topic.part(*shared_logs).load(whole=WholeTopic(found, partitions_of))
         topic_partitions = shared_groups.decided_partitions
         loads.append(shared_groups)
-    return join_groups(loads, str(path), topic, topic_partitions)
+    return join_groups(loads, str(path), found, topic_partitions)

@@ -478,7 +478,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups report PATH --out report.html` | The report counts the records of value version 4, which the monitor cannot read | Update the monitor, or use the Admin API |
+# | A lag monitor shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | It counts the records of value version 4, which the monitor cannot read | Update the monitor, or use the Admin API |
 # | The broker logs `Failed to load metadata` (4.x) or `Error loading offsets` (up to 3.9) | `kafkagroups check PATH --kafka 4.3.1` | It names each record that stops the load, and a remedy | Do not delete files. Lesson 11 carries out a remedy |
 #
 # <details><summary>In Kafka</summary>

@@ -12,7 +12,7 @@ from tests.broker.broker import VERSIONS, Broker
 @pytest.fixture(scope="session", params=VERSIONS)
 def broker(request, tmp_path_factory):
     """A broker whose __consumer_offsets exists and is empty. It is not running."""
-    from kafkagroups.live.pull import pull
+    from kafkagroups.repair.pull import pull
     from tests.broker import client, material  # the client is an extra
 
     version = request.param

@@ -11,9 +11,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
-from kafkagroups.live.pull import pull as pull_topic
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType
+from kafkagroups.repair.pull import pull as pull_topic
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 from tests.broker.broker import CLASSIC, PASSWORD
 
@@ -199,7 +199,7 @@ def test_pull_brings_the_topic_byte_for_byte(on_disk, pull, tmp_path):
 
 def test_pull_in_small_answers(on_disk, pull, tmp_path, monkeypatch):
     """An answer that ends in a part of a batch, or that holds one batch larger than asked for, loses nothing."""
-    monkeypatch.setattr("kafkagroups.live.pull.FETCH_BYTES", 1000)
+    monkeypatch.setattr("kafkagroups.repair.pull.FETCH_BYTES", 1000)
     largest = max(on_disk, key=lambda number: len(on_disk[number][1]))
     code, _, _ = pull("--partitions", f"{largest},{kg.partition_for(LIVE, 400)}")
     assert code == 0
@@ -209,7 +209,7 @@ def test_pull_in_small_answers(on_disk, pull, tmp_path, monkeypatch):
 
 def test_an_interrupted_pull_leaves_what_is_whole(loaded, on_disk, tmp_path, monkeypatch):
     """After a Ctrl-C the segment is a prefix of the broker's, and ends with a whole batch."""
-    monkeypatch.setattr("kafkagroups.live.pull.FETCH_BYTES", 1000)
+    monkeypatch.setattr("kafkagroups.repair.pull.FETCH_BYTES", 1000)
     largest = max(on_disk, key=lambda number: len(on_disk[number][1]))
 
     def progress(behind, total):

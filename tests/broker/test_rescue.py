@@ -17,9 +17,9 @@ import kafkagroups as kg
 from kafkagroups.cli import main
 from kafkagroups.course.real_broker import has_jars
 from kafkagroups.errors import UsageError
-from kafkagroups.live.pull import pull
-from kafkagroups.live.topics import create_topics
-from kafkagroups.rescue.plan_file import read_plan
+from kafkagroups.repair.client import create_topics
+from kafkagroups.repair.plan import read_plan
+from kafkagroups.repair.pull import pull
 from tests.broker.broker import CLASSIC, PASSWORD, VERSIONS, Broker
 
 pytest.importorskip("kafka", reason="no kafka-python")
@@ -383,6 +383,6 @@ def test_through_tls_and_sasl(fresh, apply, plan_file, tmp_path, monkeypatch):
 
 
 def guest(broker):
-    from kafkagroups.live.security import Security
+    from kafkagroups.repair.connection import Security
 
     return Security(protocol="SASL_SSL", mechanism="PLAIN", user="guest", password=PASSWORD, cafile=str(broker.ca_file))

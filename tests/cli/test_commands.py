@@ -201,7 +201,7 @@ def test_a_wrong_path_is_one_clear_line(run, command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "args", [[], ["lod"], ["load"], ["load", "x", "--engin", "y"], ["load", "x", "--kafka", "new"], ["decode"]]
+    "args", [["lod"], ["load"], ["load", "x", "--engin", "y"], ["load", "x", "--kafka", "new"], ["decode"]]
 )
 def test_bad_usage_is_one_line_and_exit_code_2(run, args):
     status, out, err = run(*args)

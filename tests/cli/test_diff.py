@@ -118,7 +118,7 @@ def test_the_fork_of_two_replicas_is_named(run, tmp_path):
     assert "Partition 9: the replicas fork at offset 44. Up to there, their records agree." in lines
     assert "When the broker of a returns and follows b, it truncates its log to offset 44." in lines
     assert "billing orders-0 offset 90 → 60 lost: b is behind (record 44)" in lines
-    assert all(len(line) <= 80 for line in out.splitlines()[2:])
+    assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
 
 
 def test_the_text_names_the_changed_fields(run):
@@ -128,7 +128,7 @@ def test_the_text_names_the_changed_fields(run):
     new = answers["offsets"]["billing"]["orders-0"]
     (line,) = [line for line in out.splitlines() if line.split()[:2] == ["billing", "orders-0"]]
     assert f"→ {new['offset']}" in line and "leader epoch" not in line
-    assert all(len(line) <= 80 for line in out.splitlines()[2:])
+    assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
 
 
 def test_partitions_of_one_side_are_named(run):

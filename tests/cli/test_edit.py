@@ -81,6 +81,21 @@ def test_refusals_are_one_line(run, arguments, reason, tmp_path):
     assert reason in err
 
 
+@pytest.mark.parametrize(
+    ("text", "topic", "partition", "reading"),
+    [
+        ("foo--1", "foo-", 1, "partition 1 of the topic foo-; the other reading is written foo-(-1)"),
+        ("foo-(-1)", "foo", -1, "partition -1 of the topic foo"),
+    ],
+)
+def test_a_name_with_two_readings(run, text, topic, partition, reading, tmp_path):
+    """CONTRACT 17: `foo--1` is the topic `foo-`, as in a rescue plan, and the line of the step says so."""
+    out_folder = tmp_path / "out"
+    _, out, err = run("edit", CLASSIC, "--out", out_folder, f"--commit=billing:{text}=5", f"--tombstone=g:{text}")
+    assert kg.load(out_folder, "classic")["billing"].offsets[kg.TopicPartition(topic, partition)].offset == 5
+    assert [line.count(f"foo--1 ({reading})") for line in out.splitlines()[:2]] == [1, 1] and err == ""
+
+
 def test_names_cannot_change_the_terminal(run, tmp_path):
     """Control and format characters in a group id are escaped."""
     _, out, _ = run("edit", CLASSIC, "--out", tmp_path / "out", "--commit", "\x1b[2J\u202e\n:t-0=5")

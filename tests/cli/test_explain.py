@@ -432,7 +432,7 @@ def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_
 
 
 def test_names_are_never_broken(run, tmp_path):
-    """A name that has no room in its row is in one piece below it."""
+    """A long name makes a long line."""
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir()
     topics = ["short", "a-topic-with-a-name-of-37-characters-", "x" * 70]
@@ -444,7 +444,6 @@ def test_names_are_never_broken(run, tmp_path):
     _, out, _ = run("explain", folder, "--group", "g", "--coordinator", "classic")
     for topic in topics:
         assert any(f"{topic}-4" in line for line in out.splitlines())
-    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])

@@ -17,7 +17,7 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.offset_commit import OffsetCommitKey
-from tests.report.hostile_names import NAMES, write_hostile_log
+from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 TERMINAL = NAMES[6]
@@ -134,8 +134,9 @@ def test_a_command_in_a_remedy_has_the_name_as_one_argument(tmp_path, name):
             record = kg.from_json({**row, "value": {"version": "3", "data": row["value"]}})
             writer.append(encode_batch([LogRecord(offset, (1 + 89 * offset) * day_ms, *kg.encode(record))]))
     findings = kg.stats(tmp_path / "__consumer_offsets-0").findings
-    (remedy,) = [finding.remedy for finding in findings if finding.kind == "unsubscribed_offsets"]
-    words = shlex.split(remedy.partition("them: ")[2])
+    (found,) = [finding for finding in findings if finding.kind == "unsubscribed_offsets"]
+    words = shlex.split(found.remedy.partition("them: ")[2])
+    assert words == found.command
     assert words[-2:] == [f"--group={name}", f"--topic={name}"]
 
 

@@ -3,6 +3,7 @@
 The expected members are those of the records themselves, with the names of MemberState.java (4.3.1).
 """
 
+import itertools
 import json
 from datetime import datetime
 
@@ -80,8 +81,8 @@ def test_the_text_fits_80_columns_and_aligns_numbers(run, log):
     assert max(map(cell_len, lines)) <= 80
     start = next(number for number, line in enumerate(lines) if "committed topic-partition" in line)
     end = cell_len(lines[start])
-    table = lines[start + 2 : lines.index("", start)]
-    ends_of_numbers = {cell_len(line) for line in table if line[-1:].isdigit()}
+    rows = itertools.takewhile(lambda line: line[-1:].isdigit(), lines[start + 2 :])
+    ends_of_numbers = {cell_len(line) for line in rows}
     assert ends_of_numbers == {end}
 
 
@@ -98,12 +99,12 @@ def write_commits(tmp_path, count, group_of=lambda number: "g"):
     return folder
 
 
-@pytest.mark.parametrize(("count", "shown"), [(20, 20), (21, 21), (300, 20)])
+@pytest.mark.parametrize(("count", "shown"), [(20, 20), (21, 20), (300, 20)])
 def test_many_offsets_of_a_group_are_cut_and_the_cut_is_announced(run, tmp_path, count, shown):
     log = write_commits(tmp_path, count)
     _, out, _ = run("load", log)
     assert out.count(" orders-") == shown
-    assert (f"Not shown: committed offsets, {count - shown} of g. --all shows them." in out) == (shown < count)
+    assert (f"Not shown: {count - shown} committed offset" in out) == (shown < count)
     _, out, _ = run("load", log, "--all")
     assert out.count(" orders-") == count and "Not shown" not in out
 
@@ -114,11 +115,10 @@ def test_many_groups_are_cut_and_the_cut_is_announced(run, tmp_path):
     status, out, _ = run("load", log)
     lines = out.splitlines()
     assert status == 0 and len(lines) < 280
-    shown = {line.split()[0] for line in lines if line.startswith(" g") and " classic " in line}
+    shown = {line.split()[0] for line in lines if line.startswith("g") and " classic " in line}
     assert shown == {f"g{number:02}" for number in range(50)}
     assert out.count(" orders-") == 10 * 10 + 40 * 2
     text = " ".join(out.split())
-    assert "Only the 50 groups with the most committed offsets are shown." in text
     assert "Not shown: 10 groups and 20 committed offsets. --all shows them" in text
     _, out, _ = run("load", log, "--all")
     assert out.count(" orders-") == 200 and "Not shown" not in out
@@ -131,7 +131,7 @@ def test_the_offsets_of_all_groups_together_have_a_limit(run, tmp_path):
     log = write_commits(tmp_path, 600, lambda number: f"g{number % 40:02}")
     _, out, _ = run("load", log)
     assert out.count(" orders-") == 200
-    assert "Not shown: 400 committed offsets of 40 groups. --all shows them." in out
+    assert "Not shown: 400 committed offsets. --all shows them" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(("version", "coordinator"), [("3.9.2", "classic"), ("4.3.1", "new")])
@@ -141,7 +141,7 @@ def test_offsets_with_an_expire_time_are_marked(run, version, coordinator):
     _, out, _ = run("load", DATA / version, "--coordinator", coordinator)
     lines = out.splitlines()
     start = next(number for number, line in enumerate(lines) if "expires (UTC)" in line)
-    rows = [line.split() for line in lines[start + 2 : lines.index(" " * len(lines[start]), start)]]
+    rows = [line.split() for line in lines[start + 2 :] if "orders-1" in line]
     assert [row[:2] for row in rows] == [["stock-audit", "orders-1"]]
     expires = datetime.fromisoformat(f"{rows[0][3]}T{rows[0][4]}+00:00").timestamp() * 1000
     assert 0 <= expires - 3_600_000 - act["time_ms"] < 1000

@@ -8,7 +8,7 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.rescue.plan_file import read_plan
+from kafkagroups.repair.plan import read_plan
 
 DATA = "data/harbour/4.3.1"
 

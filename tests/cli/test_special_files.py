@@ -87,7 +87,7 @@ def test_a_path_that_is_not_a_regular_file(run, tmp_path, make):
 
 
 BATCHES = (LOG / f"{0:020}.log").read_bytes()
-SPARSE_BYTES = 6 * 1024**3
+SPARSE_BYTES = 3 * 1024**3 + 1
 
 
 def header(size, magic=2):
@@ -102,13 +102,13 @@ SPARSE_SEGMENTS = {
     "a message of 1 GB": (BATCHES + header(2**30, magic=1), 0, "this batch has more than 268435456 bytes"),
     "an impossible magic": (BATCHES + header(2**30, magic=7), 0, "expected magic 0, 1 or 2, found 7"),
 }
-"""Segments of 6 GB: the bytes at the start, the last byte, and the reason in the message of a damaged log."""
+"""Segments of 3 GB: the bytes at the start, the last byte, and the reason in the message of a damaged log."""
 
 RUN_COMMANDS = """
 import json, resource, sys
 from kafkagroups.cli import main
 commands = json.loads(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_AS, (3 * 1024**3, 3 * 1024**3))
+resource.setrlimit(resource.RLIMIT_AS, (2 * 1024**3, 2 * 1024**3))
 codes = []
 for command in commands:
     codes.append(main(command))
@@ -119,7 +119,7 @@ print(codes, file=sys.__stdout__)
 
 @pytest.mark.parametrize("kind", SPARSE_SEGMENTS)
 def test_a_sparse_segment_of_gigabytes(tmp_path, kind):
-    """Every command handles it with 3 GB of memory: zeros are not kept, and a huge batch is damage."""
+    """Every command handles it with 2 GB of memory: zeros are not kept, and a huge batch is damage."""
     start, last_byte, reason = SPARSE_SEGMENTS[kind]
     folder = tmp_path / "__consumer_offsets-9"
     folder.mkdir()
@@ -130,14 +130,16 @@ def test_a_sparse_segment_of_gigabytes(tmp_path, kind):
             file.seek(-1, os.SEEK_END)
             file.write(bytes([last_byte]))
     commands = []
-    for number, (name, *options) in enumerate(READING_COMMANDS):
+    # The engines read all zeros, so only one kind of zeros is tried with every command.
+    tried = [READING_COMMANDS[number] for number in (0, 1, 3, -1)] if kind == "only zeros" else READING_COMMANDS
+    for number, (name, *options) in enumerate(tried):
         options = [option.replace("OUT", str(tmp_path / f"out-{number}")) for option in options]
         commands.append([name, str(folder), *options])
     command = [sys.executable, "-c", RUN_COMMANDS, json.dumps(commands)]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 0, ended.stderr
     codes = json.loads(ended.stdout.splitlines()[-1])
-    tool = READING_COMMANDS.index(("dump", "--format", "dump-log"))
+    tool = tried.index(("dump", "--format", "dump-log"))
     # Kafka's dump tool fails at the zeros, because a batch cannot have a length of 0.
     assert codes.pop(tool) == 1
     assert codes == [int(bool(reason))] * len(codes)
@@ -211,7 +213,7 @@ def test_an_error_while_a_segment_is_read(run, monkeypatch):
 
     monkeypatch.setattr(segment_file.SegmentFile, "readinto", fail)
     segment = LOG / f"{0:020}.log"
-    assert run("stats", LOG)[::2] == (2, f"kafkagroups: {segment}: Input/output error\n")
+    assert run("load", LOG, "--engine", "python")[::2] == (2, f"kafkagroups: {segment}: Input/output error\n")
 
 
 @pytest.mark.parametrize("command", [("decode", "--jsonl"), ("encode", "--jsonl")])

@@ -10,7 +10,7 @@ from typing import Any
 from kafkagroups import spark as kgs
 from kafkagroups.api import explain, load, loaded_columns, stats
 from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import columns_of
@@ -118,7 +118,7 @@ def read_rows(folder: Path, coordinator: str, kafka: str) -> dict[str, dict[int,
     """Return the rows of each table and partition as the readable engine gives them."""
     rows: dict[str, list] = defaultdict(list)
     for log in open_logs(folder):
-        groups = load_logs([log], dialect(coordinator, kafka))
+        groups = OpenTopic([log], dialect(coordinator, kafka)).load()
         for table in LOADED:
             rows[table] += loaded_columns(groups, table).read_all().to_pylist()
     return {table: by_partition(rows[table]) for table in LOADED}

@@ -12,8 +12,7 @@ from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.anatomy.batches import list_batch_fields
-from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_versioned
@@ -86,7 +85,7 @@ def log(data):
             if batch.magic == 2:
                 list_batch_fields(segment, batch.position)
     str(found.damage)
-    groups = load_logs([found], READERS[(data[0] & 0x7F) % len(READERS)])
+    groups = OpenTopic([found], READERS[(data[0] & 0x7F) % len(READERS)]).load()
     for group in groups.values():
         json.dumps(group_json(group))
 
@@ -98,7 +97,7 @@ def compiled(data):
     segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
     rules = READERS[(data[0] & 0x7F) % len(READERS)]
     both = [
-        load_logs([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=choose_engine(engine))
+        OpenTopic([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=engine).load()
         for engine in ("python", "compiled")
     ]
     assert shape(both[0]) == shape(both[1])

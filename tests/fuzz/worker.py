@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MEMORY_BYTES = 1 << 30
+MEMORY_BYTES = 3 << 29
+"""A limit of addresses: 1 GiB for a command, and half as much for what the libraries map, most of it never used."""
 SECONDS = 60
 HANG = "hang"
 COMMANDS_PER_PROCESS = 1_000

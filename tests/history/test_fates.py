@@ -7,7 +7,7 @@ from kafkagroups.api import explain
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import history_json
 from kafkagroups.loading.engines import create_observed_engine
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
 from kafkagroups.tables.group_json import group_json
 from kafkagroups.tables.offset_fields import offset_json
@@ -22,7 +22,7 @@ LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
 def walk(path, coordinator, group=None):
     rules = kg.dialect(coordinator)
     fates = Fates(rules, group)
-    groups = load_logs(open_logs(path), rules, engine=create_observed_engine(fates))
+    groups = OpenTopic(open_logs(path), rules).load(engine=create_observed_engine(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
     return fates, groups
 

@@ -8,8 +8,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import stats
 from kafkagroups.cli import main
-from kafkagroups.history.group_families import find_prefix
-from kafkagroups.history.hanging import HANGING_MS
+from kafkagroups.history.group_names import find_prefix
+from kafkagroups.history.transactions import HANGING_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
@@ -107,6 +107,8 @@ def test_a_hanging_transaction_comes_with_the_command_that_ends_it(engine):
     assert (finding.partition, finding.offset, finding.group) == (3, 9, "g-pending")
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
     assert finding.remedy.endswith(f"{command} --partition 3 --start-offset 9")
+    assert finding.to_json()["command"] == [*command.split(), "--partition", "3", "--start-offset", "9"]
+    assert (finding.advice + " " + finding.command_line) == finding.remedy
 
 
 def test_a_transaction_that_its_producer_may_still_end_is_no_finding():
@@ -300,7 +302,7 @@ def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(en
         assert "hold 1200 of 1201 live records (99 %)" in finding.what
     assert main(["stats", str(path), "--engine", engine]) == 0
     out = capsys.readouterr().out
-    row = next(line.split() for line in out.splitlines() if line.startswith(" e2e-checkout-…"))
+    row = next(line.split() for line in out.splitlines() if line.startswith("e2e-checkout-…"))
     assert row[:4] == ["e2e-checkout-…", "(50)", "0", "1200"] and "e2e-checkout-0" not in out
     assert len(stats(path, engine=engine).rows) == 51
 

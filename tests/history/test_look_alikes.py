@@ -5,7 +5,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import check, stats
 from kafkagroups.cli import main
-from kafkagroups.history.look_alikes import fold
+from kafkagroups.history.group_names import fold
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from tests.history.test_findings import START, commit, write
@@ -53,7 +53,7 @@ def test_ids_in_two_partitions_are_found(tmp_path, capsys):
     assert (finding.kind, finding.partition) == ("look_alike_groups", None)
     assert check(tmp_path).findings == [finding]
     main(["stats", str(tmp_path)])
-    assert "Finding 1. These group ids" in capsys.readouterr().out
+    assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
     main(["check", str(tmp_path)])
     assert "Finding 1. The topic: These group ids" in capsys.readouterr().out
 

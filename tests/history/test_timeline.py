@@ -11,6 +11,7 @@ from kafkagroups.history.event import Event
 from kafkagroups.history.gaps import mark_damaged
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.damage import Gap
+from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import DamagedHole, Hole
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import LONG, captured, folders
@@ -149,7 +150,7 @@ def test_the_timeline_ends_at_the_offsets_of_a_load():
 def records_of(folder, group):
     """Return each record of a group: partition and offset, key bytes, and whether it is a tombstone."""
     found = {}
-    for log in kg.log.folders.open_logs(folder):
+    for log in open_logs(folder):
         for batch in log:
             for record in () if batch.is_control else batch.records:
                 key = kg.decode(record.key, record.value).key

@@ -1,15 +1,9 @@
 """The fast readers of plain messages read the same values as the general readers, or leave the bytes to them."""
 
-import dataclasses
-
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import Batch
-from kafkagroups.quick_builders import make_builder
-from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataKey
 from kafkagroups.records.fields import list_fields
-from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.serde import decode_key
 from tests.captured import rows
 
@@ -50,23 +44,3 @@ def test_fast_readers_of_offsets_agree_with_decode(dialect):
                 assert fields == list_fields(kg.decode(key, data, dialect).value)
                 read_count += 1
     assert read_count > 100
-
-
-@pytest.mark.parametrize(
-    ("cls", "values"),
-    [
-        (OffsetCommitValue, (1, 2, "note", 3, 4, "id")),
-        (ConsumerGroupMemberMetadataKey, ("group", "member")),
-        (kg.Record, (1, None, None, 3)),
-        (Batch, tuple(range(20))),
-    ],
-)
-def test_a_built_object_is_a_normal_object(cls, values):
-    """A builder's object equals the object of the class. It has the same hash and repr, and cannot be changed."""
-    built = make_builder(cls)(*values)
-    expected = cls(*values)
-    assert type(built) is cls and built == expected and repr(built) == repr(expected) and hash(built) == hash(expected)
-    assert dataclasses.replace(built) == expected
-    for name in [each.name for each in dataclasses.fields(cls)]:
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(built, name, 1)

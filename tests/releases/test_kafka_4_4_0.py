@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
-from kafkagroups.kafka_tools.error_messages import format_kafka_error
+from kafkagroups.kafka_tools.dump_json import format_kafka_error
 from tests.captured import captured, rows
 from tests.cases import case
 

@@ -13,7 +13,7 @@ from kafkagroups import synth
 from kafkagroups.cli import main
 from kafkagroups.loading import snapshots
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.snapshots.files import FORMAT
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.batch import LogRecord
@@ -95,7 +95,7 @@ def test_random_logs_that_grow(coordinator, engine):
         for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
             log = log_of_buffers([(NAME, data[:cut])], 3)
             state = advance_shard(state, log, rules, choose_engine(engine))
-            wanted = load_logs([log_of_buffers([(NAME, data[:cut])], 3)], rules)
+            wanted = OpenTopic([log_of_buffers([(NAME, data[:cut])], 3)], rules).load()
             given = snapshots.Snapshot(rules, {3: state}).groups()
             assert shape(given) == shape(wanted), (seed, cut)
 

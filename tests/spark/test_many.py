@@ -6,7 +6,7 @@ import pytest
 
 from kafkagroups import spark as kgs
 from kafkagroups.api import loaded_columns
-from kafkagroups.loading.load import load_logs
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import columns_of
@@ -41,7 +41,7 @@ def readable(folder, coordinator, kafka):
     """Return the rows of each table as the readable engine gives them, log by log."""
     rows = defaultdict(list)
     for log in open_logs(folder):
-        groups = load_logs([log], dialect(coordinator, kafka))
+        groups = OpenTopic([log], dialect(coordinator, kafka)).load()
         for table in LOADED:
             rows[table] += loaded_columns(groups, table).read_all().to_pylist()
     return {table: ordered(some) for table, some in rows.items()}

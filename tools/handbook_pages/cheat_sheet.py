@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,7 +104,7 @@ def _list_rules() -> list[tuple[str, ...]]:
 
 def _list_commands() -> list[tuple[str, ...]]:
     names = [name for name in COMMANDS if name in SHOWN_COMMANDS]
-    return [(f"`{name}`", import_module(f"kafkagroups.cli.{name}").HELP) for name in names]
+    return [(f"`{name}`", COMMANDS[name]) for name in names]
 
 
 def _write_markdown(sections: list[Section]) -> str:

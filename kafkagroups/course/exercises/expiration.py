@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
-from kafkagroups.groups.offsets import OffsetAndMetadata
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 
 
@@ -80,7 +79,7 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         protocol_type=group.type or None,
     )
     classic_group.offsets.committed = {
-        parse_partition(name): make_commit(commit_day, expiry_day)
+        TopicPartition.parse(name): make_commit(commit_day, expiry_day)
         for name, (commit_day, expiry_day) in group.offsets.items()
     }
     classic_group.subscribed_topics = frozenset(group.read_topics) if group.type == "consumer" else None
@@ -131,7 +130,7 @@ def _make_wrong_function(
             if requested_day is not None and uses_requested_day:
                 expiry_day = requested_day
             is_due = now >= expiry_day if includes_expiry_day else now > expiry_day
-            topic = parse_partition(name).topic
+            topic = TopicPartition.parse(name).topic
             if is_due and not keeps_topic(group, topic):
                 names.append(name)
         return names

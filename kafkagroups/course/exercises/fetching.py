@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, offset_for_leader_epoch
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.log_lines import parse_partition
-from kafkagroups.groups.offsets import OffsetAndMetadata
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 
 CommittedOffsets = Mapping[str, int]
 """The keys are partitions such as "orders-0", and the values are committed offsets."""
@@ -47,9 +46,9 @@ def _fetch_offsets(
     broker = _make_broker()
     broker.manager.owned = {broker.manager.partition_for("g")}
     group = broker.manager.get_or_create("g")
-    group.offsets.committed = {parse_partition(name): _make_commit(offset) for name, offset in committed.items()}
-    group.offsets.pending = {parse_partition(name): _make_commit(0) for name in pending}
-    partitions = None if asked == "all" else [parse_partition(name) for name in asked]
+    group.offsets.committed = {TopicPartition.parse(name): _make_commit(offset) for name, offset in committed.items()}
+    group.offsets.pending = {TopicPartition.parse(name): _make_commit(0) for name in pending}
+    partitions = None if asked == "all" else [TopicPartition.parse(name) for name in asked]
     fetched = broker.offset_fetch("g", partitions, require_stable=stable).offsets
     return {
         str(partition): answer.error.name if answer.error else answer.offset for partition, answer in fetched.items()

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.log_lines import Line, Lines, parse_partition
-from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
+from kafkagroups.course.log_lines import Line, Lines
+from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, TopicPartition
 
 CommittedOffsets = dict[Any, Any]
 """The keys are pairs (group, partition), and the values are committed offsets."""
@@ -54,7 +54,7 @@ def replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffset
                 offsets.remove(group, deleted_partition, record_offset)
         if record_type != "offset" or group is None or partition_name is None:
             continue
-        partition = parse_partition(partition_name)
+        partition = TopicPartition.parse(partition_name)
         if value is None:
             offsets.remove(group, partition, record_offset)
             continue

@@ -17,7 +17,7 @@ from kafkagroups.course.figures.byte_blocks import MARGIN, arrange_blocks, draw_
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.visible_text import escape
+from kafkagroups.helpers import escape
 
 _PANEL_HEIGHT = 76
 _BELIEF_HEIGHT = 78

@@ -18,6 +18,7 @@ from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.observer import Observer
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import collect_groups
 from kafkagroups.log.batch import Batch
@@ -203,7 +204,7 @@ def _draw_member(
 
 
 def _draw_partition(key: str, partition: str, top: float, tone: Tone, *, is_dashed: bool = False) -> Box:
-    number = int(partition.rpartition("-")[2])
+    number = TopicPartition.parse(partition).partition
     left = _PARTITIONS_LEFT + number * (_PARTITION_WIDTH + 4)
     return Box(key, left, top, _PARTITION_WIDTH, 26, (partition,), tone, is_dashed=is_dashed)
 

@@ -19,7 +19,7 @@ from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Ton
 from kafkagroups.course.folders import find_data
 from kafkagroups.course.notebook_helpers import read_record
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.int_limits import MAX_INT32
+from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.fields import field_specs, make_format
 from kafkagroups.records.offset_commit import OffsetCommitValue

@@ -26,7 +26,7 @@ from kafkagroups.loading.record_times import LogTimes
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
-from kafkagroups.loading.topic_partitions import Topic, is_folder
+from kafkagroups.loading.topic_partitions import FoundPartitions, is_folder
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import Log
@@ -49,9 +49,9 @@ class Snapshot:
         The state of each partition, by partition number. The number is None if the name of the log's folder has no
         number.
     logs
-        The logs that were read last. They are read again to decide the topic's partition count (`Topic.decide`), if a
-        group has records in several partitions. Empty if the snapshot was only read from its folder. The partition
-        count is then unknown for these groups.
+        The logs that were read last. If a group has records in several partitions, they are read again to decide the
+        topic's partition count (`FoundPartitions.decide`). Empty if the snapshot was only read from its folder. The
+        partition count is then unknown for these groups.
     """
 
     dialect: Dialect
@@ -75,7 +75,7 @@ class Snapshot:
         """
         cache = create_cache(self.dialect, partitions)
         loaded = {partition: add_shard(cache, shard) for partition, shard in self.shards.items()}
-        topic = Topic(list(self.shards), len(self.shards) > 1 or is_folder(self.logs, path), partitions)
+        topic = FoundPartitions(list(self.shards), len(self.shards) > 1 or is_folder(self.logs, path), partitions)
         stops = {partition: Stop(until_offset=offset) for partition, offset in self.next_offsets.items()}
         read_times = LogTimes(self.logs, self.dialect, stops)
         topic_partitions = settle(cache, WholeTopic(topic, cache.partitions_of), read_times)

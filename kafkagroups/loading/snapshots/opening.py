@@ -9,7 +9,7 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.regular_files import check_regular
+from kafkagroups.helpers import check_regular
 
 ADVICE = "delete the snapshot and take a new one"
 MAX_REASON_LENGTH = 300

@@ -11,7 +11,8 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
-from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, parse_topic_partition
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.simulation import Consumer
 
 KAFKA = "2.8.2"
@@ -121,7 +122,7 @@ class _Shop:
 
     def _run_job(self, group: str, partitions: list[str]) -> None:
         """Let the only member of a group join, commit and leave."""
-        topic = partitions[0].rpartition("-")[0]
+        topic = TopicPartition.parse(partitions[0]).topic
         member = self._start(group, {topic: len(partitions)})
         self._commit(group, partitions, member)
         self.broker.clock.advance(20_000)
@@ -130,7 +131,7 @@ class _Shop:
     def _commit(self, group: str, partitions: list[str], member: Consumer | None = None) -> None:
         position = self.positions.get(group, 20_000) + self.random.randint(1, 40)
         self.positions[group] = position
-        offsets = {parse_topic_partition(name): OffsetCommit(position) for name in partitions}
+        offsets = {TopicPartition.parse(name): OffsetCommit(position) for name in partitions}
         if member is not None:
             member.request_commit(offsets)
         else:

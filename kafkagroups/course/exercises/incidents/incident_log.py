@@ -90,8 +90,7 @@ class IncidentLog:
         """
         pairs = []
         for name, offset in offsets.items():
-            topic, _, partition = name.rpartition("-")
-            key = OffsetCommitKey(group, topic, int(partition))
+            key = OffsetCommitKey(group, *TopicPartition.parse(name))
             value = None if offset is None else OffsetCommitValue(offset, -1, "", time_ms, expire_ms)
             pairs.append(_encode(Record(_OFFSET, key, value, None if value is None else version)))
         is_transactional = producer_id != NO_PRODUCER_ID
@@ -119,12 +118,6 @@ class IncidentLog:
 def name_partition(group: str, partitions: int = 50) -> str:
     """Return the name of the partition folder that stores a group."""
     return f"__consumer_offsets-{partition_for(group, partitions)}"
-
-
-def parse_topic_partition(name: str) -> TopicPartition:
-    """Return the topic-partition of a name such as "orders-0"."""
-    topic, _, partition = name.rpartition("-")
-    return TopicPartition(topic, int(partition))
 
 
 def _encode(record: Record) -> KeyAndValue:

@@ -9,7 +9,7 @@ from kafkagroups.coordinator import DiskLogs, GroupCoordinator, OffsetCommit
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
-from kafkagroups.course.exercises.incidents.incident_log import parse_topic_partition
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
 
 KAFKA = "3.9.2"
@@ -100,7 +100,7 @@ class _Friday:
         self._wait(time_ms + 4_000)
         self._commit_in_transaction(2, self.positions[2])
         self._wait(time_ms + 4_600)
-        self.broker.offset_delete(GROUP, [parse_topic_partition("receipts-2")])
+        self.broker.offset_delete(GROUP, [TopicPartition.parse("receipts-2")])
         self._wait(time_ms + 5_100)
         self._end_transaction(2, commits=True)
 
@@ -108,12 +108,12 @@ class _Friday:
         self.broker.clock.advance_to(time_ms)
 
     def _commit(self, group: str, offsets: dict[str, int]) -> None:
-        self.broker.offset_commit(group, {parse_topic_partition(name): OffsetCommit(n) for name, n in offsets.items()})
+        self.broker.offset_commit(group, {TopicPartition.parse(name): OffsetCommit(n) for name, n in offsets.items()})
 
     def _commit_in_transaction(self, process: int, offset: int) -> None:
         self.broker.txn_offset_commit(
             GROUP,
-            {parse_topic_partition(f"receipts-{process}"): OffsetCommit(offset)},
+            {TopicPartition.parse(f"receipts-{process}"): OffsetCommit(offset)},
             transactional_id=f"loyalty-ledger-{process}",
             producer_id=FIRST_PRODUCER + process,
             producer_epoch=0,

@@ -1,0 +1,86 @@
+"""Small helpers that several packages use: Java's numbers, numbers and lines in texts, regular files, visible text.
+
+Names and metadata in a log can contain any character. Control characters begin a terminal's commands, and format
+characters such as U+202E reverse the text after them. So what people read shows them as escapes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import IO
+from unicodedata import category
+
+from kafkagroups.errors import UsageError
+
+MIN_INT32 = -(2**31)
+MAX_INT32 = 2**31 - 1
+MIN_INT64 = -(2**63)
+MAX_INT64 = 2**63 - 1
+"""The smallest and the largest numbers of Java's types int and long."""
+MAX_DIGITS = 20
+"""The largest number of digits. The largest offset or time in Kafka (an int64) has 19 digits."""
+
+
+def parse_whole_number(text: str) -> int:
+    """Return the number that a text contains. Raises UsageError if the text is not a whole number or is too long.
+
+    >>> parse_whole_number("-12")
+    -12
+    """
+    if re.fullmatch(f"[-+]?[0-9]{{1,{MAX_DIGITS}}}", text):
+        return int(text)
+    found = repr(text)
+    if len(text) > 2 * MAX_DIGITS:
+        found = f"a text of {len(text)} characters"
+    raise UsageError(f"expected a whole number of at most {MAX_DIGITS} digits, found {found}")
+
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+
+
+def read_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises UsageError if a line has more than MAX_LINE_BYTES bytes."""
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise UsageError(f"expected lines of at most {MAX_LINE_BYTES} bytes, found a longer one")
+        yield line
+
+
+_FILE_TYPES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular(status: os.stat_result, path: str) -> None:
+    """Raise UsageError if a file is not a regular file: reading a pipe or a device might never end."""
+    if not stat.S_ISREG(status.st_mode):
+        found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "a special file")
+        raise UsageError(f"{path}: expected a regular file, found {found}")
+
+
+_ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of control characters, format characters, surrogates, line and paragraph separators."""
+
+
+def escape(text: str) -> str:
+    r"""Return the text with control and format characters escaped, as Python's `repr` does.
+
+    >>> escape("a\nb")
+    'a\\nb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escape_character(character) for character in text)
+
+
+def _escape_character(character: str) -> str:
+    if category(character) not in _ESCAPED_CATEGORIES:
+        return character
+    return character.encode("unicode_escape").decode()

@@ -1,0 +1,264 @@
+"""The findings about groups with records in a partition that is not their home partition.
+
+The hash of a group id and the partition count of the topic decide where the records of a group are written. There are
+two reasons for records in another partition: the partition count was changed, or files of another partition were put
+into this folder.
+
+- `partition_count_changed`: the partition count was changed. Its groups are left out of the other finding.
+- `misplaced_groups`: a partition contains records of groups that belong to another partition. If the log begins with
+  the same bytes as the log of that partition, its files were copied. Then the partition count was not changed.
+
+If the partition count is unknown, it is assumed only if groups have records in several partitions, and if each group
+has records in its home partition. The number of partitions in the folder and the default count are tried.
+
+The positions of groups that have moved to another partition, because the partition count of the topic was changed.
+
+The old and the new home partition of such a group both contain offset records. Each of the two partitions is loaded
+alone. So both positions are known, although a broker answers only one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
+from kafkagroups.history.event import count_of, describe_time, list_names
+from kafkagroups.history.finding import Finding, list_groups
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.native import Extent
+from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, PartitionCountChange
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import Log
+
+KIND = "misplaced_groups"
+Extents = Mapping[str, Extent]
+
+
+@dataclass
+class _Misplaced:
+    """The groups of a partition that belong to other partitions, and their records.
+
+    `homes` has the home partition of each group. `moved` are those of the groups that a change of the partition count
+    explains. `same_until` has the last offset up to which the log has the same bytes as that of a home partition.
+    """
+
+    homes: dict[str, int] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    same_until: dict[int, int] = field(default_factory=dict)
+    records: int = 0
+    first: int = -1
+    last: int = -1
+
+
+class Misplaced(NamedTuple):
+    """The findings about groups in a wrong partition, by partition number.
+
+    `explains_change`: copied files explain all groups of a change of the partition count, so the count was not changed.
+    """
+
+    findings: dict[int | None, list[Finding]]
+    explains_change: bool = False
+
+
+def find_misplaced(logs: Sequence[Log], groups: Groups, extents: Mapping[int | None, Extents]) -> Misplaced:
+    """Return what is misplaced. `groups` is the load of the logs, and `extents` says where each group has records."""
+    count = _find_count(groups)
+    if count is None:
+        return Misplaced({})
+    places = _find_places(groups, count)
+    log_of = {log.partition: log for log in logs}
+    copied: set[str] = set()
+    for number, misplaced in places.items():
+        for home in sorted(set(misplaced.homes.values())):
+            if number in log_of and home in log_of:
+                same_until = _find_same(log_of[number], log_of[home])
+                if same_until is not None:
+                    misplaced.same_until[home] = same_until
+        copied |= {group_id for group_id, home in misplaced.homes.items() if home in misplaced.same_until}
+    change = groups.topic_partitions.changed
+    explains_change = change is not None and set(change.groups) <= copied
+    findings: dict[int | None, list[Finding]] = {}
+    for number, misplaced in places.items():
+        for group_id in misplaced.moved - copied:
+            del misplaced.homes[group_id]
+        if not misplaced.homes or number not in log_of:
+            continue
+        found = [extents[number][group_id] for group_id in misplaced.homes if group_id in extents[number]]
+        misplaced.records = sum(extent.records for extent in found)
+        misplaced.first = min((extent.first for extent in found), default=-1)
+        misplaced.last = max((extent.last for extent in found), default=-1)
+        if misplaced.records:
+            findings[number] = [_describe(number, count, misplaced, groups.coordinator)]
+    return Misplaced(findings, explains_change)
+
+
+def _find_count(groups: Groups) -> int | None:
+    """Return the partition count, also if it is only assumed; None if it is unknown."""
+    topic = groups.topic_partitions
+    if topic.count is not None or not topic.shared_groups:
+        return topic.count
+    numbers = {number for number in groups.partitions if number is not None}
+    has_all = groups.topic.is_folder and numbers == set(range(len(groups.partitions)))
+    candidates = [len(numbers)] if has_all else []
+    if max(numbers, default=0) < DEFAULT_PARTITION_COUNT:
+        candidates.append(DEFAULT_PARTITION_COUNT)
+    for count in candidates:
+        if all(partition_for(group_id, count) in places for group_id, places in groups.partitions_of.items()):
+            return count
+    return None
+
+
+def _find_places(groups: Groups, count: int) -> dict[int, _Misplaced]:
+    """Return the groups with records in a partition that is not their home partition, by this partition's number."""
+    change = groups.topic_partitions.changed
+    moved = set() if change is None else set(change.groups)
+    places: dict[int, _Misplaced] = {}
+    for group_id, numbers in groups.partitions_of.items():
+        home = partition_for(group_id, count)
+        for number in numbers:
+            if number is None or number == home:
+                continue
+            misplaced = places.setdefault(number, _Misplaced())
+            misplaced.homes[group_id] = home
+            if change is not None and group_id in moved and partition_for(group_id, change.from_count) == number:
+                misplaced.moved.add(group_id)
+    return dict(sorted(places.items()))
+
+
+def _find_same(log: Log, other: Log) -> int | None:
+    """Return the last offset up to which two logs have the same batches; None if the first batches differ."""
+    last = None
+    try:
+        for one, two in zip(log.find_batches(None), other.find_batches(None), strict=False):
+            if one.data != two.data:
+                break
+            last = one.frame.next_offset - 1
+    except InvalidLog:  # The load has found the damage, too.
+        return last
+    return last
+
+
+def _describe(number: int, count: int, misplaced: _Misplaced, coordinator: str) -> Finding:
+    homes = sorted(set(misplaced.homes.values()))
+    partition = "partition" if len(homes) == 1 else "partitions"
+    belong = "belongs" if len(misplaced.homes) == 1 else "belong"
+    are = "is" if misplaced.records == 1 else "are"
+    place = f"offset {misplaced.first}" if misplaced.records == 1 else f"offsets {misplaced.first} to {misplaced.last}"
+    what = (
+        f"{count_of(misplaced.records, 'record')} ({place}) {are} of "
+        f"{count_of(len(misplaced.homes), 'group')} that {belong} to {partition} {list_names(homes)} of {count} "
+        f"({list_groups(misplaced.homes)})."
+    )
+    old_answers = (
+        "a classic coordinator can answer them with these records"
+        if coordinator == "classic"
+        else "their offsets of this partition are not answered"
+    )
+    if misplaced.same_until:
+        home, last = max(misplaced.same_until.items(), key=lambda pair: pair[1])
+        what += (
+            f" Up to offset {last}, this log is a copy of the beginning of partition {home}: somebody has put its "
+            "files into the wrong folder. The own older records of this partition are missing."
+        )
+        remedy = (
+            f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop the "
+            f"consumers of all groups of both partitions, stop the broker, copy both folders, and restore the files of "
+            f"partition {number}. Then compare the offsets with kafkagroups load before the consumers start."
+        )
+    else:
+        what += (
+            " Either the partition count was changed, or files of another partition were put into this folder: "
+            f"{old_answers}."
+        )
+        remedy = (
+            "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder came "
+            "from. Until it is clear, keep the consumers of these groups stopped, and change no file."
+        )
+    return Finding(number, misplaced.first, None, None, KIND, what, remedy)
+
+
+def find_count_change(change: PartitionCountChange) -> Finding:
+    """Return the finding about a partition count that was changed.
+
+    Notes
+    -----
+    The classic coordinator has one cache for all partitions: if a group is in two partitions, the one that is loaded
+    first answers. The new coordinator answers from the home partition of the new count, also if it has no offset there.
+    Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
+    """
+    what = (
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {describe_time(change.since_ms)}. "
+        f"The records of {count_of(len(change.groups), 'group')} ({list_names(change.groups)}) are in two partitions. "
+        "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
+        "can be the old one; the new coordinator ignores offsets that are only in the old one."
+    )
+    remedy = (
+        "Before a broker starts, stop the consumers of these groups, and note their newest positions (kafkagroups "
+        "stats PATH and kafkagroups report PATH --out FILE list the old and the new ones). After the start, compare "
+        "these positions with what the broker answers, and set older offsets to them with kafka-consumer-groups.sh "
+        "--reset-offsets. The count cannot be lowered, and the newest offsets are in the new partitions: do not delete "
+        "them."
+    )
+    return Finding(None, None, None, None, "partition_count_changed", what, remedy)
+
+
+@dataclass(frozen=True)
+class MovedOffset:
+    """The offsets of a group for one topic partition: in the group's old home partition, and in the new one.
+
+    An offset is None if its partition has no committed offset for the topic partition, or if it does not load.
+    """
+
+    group: str
+    topic_partition: TopicPartition
+    old: OffsetAndMetadata | None
+    new: OffsetAndMetadata | None
+
+    @property
+    def is_newest_old(self) -> bool:
+        """Whether the newest commit is in the old home partition. If both have the same time, it is not."""
+        if self.old is None or self.new is None:
+            return self.new is None
+        return self.old.commit_timestamp > self.new.commit_timestamp
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the positions as `stats --json` prints them."""
+        return {
+            "group": self.group,
+            "topic_partition": str(self.topic_partition),
+            "old": None if self.old is None else self.old.offset,
+            "new": None if self.new is None else self.new.offset,
+            "newest": "old" if self.is_newest_old else "new",
+        }
+
+
+def sort_moved(moved: Iterable[MovedOffset]) -> list[MovedOffset]:
+    """Return the positions for a table: those that a broker can lose stand first."""
+    return sorted(moved, key=lambda offset: not offset.is_newest_old)
+
+
+def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:
+    """Return the offsets of the groups in `change`, sorted by group and topic partition."""
+    homes = {
+        group: (partition_for(group, change.from_count), partition_for(group, change.to_count))
+        for group in change.groups
+    }
+    wanted = {number for pair in homes.values() for number in pair}
+    alone = replace(topic, partitions=None)
+    loads = {log.partition: alone.part(log).load() for log in topic.logs if log.partition in wanted}
+    moved = []
+    for group, (old_home, new_home) in sorted(homes.items()):
+        old = _read_offsets(loads.get(old_home), group)
+        new = _read_offsets(loads.get(new_home), group)
+        moved += [MovedOffset(group, key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
+    return moved
+
+
+def _read_offsets(groups: Groups | None, group: str) -> ReadOnlyOffsets:
+    """Return the committed offsets of a group in a load; nothing if the load does not have the group."""
+    return {} if groups is None or group not in groups else groups[group].offsets

@@ -1,0 +1,86 @@
+"""A second pass over a log, for what the first one cannot know: it feeds several followers, and opens no segment twice.
+
+A load decides what the second pass must look at, for example the producers whose transaction is still open. If all
+followers name their producers, the native engine finds the batches of these. Otherwise the log is read in plain Python.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import Engine
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import Stop
+from kafkagroups.records.dialects import DEFAULT_DIALECT
+
+END_OF_LOG = 2**63 - 1
+_PRODUCER_ID_POSITION = 43
+"""The position of the producer id in a batch of magic 2."""
+_producer_id = struct.Struct(">q")
+
+
+class Follower:
+    """What a second pass feeds: batches from `first_offset` to the one that begins at `last_offset`.
+
+    `producers` are the ids of the producers whose batches it gets. None: all batches. Empty: it needs no pass.
+    """
+
+    producers: Collection[int] | None = None
+    first_offset = 0
+    last_offset = END_OF_LOG
+
+    def follow(self, batch: Batch) -> None:
+        """Take the next batch. Its records can be unreadable."""
+        raise NotImplementedError
+
+
+def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
+    """Read a log for followers. Segments that none of them needs are not opened."""
+    active = [follower for follower in followers if follower.producers is None or follower.producers]
+    if not active:
+        return
+    bases = [base_offset_of(segment) for segment in log.segments]
+    last_offset = max(follower.last_offset for follower in active)
+    # A transaction can begin right after the end of another one in the segment before.
+    first = max(0, bisect_right(bases, min(follower.first_offset for follower in active)) - 2)
+    end = max(1, bisect_right(bases, last_offset))
+    part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
+    part.skips_damage = log.skips_damage
+    if any(follower.producers is None for follower in active):
+        batches = iter(part)
+    else:
+        producers = {number for follower in active for number in follower.producers or ()}
+        batches = _read_batches_of(part, producers, last_offset, engine)
+    for batch in batches:
+        for follower in active:
+            is_wanted = follower.producers is None or batch.producer_id in follower.producers
+            if is_wanted and batch.base_offset <= follower.last_offset:
+                follower.follow(batch)
+
+
+def _read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: Engine) -> Iterator[Batch]:
+    """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
+    if engine.name == "compiled":
+        stop = Stop(until_offset=last_offset + 1)
+        reading = native.read_if_possible(log, DEFAULT_DIALECT, stop, producers=producer_ids)
+        if reading is not None:
+            yield from native.read_batches_at(log, reading.found_batches()[0])
+            return
+    if log.skips_damage:
+        yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)
+        return
+    try:
+        for found in log.find_batches(None):
+            frame = found.frame
+            if frame.base_offset > last_offset:
+                return
+            if frame.magic == 2 and _producer_id.unpack_from(found.data, _PRODUCER_ID_POSITION)[0] in producer_ids:
+                yield found.parse()
+    except InvalidLog:
+        return  # The load has found the damage, too.

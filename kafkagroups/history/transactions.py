@@ -1,0 +1,209 @@
+"""Transactions that do not end: hanging ones, and commits that the new coordinator treats as pending without end.
+
+A transaction hangs if no coordinator will end it. The log does not contain the state of the transaction coordinator, so
+it never proves this. Two signs are findings:
+
+- The transaction is open HANGING_MS or longer before the newest record of all logs. Clients write offsets right before
+  they end a transaction, so here a transaction is usually open for milliseconds. HANGING_MS is the default of the
+  producer's transaction.timeout.ms.
+- The transaction is open LATE_OPEN_MS or longer, and began within LATE_START_MS after a marker that aborted another
+  transaction of the same producer id and epoch. This is how a commit looks that arrives after the end of its
+  transaction. If the coordinator had aborted the transaction after its time-out, the marker would have a higher epoch.
+  With transaction version 2 (Kafka 4.0), each marker has a higher epoch than its transaction: there is no such sign.
+  LATE_START_MS is the default of the producer's request.timeout.ms.
+
+The new coordinator treats a commit as pending if its batch has a producer id. Without the transactional bit, the batch
+belongs to no transaction, so no coordinator writes a marker for it. The last stable offset does not stop at the batch,
+and a restart changes nothing. Only a marker of the producer, or a tombstone of the offset, ends the pending commit.
+Kafka's group coordinator does not write such batches. An idempotent producer does if a program writes into the topic
+itself. The classic coordinator treats the commit as committed.
+
+Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1); the load of the crafted log t-idem by
+3.9.2 and 4.3.1 (data/crafted/answers.json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
+from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.stats import OpenTransaction, PartitionStats
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.producer_state import ProducerStates, add_batch
+from kafkagroups.records.control import ControlType, decode_control_key
+
+HANGING_MS = 60_000
+LATE_OPEN_MS = 10_000
+LATE_START_MS = 30_000
+
+
+class TransactionDetails(Follower):
+    """Sets `producer_epoch`, `aborted_at` and `aborted_ms` of the open transactions of a log in a second pass.
+
+    Only the batches of their producers count, up to the last first batch of them.
+    """
+
+    def __init__(self, transactions: list[OpenTransaction]) -> None:
+        self._producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
+        self.producers = self._producers.keys()
+        self.first_offset = min((transaction.first_offset for transaction in transactions), default=0)
+        self.last_offset = max((transaction.first_offset for transaction in transactions), default=0)
+
+    def follow(self, batch: Batch) -> None:
+        self._producers[batch.producer_id].follow(batch)
+
+
+class _Producer:
+    """The batches of one producer, up to the first batch of its open transaction."""
+
+    def __init__(self, transaction: OpenTransaction) -> None:
+        self._transaction = transaction
+        self._epoch: int | None = None
+        """The epoch of the transaction that is open at this place of the log; None if no transaction is open."""
+        self._abort: tuple[int, int, int] | None = None
+        """The offset, the epoch and the time of the newest marker, if it aborted a transaction of the same epoch."""
+
+    def follow(self, batch: Batch) -> None:
+        transaction = self._transaction
+        if batch.base_offset > transaction.first_offset:
+            return
+        if batch.base_offset == transaction.first_offset:
+            transaction.producer_epoch = batch.producer_epoch
+            if self._abort is not None and self._abort[1] == batch.producer_epoch:
+                transaction.aborted_at, _, transaction.aborted_ms = self._abort
+        elif batch.is_control:
+            is_abort = self._epoch == batch.producer_epoch and _aborts(batch)
+            self._abort = (batch.base_offset, batch.producer_epoch, batch.max_timestamp) if is_abort else None
+            self._epoch = None
+        elif batch.is_transactional and self._epoch is None:
+            self._epoch = batch.producer_epoch
+
+
+def _aborts(batch: Batch) -> bool:
+    """Return whether a control batch aborts a transaction. The cleaner can have removed its marker."""
+    try:
+        return bool(batch.records) and decode_control_key(batch.records[0].key) is ControlType.ABORT
+    except BadBytes:
+        return False
+
+
+def find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Iterator[Finding]:
+    """Yield the findings about open transactions. `now_ms` is the time of the newest record of all logs."""
+    for transaction in counts.open_transactions:
+        age_ms = now_ms - transaction.since_ms
+        is_late = _is_late(transaction, age_ms)
+        if transaction.since_ms < 0 or not (age_ms >= HANGING_MS or is_late):
+            continue
+        group_ids = transaction.groups
+        names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
+        what = (
+            f"The transaction of producer {transaction.producer_id} from offset {transaction.first_offset}{names} is "
+            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. The cleaner stops at it, and "
+            "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
+        )
+        if is_late:
+            assert transaction.aborted_ms is not None
+            delay = (transaction.since_ms - transaction.aborted_ms) / 1000
+            what += (
+                f" It began {delay:.1f} s after the marker at offset {transaction.aborted_at}, which aborted another "
+                f"transaction of the same producer and epoch ({transaction.producer_epoch}). This is how a commit "
+                "looks that arrived after the end of its transaction: then no coordinator ends it."
+            )
+        remedy = (
+            "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the transaction "
+            "of this producer id as Ongoing, end it"
+        )
+        command = abort_command(number, transaction.first_offset)
+        group = group_ids[0] if len(group_ids) == 1 else None
+        remedy += f": {join_words(command)}"
+        yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy, command)
+
+
+def _is_late(transaction: OpenTransaction, age_ms: int) -> bool:
+    """Return whether a transaction looks like a commit that arrived after the end of its transaction."""
+    if transaction.aborted_ms is None or age_ms < LATE_OPEN_MS:
+        return False
+    return 0 <= transaction.since_ms - transaction.aborted_ms <= LATE_START_MS
+
+
+def abort_command(partition: object, first_offset: object) -> list[str]:
+    """Return the words of the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
+
+    If `partition` is None, the command contains the word PARTITION.
+    Source: TransactionsCommand.AbortTransactionCommand (4.x).
+    """
+    number = "PARTITION" if partition is None else partition
+    place = ("--topic", "__consumer_offsets", "--partition", str(number), "--start-offset", str(first_offset))
+    return [*TRANSACTIONS_TOOL, "abort", *place]
+
+
+class EndlessCommits(Follower):
+    """Finds commits of a partition that are pending without end: what the second pass must know of their producers.
+
+    `groups` is the load of all logs. `open_producers` are producers that are known to have an open transaction.
+    """
+
+    def __init__(self, partition: int | None, groups: Groups, open_producers: Collection[int]) -> None:
+        self._partition = partition
+        self._groups = groups
+        found = _find_pending(partition, groups) if groups.coordinator == "new" else ()
+        self._pending = [each for each in found if each[1] not in open_producers]
+        self._states = ProducerStates()
+        self.producers = {producer_id for _, producer_id, _ in self._pending}
+        self.last_offset = groups.partitions[partition].next_offset - 1
+
+    def follow(self, batch: Batch) -> None:
+        add_batch(self._states, batch)
+
+    def find(self) -> Iterator[Finding]:
+        """Yield a finding for each group and producer with such commits: the producer has no open transaction."""
+        for group_id, producer_id, offsets in self._pending:
+            state = self._states.producers.get(producer_id)
+            if state is not None and state.txn_first_offset is None:
+                is_known = group_id in self._groups
+                yield _describe_endless(self._partition, group_id, producer_id, state.epoch, offsets, is_known=is_known)
+
+
+def _find_pending(partition: int | None, groups: Groups) -> Iterator[tuple[str, int, PartitionOffsets]]:
+    """Yield the group id, the producer id and the offsets of the pending commits in a partition."""
+    for group_id, parts in groups.parts():
+        if parts.pending and parts.group.partition == partition:
+            for producer_id, offsets in parts.pending.items():
+                yield group_id, producer_id, offsets
+    for group_id, orphan in groups.orphans.items():
+        if orphan.partition == partition:
+            for producer_id, offsets in orphan.pending.items():
+                yield group_id, producer_id, offsets
+
+
+def _describe_endless(
+    partition: int | None, group_id: str, producer_id: int, epoch: int, offsets: PartitionOffsets, *, is_known: bool
+) -> Finding:
+    keys = sorted(offsets, key=lambda key: offsets[key].record_offset)
+    first_offset = offsets[keys[0]].record_offset
+    what = (
+        f"Group {group_id} has {count_of(len(keys), 'pending commit')} ({list_names([str(key) for key in keys])}) of "
+        f"producer {producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is "
+        "pending: clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
+        "offset does not show it."
+    )
+    number = "PARTITION" if partition is None else partition
+    place = ("--topic", "__consumer_offsets", "--partition", str(number))
+    producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
+    command = [*TRANSACTIONS_TOOL, "abort", *place, *producer]
+    remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
+    if is_known:
+        remedy += (
+            "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and commit "
+            "new ones. Or write"
+        )
+    else:
+        remedy += "Write"
+    remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
+    name = str(keys[0]) if len(keys) == 1 else None
+    return Finding(partition, first_offset, group_id, name, "endless_pending_commit", what, remedy, command)

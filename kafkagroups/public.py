@@ -1,0 +1,30 @@
+"""The public names of the package, all but the errors. They are imported when one of them is used first."""
+
+from kafkagroups.anatomy.annotate import annotate, decode, deviations
+from kafkagroups.anatomy.spans import Span
+from kafkagroups.api import (
+    apply_rescue,
+    check,
+    compact,
+    compare_replicas,
+    diff,
+    explain,
+    find_groups,
+    load,
+    plan_rescue,
+    record_table,
+    report,
+    stats,
+    timeline,
+)
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
+from kafkagroups.records.dialects import dialect
+from kafkagroups.records.record_json import from_json, to_json
+from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.written_values import value_version
+from kafkagroups.repair.edit import append, cut, edit, roll
+from kafkagroups.topic import Topic

@@ -1,0 +1,363 @@
+"""A rescue plan made from logs: what one load of a broker returns, and the commits that it does not return, and why.
+
+The readable engine reports each record during the load. The native engine fills the table `fates`, without an object
+per record. Both find the commits whose fate is to be left out, and which records of their keys took effect; one rule
+decides from these.
+
+A load does not read the records from a failure on, and it cannot read the record at which it fails. For partitions
+whose load fails, the keys are read again with the rules of the newest Kafka version, so that a plan names every group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.groups.log_records import LogKey, LogKeys, read_keys
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.shard import CountBytes, ignore_bytes
+from kafkagroups.history.fate_table import read_fate_table
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.loading.engines import PYTHON, create_observed_engine
+from kafkagroups.loading.group_choice import match_groups
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
+from kafkagroups.records.serde import decode
+from kafkagroups.records.share_group import ShareGroupStatePartitionMetadataValue
+from kafkagroups.repair.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why, check_targets
+from kafkagroups.tables.columns import columns_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHARE_PARTITIONS_TYPE = 15
+"""The type of the record that lists the partitions of a share group."""
+_COLUMNS = (
+    *("partition", "offset", "group", "topic", "topic_partition"),
+    *("committed_offset", "transactional", "producer_id", "fate"),
+)
+_LEFT_OUT_FATES = (Fate.PENDING, Fate.ABORTED, Fate.HIDDEN, Fate.IGNORED)
+_NO_PARTITION = -1
+"""The number of a partition in the table if the name of the log's folder has no number."""
+_ORDER = list(Why)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which groups and offsets of a topic a plan contains. The fields are parameters of `Topic.plan_rescue`."""
+
+    groups: Sequence[str] = ()
+    topics: Sequence[str] = ()
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = ignore_bytes) -> RescuePlan:
+    """Load a topic, and return the plan to rescue its groups. `count_bytes` is the one of `OpenTopic.load`.
+
+    Raises UsageError if a pattern matches nothing, or a group to rename does not exist, or two groups would have the
+    same id.
+    """
+    path = topic.path
+    logs = topic.logs
+    rules = topic.dialect
+    stop = topic.stop
+    entries: Iterable[_Entry]
+    if topic.chosen_engine is PYTHON or stop != NO_STOP:
+        commits = _ObservedCommits(rules)
+        groups = topic.load(engine=create_observed_engine(commits), count_bytes=count_bytes)
+        commits.settle(groups.groups, groups.orphans, groups.failed)
+        entries = commits.find_left_out(groups)
+    else:
+        groups = topic.load(count_bytes=count_bytes)
+        entries = _find_in_table(topic, groups)
+    failed_ids, unreadable = _find_unread(logs, groups, rules, stop)
+    left_out: dict[str, dict[TopicPartition, LeftOut]] = {}
+    for key, entry in chain(entries, _find_share_partitions(logs, groups, rules, stop), unreadable.items()):
+        _add_left_out(left_out.setdefault(key.group, {}), key.topic_partition, entry)
+    all_ids = {*groups.partitions_of, *left_out, *failed_ids}
+    group_ids = _match(all_ids, selection.groups, f"{path}: no group matches") if selection.groups else all_ids
+    plan = RescuePlan(rules.coordinator, rules.kafka, topic_partitions=groups.topic_partitions)
+    for group_id in sorted(group_ids):
+        planned = _plan_group(group_id, groups, left_out.get(group_id, {}))
+        if planned.type is None:
+            planned.why = Why.LOAD_FAILED if group_id in failed_ids else _find_why(group_id, groups, planned)
+        plan.groups[group_id] = planned
+    if selection.topics:
+        _filter_topics(plan, selection.topics, path)
+    for group_id, new_id in selection.renames.items():
+        if group_id not in plan.groups:
+            raise UsageError(f"{path}: the plan has no group {group_id!r} to rename")
+        plan.groups[group_id].to = new_id
+    check_targets(plan)
+    plan.made_from = _describe_origin(groups, selection, topic)
+    plan.made_from["other_groups"] = sorted(all_ids.difference(group_ids))
+    return plan
+
+
+def _plan_group(group_id: str, groups: Groups, left_out: dict[TopicPartition, LeftOut]) -> GroupPlan:
+    group = groups.get(group_id)
+    if group is None:
+        return GroupPlan(to=group_id, offsets={}, left_out=left_out)
+    offsets = {
+        key: PlannedOffset(offset.offset, offset.metadata, offset.leader_epoch, group.partition, offset.record_offset)
+        for key, offset in group.offsets.items()
+    }
+    return GroupPlan(to=group_id, type=group.type, state=group.state.value, offsets=offsets, left_out=left_out)
+
+
+def _find_why(group_id: str, groups: Groups, planned: GroupPlan) -> Why:
+    """Return why the broker does not have a group that a record names, if the load of its partitions does not fail."""
+    reasons = {entry.why for entry in planned.left_out.values()}
+    if reasons:
+        return min(reasons, key=list(Why).index)
+    count = groups.topic_partitions.count
+    numbers = groups.partitions_of[group_id]
+    if groups.coordinator == "new" and count is not None and partition_for(group_id, count) not in numbers:
+        return Why.OTHER_PARTITION
+    return Why.NO_GROUP
+
+
+def _match(names: Collection[str], patterns: Sequence[str], refusal: str) -> set[str]:
+    """Return the names that at least one pattern matches. Raises UsageError if a pattern matches none."""
+    selected: set[str] = set()
+    for pattern in patterns:
+        matches = set(names).intersection(match_groups(names, pattern))
+        if not matches:
+            raise UsageError(f"{refusal} {pattern!r}")
+        selected |= matches
+    return selected
+
+
+def _filter_topics(plan: RescuePlan, patterns: Sequence[str], path: str) -> None:
+    """Leave out the offsets of topics that no pattern matches."""
+    topics = {key.topic for group in plan.groups.values() for key in (*group.offsets, *group.left_out)}
+    selected = _match(topics, patterns, f"{path}: no topic of a planned group matches")
+    for group in plan.groups.values():
+        for key in [key for key in group.offsets if key.topic not in selected]:
+            offset = group.offsets.pop(key)
+            entry = LeftOut(Why.FILTERED, offset.offset, offset.partition, offset.record_offset)
+            _add_left_out(group.left_out, key, entry)
+
+
+def _describe_origin(groups: Groups, selection: Selection, topic: OpenTopic) -> dict[str, Any]:
+    """Return the field `made_from` of a plan."""
+    rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
+    return {
+        "path": topic.path,
+        **rules,
+        "partitions": sorted(number for number in groups.partitions if number is not None),
+        "groups": list(selection.groups),
+        "topics": list(selection.topics),
+        "until_time_ms": topic.stop.until_time,
+        "topic_partitions": groups.topic_partitions.to_json(),
+        "problems": groups.problems,
+    }
+
+
+class _RecordKey(NamedTuple):
+    """The key of an offset record, and the partition of `__consumer_offsets` that contains the record."""
+
+    partition: int | None
+    group: str
+    topic_partition: TopicPartition
+
+
+_Commit = tuple[_RecordKey, int, int, Fate]
+"""A commit: its key, the offset of its record, the committed offset, and its fate after the load."""
+_Entry = tuple[_RecordKey, LeftOut]
+"""A commit that is left out, with its key."""
+
+
+def _add_left_out(left_out: dict[TopicPartition, LeftOut], key: TopicPartition, entry: LeftOut) -> None:
+    """Add a commit, unless another commit of the topic partition is more important to know."""
+    other = left_out.get(key)
+    if other is None or _rank(entry) <= _rank(other):
+        left_out[key] = entry
+
+
+def _rank(entry: LeftOut) -> tuple[int, int]:
+    """Return the rank of a commit. The smallest rank is the most important."""
+    return _ORDER.index(entry.why), -(entry.record_offset or 0)
+
+
+def _choose(commits: Iterable[_Commit], newest_effects: Mapping[_RecordKey, int], groups: Groups) -> Iterator[_Entry]:
+    """Yield the commits that are left out. `groups` is the result of the load.
+
+    `newest_effects` has the offset of the newest record of each key that took effect: a commit or a tombstone.
+    """
+    for key, offset, committed, fate in commits:
+        if fate in (Fate.PENDING, Fate.HIDDEN) or offset >= newest_effects.get(key, offset):
+            why = _find_ignored_why(key, groups) if fate is Fate.IGNORED else Why(fate.value)
+            yield key, LeftOut(why, committed, key.partition, offset)
+
+
+def _find_ignored_why(key: _RecordKey, groups: Groups) -> Why:
+    if key.partition in groups.failed:
+        return Why.LOAD_FAILED
+    group = groups.get(key.group)
+    if group is None or group.partition != key.partition:
+        return Why.OTHER_PARTITION
+    return Why.SHARE_GROUP if group.type == "share" else Why.IGNORED
+
+
+class _ObservedCommits(Fates):
+    """Follows the commits of all groups during a load. Call `settle` after the load, and then `find_left_out`.
+
+    To save memory, only the entries of commits that can be left out are kept.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        self._newest_effects: dict[_RecordKey, int] = {}
+
+    def _keep(self, entry: RecordFate) -> None:
+        if entry.key is None:
+            return
+        if not _can_be_pending(entry.is_transactional, entry.producer_id, self.dialect):
+            self._note_effect(entry)
+        if entry.committed is not None:
+            super()._keep(entry)
+
+    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
+        super().decide(entry, fate, by, has_same_key=has_same_key)
+        if fate is Fate.WINS and entry.key is not None:
+            self._note_effect(entry)
+        elif fate in (Fate.SUPERSEDED, Fate.DELETED):
+            self._drop(entry)
+
+    def _note_effect(self, entry: RecordFate) -> None:
+        key = _key_of_entry(entry)
+        self._newest_effects[key] = max(entry.offset, self._newest_effects.get(key, entry.offset))
+
+    def _drop(self, entry: RecordFate) -> None:
+        position = (entry.partition, entry.offset)
+        others = [other for other in self.records.get(position, ()) if other is not entry]
+        if others:
+            self.records[position] = others
+        else:
+            self.records.pop(position, None)
+
+    def find_left_out(self, groups: Groups) -> Iterator[_Entry]:
+        """Return the commits that are left out. `groups` is the result of the load."""
+        commits = [
+            (_key_of_entry(entry), entry.offset, entry.committed, entry.fate)
+            for entry in self
+            if entry.committed is not None and entry.fate in _LEFT_OUT_FATES
+        ]
+        return _choose(commits, self._newest_effects, groups)
+
+
+def _can_be_pending(is_transactional: bool, producer_id: int | None, dialect: Dialect) -> bool:
+    """Return whether a record takes effect only with a marker of its producer."""
+    return is_transactional if dialect.coordinator == "classic" else producer_id is not None
+
+
+def _key_of_entry(entry: RecordFate) -> _RecordKey:
+    assert entry.group is not None and entry.key is not None
+    return _RecordKey(entry.partition, entry.group, entry.key)
+
+
+def _find_in_table(topic: OpenTopic, groups: Groups) -> Iterator[_Entry]:
+    """Return the commits that are left out, from the table `fates`. `groups` is the result of the load.
+
+    The logs are loaded again, up to two times. The memory does not depend on the number of records, except those of the
+    commits that can be left out.
+    """
+    import pyarrow.compute as pc
+
+    columns = columns_of("fates", _COLUMNS)
+
+    def read_rows(column: str, values: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of offset records with one of these values in a column."""
+        for batch in read_fate_table(topic, columns):
+            is_wanted = pc.and_(_is_in(batch, column, values), pc.is_valid(batch.column("topic")))
+            yield from batch.filter(is_wanted).to_pylist()
+
+    commits = [
+        (_key_of_row(row), row["offset"], row["committed_offset"], Fate(row["fate"]))
+        for row in read_rows("fate", [fate.value for fate in _LEFT_OUT_FATES])
+        if row["committed_offset"] is not None
+    ]
+    keys = {key for key, _, _, fate in commits if fate in (Fate.ABORTED, Fate.IGNORED)}
+    newest_effects: dict[_RecordKey, int] = {}
+    if keys:
+        for row in read_rows("group", sorted({key.group for key in keys})):
+            key = _key_of_row(row)
+            is_pending = _can_be_pending(row["transactional"], row["producer_id"], topic.dialect)
+            if key in keys and (not is_pending or row["fate"] == Fate.WINS.value):
+                newest_effects[key] = max(row["offset"], newest_effects.get(key, row["offset"]))
+    return _choose(commits, newest_effects, groups)
+
+
+def _is_in(batch: pa.RecordBatch, column: str, values: Sequence[str]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.is_in(batch.column(column), value_set=pa.array(values, type=batch.schema.field(column).type))
+
+
+def _key_of_row(row: dict[str, Any]) -> _RecordKey:
+    partition = None if row["partition"] == _NO_PARTITION else row["partition"]
+    return _RecordKey(partition, row["group"], TopicPartition(row["topic"], row["topic_partition"]))
+
+
+def _find_share_partitions(logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop) -> Iterator[_Entry]:
+    """Yield the partitions of share groups, which the newest record of type 15 of each group lists.
+
+    `groups` is the result of the load with `rules`. The progress of these groups is in another topic.
+    """
+    share_groups = {group_id for group_id, parts in groups.parts() if parts.decode_group().type == "share"}
+    for log in logs:
+        wanted = {group_id for group_id in share_groups if groups[group_id].partition == log.partition}
+        newest: dict[str, LogRecord] = {}
+        for group_id, key, record in _read_keys(log, rules, stop) if wanted else ():
+            if group_id in wanted and key.decoded.type == _SHARE_PARTITIONS_TYPE:
+                newest[group_id] = record
+        for group_id, record in newest.items():
+            value = decode(record.key, record.value, rules).value
+            for topic in value.initialized_topics if isinstance(value, ShareGroupStatePartitionMetadataValue) else ():
+                for number in topic.partitions:
+                    record_key = _RecordKey(log.partition, group_id, TopicPartition(topic.topic_name, number))
+                    yield record_key, LeftOut(Why.SHARE_GROUP, None, log.partition, record.offset)
+
+
+def _find_unread(
+    logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop
+) -> tuple[set[str], dict[_RecordKey, LeftOut]]:
+    """Return what the keys say in the partitions whose load fails: the ids of all groups, and the unreadable commits.
+
+    `groups` is the result of the load with `rules`. A commit that the coordinator cannot read is left out, unless it
+    can read a later record of the key.
+    """
+    group_ids: set[str] = set()
+    unreadable: dict[_RecordKey, LeftOut] = {}
+    newest_rules = dialect("new", CHECKED_VERSIONS["new"][-1])
+    for log in [log for log in logs if log.partition in groups.failed]:
+        for group_id, key, record in _read_keys(log, newest_rules, stop):
+            group_ids.add(group_id)
+            if key.partition is None:
+                continue
+            record_key = _RecordKey(log.partition, group_id, key.partition)
+            try:
+                decode(record.key, record.value, rules)
+            except BadBytes:
+                unreadable[record_key] = LeftOut(Why.UNREADABLE, None, log.partition, record.offset)
+            else:
+                unreadable.pop(record_key, None)
+    return group_ids, unreadable
+
+
+def _read_keys(log: Log, rules: Dialect, stop: Stop) -> Iterator[tuple[str, LogKey, LogRecord]]:
+    keys = LogKeys(rules)
+    for batch in batches_until(log, stop):
+        yield from read_keys(batch, keys)

@@ -1,0 +1,347 @@
+"""A rescue plan: the groups of a log, their committed offsets, and what was left out and why.
+
+The plan is a file of JSON that people may edit, and `apply_rescue` commits its offsets to another cluster. The file is
+checked strictly when it is read: an unknown field, a missing field, a field that occurs twice and a value of a wrong
+type are errors, so a typing error cannot silently change what is committed. Fields that only inform people can be
+missing or null. A topic-partition is written as `TopicPartition.parse` reads it.
+
+A planned offset is only useful if the records of its topic have kept their offsets. They keep them if the topic's files
+were copied, or if a tool that keeps offsets copied the topic. MirrorMaker does not keep offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import reprlib
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
+from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.records.wire import MAX_STRING_BYTES
+
+PLAN_VERSION = 1
+"""The version of the plan's format, the field `kafkagroups_plan`."""
+MAX_PLAN_BYTES = 1 << 30
+"""The largest size of a plan. A larger file is not a plan."""
+_Int32 = Annotated[int, Meta(ge=MIN_INT32, le=MAX_INT32)]
+_Int64 = Annotated[int, Meta(ge=MIN_INT64, le=MAX_INT64)]
+S = TypeVar("S", bound=Struct)
+
+
+class Why(Enum):
+    """Why a commit is not in the plan, or why the broker does not have a group.
+
+    If there are several reasons for a topic partition, the first one counts.
+
+    FILTERED: the topic does not match the patterns of topics.
+    PENDING: the transaction of the commit is open. It was not known yet whether the commit would take effect.
+    ABORTED: the transaction of the commit was aborted, and no later record of the topic partition took effect.
+    HIDDEN: a tombstone deleted the group. The broker kept the offset in memory, but did not return it.
+    SHARE_GROUP: a share group has no offsets in `__consumer_offsets`. Its progress is in `__share_group_state`.
+    OTHER_PARTITION: the record is in a partition of `__consumer_offsets` that did not answer for the group.
+    LOAD_FAILED: the load of the partition of `__consumer_offsets` fails, so that the broker did not use the record.
+    IGNORED: the coordinator did not use the record for another reason.
+    UNREADABLE: the coordinator cannot read the commit, so its offset is not known. The load of the partition fails.
+    NO_GROUP: only of a group. It was deleted, or its records are of types that the coordinator skips.
+    """
+
+    FILTERED = "filtered"
+    PENDING = "pending"
+    ABORTED = "aborted"
+    HIDDEN = "hidden"
+    SHARE_GROUP = "share group"
+    OTHER_PARTITION = "other partition"
+    LOAD_FAILED = "load failed"
+    IGNORED = "ignored"
+    UNREADABLE = "unreadable"
+    NO_GROUP = "no group"
+
+
+class PlannedOffset(Struct, frozen=True, forbid_unknown_fields=True):
+    """A committed offset of the plan.
+
+    Attributes
+    ----------
+    offset, metadata
+        The committed offset and the metadata, which `apply_rescue` commits.
+    leader_epoch
+        The leader epoch of the commit; -1: none. It is never committed, because another cluster has other epochs.
+    partition, record_offset
+        The partition of `__consumer_offsets` with the commit record, and the offset of the record. The partition is
+        None if the log's folder has no number.
+    """
+
+    offset: _Int64
+    metadata: str = ""
+    leader_epoch: _Int32 = -1
+    partition: _Int32 | None = None
+    record_offset: _Int64 | None = None
+
+
+class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
+    """A commit that is not in the plan.
+
+    Attributes
+    ----------
+    why
+        The reason.
+    offset
+        The offset of the commit. None for a share group, because its offsets are in another topic, and for a commit
+        that cannot be read.
+    partition, record_offset
+        The partition of `__consumer_offsets` with the record, and the offset of the record.
+    """
+
+    why: Why
+    offset: _Int64 | None = None
+    partition: _Int32 | None = None
+    record_offset: _Int64 | None = None
+
+
+class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The plan of one group.
+
+    Attributes
+    ----------
+    to
+        The id of the group in the other cluster.
+    type, state
+        The type and the state of the group after the load, as in `load --json`. Both are None if the broker did not
+        have the group, for example because it was deleted.
+    why
+        Why the broker did not have the group. None if it had the group.
+    offsets
+        The committed offsets: exactly those that `load` returns, except those of other topics.
+    left_out
+        The commits that are not in the plan. A topic partition can be both in `offsets` and here, for example if a
+        newer commit was pending.
+    """
+
+    to: str
+    type: str | None = None
+    state: str | None = None
+    why: Why | None = None
+    offsets: dict[TopicPartition, PlannedOffset]
+    left_out: dict[TopicPartition, LeftOut] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        offsets = {key.as_input: offset for key, offset in sorted(self.offsets.items())}
+        left_out = {key.as_input: entry for key, entry in sorted(self.left_out.items())}
+        fields = msgspec.structs.asdict(self) | {"offsets": offsets, "left_out": left_out}
+        return dict(msgspec.to_builtins(fields))
+
+
+@dataclass(slots=True)
+class RescuePlan:
+    """A plan to restore groups and their offsets in another cluster.
+
+    Attributes
+    ----------
+    coordinator, kafka
+        The coordinator and the Kafka version whose rules were used to load the log.
+    made_from
+        Where the plan comes from: the path, the patterns, and the problems of the log. `apply_rescue` ignores it.
+    groups
+        The plan of each group that a record of the log names, by the group's id in the log.
+    topic_partitions
+        The partition count of `__consumer_offsets` in the log, and how it was found. None if the plan was read from a
+        file.
+    """
+
+    coordinator: str
+    kafka: str
+    made_from: Any = None
+    groups: dict[str, GroupPlan] = field(default_factory=dict)
+    topic_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each partition of the log that is damaged, and for each whose load fails."""
+        return self._read_origin("problems")
+
+    @property
+    def other_groups(self) -> list[str]:
+        """The groups of the log that are not in the plan, because they do not match the patterns of groups."""
+        return self._read_origin("other_groups")
+
+    def _read_origin(self, name: str) -> list[str]:
+        """Return a list in `made_from`. A file may contain anything there."""
+        lines = self.made_from.get(name) if isinstance(self.made_from, dict) else None
+        return [str(line) for line in lines] if isinstance(lines, list) else []
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON, as it is written to a file."""
+        return {
+            "kafkagroups_plan": PLAN_VERSION,
+            "coordinator": self.coordinator,
+            "kafka": self.kafka,
+            "made_from": self.made_from,
+            "groups": {group_id: self.groups[group_id].to_json() for group_id in sorted(self.groups)},
+        }
+
+
+class _PlanFields(Struct, forbid_unknown_fields=True):
+    """The fields of a plan's file."""
+
+    kafkagroups_plan: Literal[1]
+    coordinator: Literal["classic", "new"]
+    kafka: str
+    groups: dict[str, Any]
+    made_from: Any = None
+
+
+_EXPECTED = {
+    "kafkagroups_plan": str(PLAN_VERSION),
+    "coordinator": "classic or new",
+    "why": " or ".join(why.value for why in Why),
+    **dict.fromkeys(("groups", "offsets", "left_out"), "an object"),
+    **dict.fromkeys(("offset", "record_offset"), f"a number from {MIN_INT64} to {MAX_INT64}"),
+    **dict.fromkeys(("leader_epoch", "partition"), f"a number from {MIN_INT32} to {MAX_INT32}"),
+}
+"""What the fields that are no strings contain, in the words of a message."""
+
+
+def write_plan(plan: RescuePlan, path: str | Path) -> None:
+    """Write a plan to a new file. Raises UsageError if the file exists or cannot be written."""
+    text = json.dumps(plan.to_json(), indent=2) + "\n"
+    try:
+        with open(path, "x", encoding="ascii") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path}: this file exists, and a plan never overwrites a file: choose another name") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+
+
+def read_plan(path: str | Path) -> RescuePlan:
+    """Return the plan in a file. Raises UsageError with the place of the first error."""
+    try:
+        status = os.stat(path)
+        check_regular(status, str(path))
+        if status.st_size > MAX_PLAN_BYTES:
+            raise UsageError(f"{path}: expected a plan of at most {MAX_PLAN_BYTES} bytes")
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    try:
+        return parse_plan(data)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def parse_plan(data: bytes) -> RescuePlan:
+    """Return the plan in the JSON of a file. Raises UsageError with the place of the first error."""
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_build_object)
+    except RecursionError:
+        raise UsageError("expected JSON with few levels, found too many") from None
+    except ValueError as error:
+        raise UsageError(f"expected JSON in UTF-8: {error}") from None
+    fields = _convert(value, _PlanFields, "")
+    groups = {}
+    for group_id, content in fields.groups.items():
+        _check_name(group_id, "groups")
+        groups[group_id] = _read_group(content, f"groups[{_describe(group_id)}]")
+    return RescuePlan(fields.coordinator, fields.kafka, fields.made_from, groups)
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the field {_describe(repeated)} occurs twice in one object")
+    return fields
+
+
+def _read_group(value: Any, place: str) -> GroupPlan:
+    """Return the plan of a group. Its offsets are converted one by one, because errors name the topic-partition."""
+    if isinstance(value, dict):
+        value = dict(value)
+        for name, struct in (("offsets", PlannedOffset), ("left_out", LeftOut)):
+            if isinstance(value.get(name), dict):
+                value[name] = _read_map(value[name], struct, f"{place}.{name}")
+    return _convert(value, GroupPlan, place)
+
+
+def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[TopicPartition, S]:
+    """Return the entries of an object whose keys are topic-partitions."""
+    entries = {}
+    for name, value in values.items():
+        _check_name(name, place)
+        try:
+            key = TopicPartition.parse(name)
+        except UsageError as error:
+            raise UsageError(f"{place}: {error}") from None
+        entries[key] = _convert(value, struct, f"{place}[{_describe(name)}]")
+    return entries
+
+
+def _convert(value: Any, struct: type[S], place: str) -> S:
+    """Return the struct in a JSON value at a place of the plan. An optional field that is null has its default."""
+    try:
+        if isinstance(value, dict):
+            optional = [each.name for each in msgspec.structs.fields(struct) if not each.required]
+            value = {name: part for name, part in value.items() if part is not None or name not in optional}
+        converted = msgspec.convert(value, struct)
+    except msgspec.ValidationError as error:
+        raise UsageError(_explain(str(error), value, place)) from None
+    for name, part in value.items():
+        if isinstance(part, str):
+            _check_name(part, _join(place, name))
+    return converted
+
+
+def _explain(error: str, value: Any, place: str) -> str:
+    """Return the message of an error that msgspec has found in a value."""
+    if match := re.fullmatch(r"Object contains unknown field `(.*)`", error, re.DOTALL):
+        return f"{_join(place, _describe(match[1]))}: this field is unknown"
+    if match := re.fullmatch(r"Object missing required field `(\w+)`", error):
+        return f"{_join(place, match[1])}: this field is missing"
+    if match := re.search(r" - at `\$\.(\w+)", error):
+        expected = _EXPECTED.get(match[1], "a string")
+        return f"{_join(place, match[1])}: expected {expected}, found {_describe(value[match[1]])}"
+    return f"{place}{': ' if place else ''}expected an object, found {_describe(value)}"
+
+
+def _join(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _describe(value: Any) -> str:
+    return "null" if value is None else reprlib.repr(value)
+
+
+def _check_name(text: str, place: str) -> None:
+    """Raise UsageError if Kafka's protocol cannot contain a text: UTF-8 with a length of 2 bytes."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise UsageError(f"{place}: expected text that UTF-8 can encode, found {_describe(text)}") from None
+    if size > MAX_STRING_BYTES:
+        raise UsageError(f"{place}: expected at most {MAX_STRING_BYTES} bytes, found {size}")
+
+
+def check_targets(plan: RescuePlan) -> None:
+    """Raise UsageError if two groups of a plan would have the same id in the other cluster."""
+    origins: dict[str, str] = {}
+    for group_id, group in sorted(plan.groups.items()):
+        other = origins.setdefault(group.to, group_id) if group.offsets else group_id
+        if other != group_id:
+            raise UsageError(f"the groups {other!r} and {group_id!r} would both become {group.to!r}")
+
+
+def find_ambiguous(plan: RescuePlan) -> list[str]:
+    """Return a line for each planned topic-partition whose text in the file could be read in two ways."""
+    keys = sorted({key for group in plan.groups.values() for key in group.offsets})
+    return [f"{key} is read as {key.reading}" for key in keys if key.partition >= 0 and key.reading]

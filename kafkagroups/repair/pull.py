@@ -1,0 +1,283 @@
+"""A copy of the topic `__consumer_offsets` of a running cluster, byte for byte, as segments.
+
+The copy includes control batches. The Python package kafka-python sends the requests. Its consumer is not used, because
+a consumer hides control batches and splits batches into records. Three types of requests are enough:
+
+- Metadata returns the leader of each partition.
+- ListOffsets returns a partition's log start offset and high watermark (the end of the replicated log).
+- Fetch, with isolation level read_uncommitted, returns bytes of the leader's segments.
+
+The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
+that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
+
+The pull of a partition ends at the high watermark that the partition had at the start of the pull. If the log cleaner
+has removed the last batches below this offset, a response contains no batch below it. Then the pull is complete, too.
+Checksums are not checked, so damage on the broker's disk is also damage in the copy.
+Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
+KafkaApis.handleFetchRequest (4.3.1).
+
+Simpler than a consumer: this module uses no fetch sessions, sends one request at a time, and fetches only from leaders.
+The fetched bytes are the same, but the pull takes longer.
+
+Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing topic when they
+receive a Metadata request.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kafkagroups.errors import UsageError
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import parse_batch
+from kafkagroups.log.frames import FrameState, find_frames
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
+from kafkagroups.log.writer import create_folder
+from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ranges, refresh_leaders
+from kafkagroups.repair.connection import MAX_WAIT_SECONDS, TOPIC, Cluster, Security, Waits, connect, ignore_report
+
+FETCH_BYTES = 8 * 1024 * 1024
+"""The number of bytes that one Fetch request asks for."""
+Progress = Callable[[int, int], None]
+"""A function that is called with the number of offsets that were pulled, and the number of all offsets."""
+
+
+@dataclass
+class PulledPartition:
+    """The pulled part of a partition: the offsets from `first` up to, not including, `next`.
+
+    `bytes` is the number of bytes that were written.
+    """
+
+    first: int
+    next: int
+    bytes: int = 0
+
+
+@dataclass
+class PullResult:
+    """The result of a pull: the pulled partitions, and a message in `problems` for each incomplete partition."""
+
+    partitions: dict[int, PulledPartition] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def pull(
+    bootstrap: str,
+    out: str | Path,
+    *,
+    partitions: Iterable[int] | None = None,
+    security: Security | None = None,
+    progress: Progress | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
+    on_wait: Callable[[str], None] = ignore_report,
+) -> PullResult:
+    """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
+
+    Even after an error, the files contain only whole batches.
+
+    Parameters
+    ----------
+    bootstrap
+        HOST:PORT of a broker, or of several brokers, separated by commas.
+    out
+        A new or empty folder.
+    partitions
+        The partitions to pull. None means all.
+    security
+        The security settings of the connections. None means PLAINTEXT.
+    progress
+        Called with the number of offsets that were pulled, and the number of all offsets.
+    max_wait
+        The limit of all waits together, in seconds: for connections, responses, quotas and new leaders. A response that
+        brings new batches is not a wait.
+    on_wait
+        Called with a message that says what the pull waits for, if a wait is longer than about two seconds.
+
+    Returns
+    -------
+    PullResult
+        The pulled partitions, and the problems of partitions that are not complete.
+
+    Raises
+    ------
+    UsageError
+        kafka-python is not installed, no broker responds, the topic or a partition does not exist, the user has no
+        permission, the folder is not empty, or `max_wait` is not above 0.
+    """
+    folder = Path(out)
+    with connect(bootstrap, security, Waits(max_wait, on_wait)) as cluster:
+        create_folder(folder)
+        refresh_leaders(cluster)
+        existing = cluster.leaders
+        requested = sorted(existing if partitions is None else set(partitions))
+        missing = [number for number in requested if number not in existing]
+        if missing:
+            raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
+        ranges, errors = ask_log_ranges(cluster, requested)
+        result = PullResult()
+        for number, error in sorted(errors.items()):
+            result.problems.append(f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}")
+        total_offsets = sum(end - start for start, end in ranges.values())
+        finished_offsets = 0  # The offset count of the partitions before the current partition.
+        for number, (start, end) in sorted(ranges.items()):
+            pulled = PulledPartition(start, start)
+            result.partitions[number] = pulled
+            try:
+                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", start)
+                for _ in _pull_partition(cluster, number, pulled, end, writer):
+                    if progress:
+                        progress(finished_offsets + pulled.next - pulled.first, total_offsets)
+            except _PullStopped as reason:
+                result.problems.append(
+                    f"{TOPIC}-{number}: pulled up to offset {pulled.next}, not {end}: {reason}"
+                    f"{cluster.waits.explain_end()}"
+                )
+            finished_offsets += end - start
+        return result
+
+
+class _PullStopped(Exception):
+    """Raised if a partition cannot be pulled to its end. The message is the reason."""
+
+
+def _build_fetch(offset: int, partitions: list[int]) -> Any:
+    """Return a Fetch request for some partitions. In each of them, the first fetched offset is `offset`."""
+    from kafka.protocol.consumer import FetchRequest
+
+    topic_type = FetchRequest.FetchTopic
+    partition_requests = [
+        topic_type.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        for partition in partitions
+    ]
+    return FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=READ_UNCOMMITTED,
+        session_id=0,
+        session_epoch=-1,  # without a fetch session
+        topics=[topic_type(topic=TOPIC, partitions=partition_requests)],
+        forgotten_topics_data=[],
+        # Before version 4, a broker converts batches to magic 0 or 1. Since version 13, a request contains topic ids
+        # instead of names.
+        min_version=4,
+        max_version=12,
+    )
+
+
+def _pull_partition(
+    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
+) -> Iterator[None]:
+    """Pull partition `number` from offset `pulled.next` up to, not including, `end_offset`. Yield after each response.
+
+    Raises _PullStopped if the partition cannot be pulled up to `end_offset`.
+    """
+    while pulled.next < end_offset:
+        responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
+        if errors:
+            raise _PullStopped(errors[number])
+        response = responses[number]
+        data = bytes(response.records or b"")
+        batches = list(_select_batches(data, pulled, end_offset))
+        writer.append(batches, data)
+        if batches:
+            pulled.next = batches[-1].next_offset
+            cluster.waits.forgive_last_response()
+        elif response.high_watermark < end_offset:
+            raise _PullStopped(
+                f"the leader's log ended at offset {end_offset}, and now ends at {response.high_watermark}"
+            )
+        else:
+            pulled.next = end_offset  # The cleaner has removed all batches up to `end_offset`.
+        pulled.bytes = writer.bytes
+        yield
+
+
+def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
+    """Yield the whole batches of a response.
+
+    Leave out batches that end below the next offset to pull, and batches that begin at `end_offset` or above. Raises
+    _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
+    """
+    next_offset = pulled.next
+    # Only the first batch of a log can begin below the requested offset.
+    min_base_offset = next_offset if pulled.bytes else 0
+    has_batch = False
+    reason = "found only earlier batches"
+    for frame in find_frames(data):  # A frame is the position and the size of a batch.
+        if frame.state is not FrameState.WHOLE:
+            reason = frame.reason
+            break
+        batch = parse_batch(frame, data[frame.position : frame.end])
+        if batch.base_offset >= end_offset:
+            return
+        if batch.last_offset < next_offset:
+            continue
+        if not min_base_offset <= batch.base_offset <= batch.last_offset:
+            reason = f"found a batch with the offsets {batch.base_offset} to {batch.last_offset}"
+            break
+        yield batch
+        has_batch = True
+        next_offset = batch.last_offset + 1
+        min_base_offset = next_offset
+    # If the response has a whole batch, the bytes after it are requested again.
+    if data and not has_batch:
+        raise _PullStopped(f"expected a batch from offset {next_offset} on: {reason}")
+
+
+class _SegmentWriter:
+    """Writes the segments of one partition. Even after an error, they contain only whole batches."""
+
+    def __init__(self, folder: Path, start_offset: int) -> None:
+        self.folder = folder
+        self.bytes = 0
+        """The number of bytes in all segments together."""
+        self._base_offset = start_offset
+        self._size = 0
+        """The number of bytes in the current segment."""
+        folder.mkdir()
+        self._path.touch()
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / segment_name(self._base_offset)
+
+    def append(self, batches: list[Batch], data: bytes) -> None:
+        """Append batches to the current segment and to new segments. `batch.position` is a position in `data`.
+
+        A segment is larger than SEGMENT_BYTES only if it contains a single, larger batch.
+        """
+        if batches and not self.bytes and batches[0].base_offset < self._base_offset:
+            # The first records of this batch were deleted, so the log start offset is in the middle of the batch.
+            path = self._path
+            self._base_offset = batches[0].base_offset
+            path.rename(self._path)
+        content = bytearray()
+        for batch in batches:
+            size = self._size + len(content)
+            is_full = size + batch.size > SEGMENT_BYTES
+            is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
+            if (is_full or is_too_far) and size > 0:
+                self._write(content)
+                content = bytearray()
+                self._base_offset = batch.base_offset
+                self._size = 0
+            content += data[batch.position : batch.position + batch.size]
+        self._write(content)
+
+    def _write(self, content: bytearray) -> None:
+        try:
+            with open(self._path, "ab") as file:
+                file.write(content)
+        except BaseException:
+            # A part of the content may have been written.
+            os.truncate(self._path, self._size)
+            raise
+        self.bytes += len(content)
+        self._size += len(content)

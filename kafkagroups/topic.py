@@ -1,0 +1,540 @@
+"""`Topic`: the logs at a path, and the rules by which a coordinator loads them. Each question to a log is a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.shard import CountBytes, ignore_bytes
+from kafkagroups.loading.engines import choose_engine
+from kafkagroups.loading.group_choice import has_wildcard, match_groups
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.progress import ByteProgress
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.folders import open_logs
+from kafkagroups.log.log_to_clean import Progress
+from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records import dialects
+from kafkagroups.tables.columns import arrow_schema, columns_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkagroups.history.check import Check
+    from kafkagroups.history.explain import Explanation
+    from kafkagroups.history.replicas import Replicas
+    from kafkagroups.history.stats import Stats
+    from kafkagroups.history.timeline import Timeline
+    from kafkagroups.html_report.page import Report
+    from kafkagroups.repair.plan import RescuePlan
+
+
+class Limits(TypedDict, total=False):
+    """The rules of a `Topic` apart from the coordinator and its version."""
+
+    partitions: int | None
+    engine: str
+    threads: int
+    past_damage: bool
+    max_batch_bytes: int
+
+
+class Rules(Limits, total=False):
+    """The rules of a `Topic`."""
+
+    coordinator: str
+    kafka: str | None
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic `__consumer_offsets` on disk, and the rules by which it is read. Each method opens the logs anew.
+
+    Each method raises a UsageError if there is no such path, coordinator, version or engine, if there is no log at the
+    path, if two folders have the same partition number, or if a number is out of range.
+
+    Attributes
+    ----------
+    path
+        A partition directory, one .log file, or a folder of partition directories (the log folder of one broker).
+    coordinator
+        "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
+    kafka
+        The version of the coordinator, for example "3.9.2". None means "3.9.2" for the classic coordinator, and "4.3.1"
+        for the new coordinator.
+    partitions
+        The partition count of `__consumer_offsets`. With this number, the new coordinator ignores records of a group
+        outside the partition that `partition_for` returns for the group.
+    engine
+        "python" is the readable engine. "compiled" is the native engine, which is fast and must be installed. "auto"
+        is the native engine if it is installed. Both give the same result.
+    threads
+        How many partitions are loaded at the same time: by threads of the native engine, or by as many processes of the
+        readable engine, which uses only one for logs below 16 MiB together. 0 means as many as the machine has
+        CPUs.
+    past_damage
+        Go on at the next batch with a correct checksum and a higher offset after damaged bytes. `gaps` of a partition
+        names the skipped bytes. The default, False, gives the answers of a broker, whose recovery cuts the log there.
+    max_batch_bytes
+        The largest size of a decompressed batch. The log ends before a larger batch, as if it were damaged. No broker
+        writes a batch above the default, 256 MiB.
+
+    Examples
+    --------
+    >>> topic = Topic("data/harbour/3.9.2", coordinator="classic")
+    >>> topic.load()["billing"].generation, topic.stats().partitions[9].next_offset
+    (6, 44)
+    """
+
+    path: str | Path
+    coordinator: str = "new"
+    kafka: str | None = None
+    _: KW_ONLY
+    partitions: int | None = None
+    engine: str = "auto"
+    threads: int = 0
+    past_damage: bool = False
+    max_batch_bytes: int = MAX_BATCH_BYTES
+
+    def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:
+        """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/stop.py)."""
+        if self.partitions is not None and self.partitions < 1:
+            raise UsageError(f"a topic has at least 1 partition, not {self.partitions}")
+        dialect = dialects.dialect(self.coordinator, self.kafka)
+        logs = [log.limit_batches(self.max_batch_bytes) for log in find_logs(self.path)]
+        if self.past_damage:
+            logs = [log.skip_damage() for log in logs]
+        choose_engine(self.engine)  # Raises a UsageError if there is no such engine.
+        return OpenTopic(logs, dialect, str(self.path), self.partitions, self.engine, self.threads, stop)
+
+    def load(
+        self, *, until: int | None = None, until_time: int | None = None, progress: Progress | None = None
+    ) -> Groups:
+        """Return the groups that a coordinator has after loading a log.
+
+        Parameters
+        ----------
+        until
+            Read only batches whose base offset is below this offset. The path must then be one partition. A batch is
+            read as a whole, so the last batch can contain records with larger offsets. None means that there is no
+            limit.
+        until_time
+            In each partition, stop before the first batch that contains a timestamp after this time (ms since the
+            epoch). None means that there is no limit.
+        progress
+            A function that is called with "loading", the number of bytes read, and the total number of bytes. The call
+            can come from any thread.
+
+        Returns
+        -------
+        Groups
+            A mapping of group ids to groups. If a broker's load of a partition would fail, `load` raises no exception.
+            `Groups.partitions` and `Groups.problems` contain the reason.
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or there are several partitions, and `until` is given.
+
+        Notes
+        -----
+        Kafka's code: GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2), CoordinatorLoaderImpl (new, 4.3.1).
+
+        Examples
+        --------
+        >>> groups = Topic("data/harbour/3.9.2", coordinator="classic").load()
+        >>> groups["billing"].state.value, groups["billing"].generation
+        ('Stable', 6)
+        """
+        topic = self.open(Stop(until, until_time))
+        topic.check_stop()
+        return topic.load(count_bytes=_count_bytes(progress, topic.logs))
+
+    def explain(
+        self,
+        group: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        *,
+        until: int | None = None,
+        until_time: int | None = None,
+        since_time: int | None = None,
+        retention_ms: int | None = None,
+    ) -> Explanation:
+        """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
+
+        Parameters
+        ----------
+        group
+            The group's id.
+        topic, partition
+            A topic, and optionally one of its partitions: only the records of the group's offsets for this topic or
+            partition. None means all records of the group.
+        until
+            As in `load`. In a folder of several partitions, only the partition with the group's records is read.
+        until_time
+            As in `load`.
+        since_time
+            Return only records with this timestamp or a later one (ms since the epoch). The fates and the answer are
+            those of the whole log.
+        retention_ms
+            The broker's offsets.retention.minutes, in ms. It decides when offsets without an expire timestamp expire.
+            None means that only offsets with an expire timestamp are in `expires_next`.
+
+        Returns
+        -------
+        Explanation
+            The records and the broker's answer. Each record has a fate (what happened to it), for example "superseded".
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or `partition` was given without `topic`, or with `until`, the records of the group are not
+            in exactly one partition.
+
+        Examples
+        --------
+        >>> story = Topic("data/harbour/3.9.2", coordinator="classic").explain("billing", "orders", 0)
+        >>> [(record.offset, record.fate.value) for record in story.history][-2:]
+        [(37, 'superseded'), (42, 'wins')]
+        """
+        from kafkagroups.history.explain import Question, explain_group
+
+        question = Question(group, topic, partition, since_time, retention_ms)
+        question.check()
+        return explain_group(self.open(Stop(until, until_time)), question)
+
+    def find_groups(self, pattern: str, *, until_time: int | None = None) -> list[str]:
+        """Return the ids of the groups that a pattern matches, for `explain`.
+
+        Parameters
+        ----------
+        pattern
+            A group id, or a pattern in which * stands for any characters and ? for one character. If a group has
+            exactly this id, the text is no pattern.
+        until_time
+            As in `load`.
+
+        Returns
+        -------
+        list of str
+            The group ids, sorted. If no group matches, the list contains only `pattern`.
+
+        Examples
+        --------
+        >>> Topic("data/harbour/3.9.2", coordinator="classic").find_groups("*il*")
+        ['billing', 'mailer']
+        """
+        if not has_wildcard(pattern):
+            return [pattern]
+        return match_groups(self.load(until_time=until_time).partitions_of, pattern)
+
+    def timeline(
+        self,
+        group: str,
+        *,
+        all: bool = False,
+        topic: str | None = None,
+        since_time: int | None = None,
+        until_time: int | None = None,
+        retention_ms: int | None = None,
+    ) -> Timeline:
+        """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
+
+        Parameters
+        ----------
+        group
+            The group's id.
+        all
+            Also return the commits that only move an offset forward, and the steps of members towards a new assignment.
+        topic
+            Return only the events of the group's offsets for this topic.
+        since_time
+            Return only events with this timestamp or a later one, in ms since the epoch. Gaps have no timestamp.
+        until_time
+            As in `load`.
+        retention_ms
+            The broker's offsets.retention.minutes, in ms. It decides whether a deleted offset had expired. None: not
+            known.
+
+        Returns
+        -------
+        Timeline
+            `Timeline.events` are the events in the order of the log. `Timeline.to_json()` returns them as JSON, and
+            `Timeline.events_frame()` as a pandas DataFrame. If the log has no record of the group, there are no events.
+            `Timeline.positions` are the committed offsets at the end of the log, with their last moves and their
+            members.
+
+        Notes
+        -----
+        The events come from the records of the group. The log cleaner removes records that newer records supersede. An
+        event "gap" says where records are missing, and which records of the group can be among them.
+
+        Examples
+        --------
+        >>> history = Topic("data/harbour/3.9.2", coordinator="classic").timeline("billing")
+        >>> [event.what for event in history.events if event.event == "generation"][0]
+        'Generation 1 (range): billing-1 (127.0.0.1) joined, 1 member.'
+        """
+        from kafkagroups.history.timeline import Selection, build_timeline
+
+        selection = Selection(all, topic, since_time)
+        return build_timeline(self.open(Stop(None, until_time)), group, selection, retention_ms)
+
+    def diff(self, other: Topic, *, until: int | None = None, until_time: int | None = None) -> Replicas:
+        """Compare two replicas: where they fork, what was lost after the fork, and what later records healed.
+
+        Parameters
+        ----------
+        other
+            The other replica, with the same rules. Partitions with the same number are compared as replicas.
+        until, until_time
+            As in `load`, for both.
+
+        Returns
+        -------
+        Replicas
+            `Replicas.differences` is the result of `diff`. `Replicas.forks` has the fork of each partition whose logs
+            differ. `Replicas.to_json()` returns what `kafkagroups diff A B --json` prints.
+
+        Examples
+        --------
+        >>> topic = Topic("data/harbour/3.9.2/__consumer_offsets-9")
+        >>> topic.diff(topic).forks
+        {}
+        """
+        from kafkagroups.history.replicas import compare_replicas
+
+        topics = [topic.open(Stop(until, until_time)) for topic in (self, other)]
+        for topic in topics:
+            topic.check_stop()
+        first, second = topics
+        return compare_replicas((first, second), (first.load(), second.load()))
+
+    def stats(self, by: str = "group") -> Stats:
+        """Return counts that show what a log contains and what makes it large.
+
+        Parameters
+        ----------
+        by
+            What each row of the result stands for: a "group", "topic", "type" (of record), "partition", or "writer". A
+            writer is the commits of a group with the same leader epoch, transactional bit and number of records in a
+            batch (``Stats.writers``). To find the writers, the log is read a second time, in plain Python.
+
+        Returns
+        -------
+        Stats
+            `Stats.partitions` has the counts of each partition. `Stats.rows` has the counts of each group, topic, type
+            or partition, the one with the most bytes first.
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or `by` has another value.
+
+        Examples
+        --------
+        >>> Topic("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").stats().partitions[9].next_offset
+        44
+        """
+        from kafkagroups.history.count_logs import count_logs
+        from kafkagroups.history.stats import check_row_kind
+
+        check_row_kind(by)
+        return count_logs(self.open(), by)
+
+    def check(self, *, to: str | None = None, to_coordinator: str | None = None) -> Check:
+        """Return the verdict before a failover, or before an upgrade: which partitions load, which fail, and why.
+
+        Parameters
+        ----------
+        to
+            The Kafka version after an upgrade or a downgrade, for example "4.3.1". The verdict is then about this
+            version, and the findings name what differs from `kafka`. None: no other version is judged.
+        to_coordinator
+            The coordinator after the upgrade or the downgrade. None means "new" from Kafka 4.0 on. Before, it means the
+            coordinator of `kafka` if this is also below 4.0, and otherwise "classic".
+
+        Returns
+        -------
+        Check
+            `Check.loads` says whether every partition loads. `Check.partitions` has the verdict about each partition.
+            `Check.findings` say what is wrong, and what to do. `Check.to_json()` returns what `kafkagroups check
+            --json` prints.
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or `to_coordinator` was given without `to`.
+
+        Notes
+        -----
+        With `to`, a difference is what a client sees if it sends the same request to brokers of both versions:
+
+        - Kafka 4.4 also returns the name of a streams group's assignor, in a new version of the answer. The old version
+          of the answer stays the same, so this is no difference.
+        - Kafka 4.3 and newer return the partitions that a member of a consumer group has not revoked yet as assigned to
+          it. This is a difference. If a topic was deleted, no broker returns its partitions, but a log does not say so.
+        - A group without a record of its epoch has epoch 0 before Kafka 4.3, and epoch 1 from 4.3 on. This is a
+          difference.
+
+        Examples
+        --------
+        >>> verdict = Topic("data/harbour/3.9.2", coordinator="classic").check()
+        >>> verdict.loads, verdict.findings
+        (True, [])
+        """
+        from kafkagroups.history.check import check_logs, choose_target
+
+        topic = self.open()
+        return check_logs(topic, choose_target(topic.dialect, to, to_coordinator))
+
+    def table(self, table: str = "fates", columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
+        """Return a table with a row for each record of the logs at a path, as Arrow record batches.
+
+        One batch is made at a time. `.read_pandas()` of the result returns a pandas DataFrame, and
+        `pyarrow.dataset.write_dataset` writes it as Parquet.
+
+        Parameters
+        ----------
+        table
+            "fates": each record and its fate, i.e. what happened to the record when the logs were loaded. "records":
+            each record with the bytes of its key and value, and with Kafka's JSON.
+        columns
+            The columns to return, in this order. None means all columns. The column "json" takes longer than all others
+            together.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows, in the order of the logs.
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or there is no such table or column.
+
+        Examples
+        --------
+        >>> topic = Topic("data/harbour/3.9.2", coordinator="classic")
+        >>> topic.table(columns=["offset", "group", "fate", "by"]).read_all().to_pylist()[0]["fate"]
+        'superseded'
+        """
+        import pyarrow as pa
+
+        from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
+
+        if table not in RECORD_TABLES:
+            raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")
+        selected_columns = columns_of(table, columns)
+        topic = self.open()
+        if table == "fates":
+            batches = read_fate_table(topic, selected_columns)
+        else:
+            engine = topic.chosen_engine
+            batches = chain.from_iterable(
+                read_record_table(log, topic.dialect, selected_columns, engine) for log in topic.logs
+            )
+        return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
+
+    def report(self, out: str | Path | None = None) -> Report:
+        """Return a report on the logs. `kafkagroups.report` says more, and reports on several paths."""
+        from kafkagroups.html_report.page import report_on
+
+        return report_on([self.open()], out)
+
+    def compact(self, out: str | Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
+        """Write the segments that one partition would have after one pass of Kafka's log cleaner.
+
+        Parameters
+        ----------
+        out
+            A new or empty folder, into which all segments of the log after the pass are written. The files at the path
+            are not changed.
+        config
+            The settings of the pass. There is one cleaner, which serves all engines.
+        progress
+            A function that is called with the name of a step, the number of bytes that the step has read, and the
+            number of bytes that the step will read in total.
+
+        Returns
+        -------
+        Compaction
+            Counts before and after the pass, and the offset at which the next pass starts.
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or the path has several partitions, or `out` is not empty.
+        InvalidLog, InvalidRecord
+            Kafka's cleaner would fail at this log, too. `out` stays empty. A damaged batch, for example with a wrong
+            checksum, raises no error: as in a broker's recovery, the log ends before this batch.
+
+        Notes
+        -----
+        Kafka's code: Cleaner and LogCleanerManager (4.3.1).
+        """
+        logs = self.open().logs
+        if len(logs) > 1:
+            raise UsageError(f"compaction needs one partition, but {self.path} has {len(logs)}")
+        return clean(logs[0], Path(out), config, progress)
+
+    def plan_rescue(
+        self,
+        *,
+        groups: Sequence[str] = (),
+        topics: Sequence[str] = (),
+        renames: Mapping[str, str] | None = None,
+        until_time: int | None = None,
+        progress: Progress | None = None,
+    ) -> RescuePlan:
+        """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
+
+        The plan lists the committed offsets of each group, exactly as `load` returns them, and the commits that are
+        left out: pending, aborted, hidden and others. Nothing is sent to a cluster.
+
+        Parameters
+        ----------
+        groups
+            Group ids, or patterns in which * stands for any characters and ? for one character. Only groups that match
+            one of them are in the plan. Empty: all groups.
+        topics
+            Topics, or patterns as in `groups`. The offsets of other topics are left out. Empty: all topics.
+        renames
+            The ids that groups get in the other cluster, by their ids in the log.
+        until_time, progress
+            As in `load`. The native engine is not used with `until_time`.
+
+        Returns
+        -------
+        RescuePlan
+            The plan. `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file.
+            `RescuePlan.problems` has a line for each partition that is damaged, and for each whose load fails.
+
+        Raises
+        ------
+        UsageError
+            As in `Topic`, or a pattern matches nothing, or a group to rename does not exist, or two groups would have
+            the same id.
+
+        Examples
+        --------
+        >>> plan = Topic("data/harbour/3.9.2", coordinator="classic").plan_rescue()
+        >>> sorted(plan.groups)[:2], len(plan.groups["billing"].offsets)
+        (['billing', 'café-☕'], 5)
+        """
+        from kafkagroups.repair.make_plan import Selection, make_plan
+
+        topic = self.open(Stop(None, until_time))
+        return make_plan(topic, Selection(groups, topics, renames or {}), _count_bytes(progress, topic.logs))
+
+
+def _count_bytes(progress: Progress | None, logs: Sequence[Log]) -> CountBytes:
+    return ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes

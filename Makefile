@@ -12,7 +12,7 @@ PYTEST := SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m pytest -n 2 --dist loadfile 
 # The timed gates need the whole machine, so they run alone.
 GATES := tests/benchmarks/test_gates.py
 RUN_GATES := $(PY) -m pytest -p no:nbval -s $(GATES)
-OUTSIDE := broker or browser or cluster or setup
+OUTSIDE := broker or browser or cluster or setup or thorough
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
@@ -23,10 +23,10 @@ lab: .venv/.learn .venv/.engine ## set up, check, open JupyterLab (with LAB_ARGS
 demo: .venv/.learn .venv/.engine ## set up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
-test: .venv/.develop ready ## every test that needs no broker, browser, cluster or second set-up, under 10 minutes with the set-up
+test: .venv/.develop ready ## every test that needs no broker, browser, cluster, second set-up or more time, under 10 minutes with the set-up
 	$(PYTEST) $(NBVAL) -m "not ($(OUTSIDE))" notebooks tests $(PYTEST_ARGS)
 
-test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the crate, a second set-up, timed gates
+test-all: .venv/.develop .venv/.engine brokers site ## what `make test` leaves out: brokers, the browser, Spark clusters, the crate, many more logs, a second set-up, timed gates
 	$(PYTEST) -p no:nbval -m "$(OUTSIDE)" tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(RUN_GATES)
 	$(PY) tools/engine.py test

@@ -22,6 +22,7 @@ def pick(*names):
     return {name: WAYS[name] for name in names}
 
 
+@pytest.mark.thorough
 def test_every_way_finds_the_right_answers(topic):
     """Each way runs in each round, and has a row in the table."""
     found = compare(topic, pick(*LOADS, "stats", "explain", "fates", "compact", "process"), 2, 60)

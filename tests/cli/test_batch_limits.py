@@ -113,6 +113,7 @@ def test_a_bomb_ends_the_log_in_every_command(command, tmp_path, run):
             assert (loaded["batches"], loaded["next_offset"], loaded["damage"]["position"]) == (1, 3, len(good))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"] if LONG else ["compiled"])
 def test_the_default_limit_protects_the_memory(engine, tmp_path):

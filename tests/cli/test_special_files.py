@@ -117,6 +117,7 @@ print(codes, file=sys.__stdout__)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", SPARSE_SEGMENTS)
 def test_a_sparse_segment_of_gigabytes(tmp_path, kind):
     """Every command handles it with 2 GB of memory: zeros are not kept, and a huge batch is damage."""

@@ -42,6 +42,7 @@ def hash_segments(folder):
     return [(str(file.relative_to(folder)), hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_bytes(incident, tmp_path):
     """Two writes with one seed are equal."""
     incident.write(tmp_path / "a", SEED)
@@ -99,6 +100,7 @@ def test_the_page_does_not_contain_an_answer(incident):
             assert not re.search(rf"\b{re.escape(answer)}\b", page), question.exercise.name
 
 
+@pytest.mark.thorough
 def test_the_worked_solution_shows_its_steps(incident, capsys):
     """Every command of a worked solution runs, and its output is shown."""
     course.show_worked_solution(incident.name)

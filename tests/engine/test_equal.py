@@ -55,6 +55,7 @@ def partition(tmp_path):
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "releases", "v440", "dumplog"])
 def test_captured_logs_have_the_same_answers(family, monkeypatch):
@@ -79,6 +80,7 @@ def test_random_logs_load_the_same(coordinator, kafka, monkeypatch):
     assert shards or rules.version < (0, 10, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_random_logs_have_the_same_answers(partition):
     """200 random logs (20,000 in the long profile), some of them not read to their end."""
@@ -88,6 +90,7 @@ def test_random_logs_have_the_same_answers(partition):
         compare(partition, *rnd.choice(RULES), seed, rnd.randrange(60) if rnd.random() < 0.3 else None)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_changed_logs_have_the_same_answers(partition):
     """150 captured or random logs with changed fields, records and batches (20,000 in the long profile)."""

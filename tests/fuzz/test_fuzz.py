@@ -30,6 +30,7 @@ def test_every_seed_is_read_or_refused_properly(name):
         target(seed)
 
 
+@pytest.mark.thorough
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_that_the_fuzzer_tries_breaks_a_reader(name, tmp_path):
@@ -49,6 +50,7 @@ def test_nothing_that_the_fuzzer_tries_breaks_a_reader(name, tmp_path):
     assert done.returncode == 0 and "Done" in done.stderr, (done.stdout + done.stderr)[-4000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.engine
 def test_commands_answer_hostile_files_without_a_finding(tmp_path):

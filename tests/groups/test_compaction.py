@@ -48,6 +48,7 @@ def logs_that_a_broker_writes(draw):
     return draw(st.lists(step, min_size=1, max_size=12))
 
 
+@pytest.mark.thorough
 @settings(max_examples=RANDOM_LOGS)
 @given(logs_that_a_broker_writes(), st.sets(st.integers(1, 12), max_size=4), st.integers(1, 3), st.data())
 def test_the_new_coordinator_loads_the_same_offsets_from_a_cleaned_log(steps, rolls, passes, data):
@@ -99,6 +100,7 @@ NEW = {
 }
 
 
+@pytest.mark.thorough
 def test_the_smallest_logs_that_the_classic_coordinator_answers_otherwise_when_cleaned():
     """Three steps: tombstone and pending commit pass each other by in memory, and meet in the cleaner."""
     assert counterexamples("classic", 1) == counterexamples("classic", 2) == {}

@@ -433,6 +433,7 @@ def test_groups_that_two_releases_answer_differently():
     assert seen["differs"] and seen["same"], seen
 
 
+@pytest.mark.thorough
 def test_an_upgrade_and_a_downgrade_between_releases():
     """The differences are those between the answers of brokers of the two releases, for the same bytes."""
     seen = {"refused": 0, "skipped": 0, "offset_differs": 0, "group_differs": 0, "same": 0}
@@ -478,6 +479,7 @@ def answered_crafted(answers):
     return offsets, pending
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("old", "new"), [(("classic", "3.9.2"), ("new", "4.3.1")), (("new", "4.3.1"), ("classic", "3.9.2"))], ids=str
 )

@@ -13,6 +13,7 @@ from tests.cases import case
 from tests.groups.small_logs import commit
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_the_fates_are_those_of_explain(coordinator):
     """Every group of the captured runs: the table has the records of `explain`, with the same fates.

@@ -146,6 +146,7 @@ def left_out_by_fates(rows, groups, coordinator):
     return {group: {key: min(entries)[2:] for key, entries in keys.items()} for group, keys in found.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "releases"])
 def test_captured_logs(family):
@@ -358,6 +359,7 @@ def test_requests_that_fit_no_group(options, message):
         kg.plan_rescue(f"{DATA}/3.9.2", "classic", **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_random_logs(tmp_path):
     """Random logs with all kinds of records, markers and damage: both engines give the same plan, that of `load`."""

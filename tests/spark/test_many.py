@@ -15,6 +15,7 @@ from tests.spark.tables import LOADED
 pytestmark = pytest.mark.java
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("logs", "coordinator", "kafka"),
     [

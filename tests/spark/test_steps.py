@@ -11,6 +11,7 @@ pytestmark = pytest.mark.java
 GROUPS = ("partition", "group", "state", "protocol_type", "protocol", "generation", "leader", "members")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("logs", "kafka"), [("captured_logs", "4.3.1"), ("random_logs", "4.0.2")])
 def test_the_steps_answer_as_the_loader(session, request, logs, kafka):
     """Captured runs, crafted cases and random logs, each a log partition: offsets, pending, and the list of groups."""

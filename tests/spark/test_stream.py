@@ -177,6 +177,7 @@ class Stopped(Exception):
     """What makes a query fail."""
 
 
+@pytest.mark.thorough
 @pytest.mark.java
 def test_a_query_over_a_growing_folder(session, tmp_path):
     """foreachBatch receives each batch once: while the folder grows, after a failure, and after restarts."""

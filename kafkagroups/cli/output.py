@@ -249,7 +249,7 @@ def print_command(words: Sequence[str] | None) -> None:
         text = escape(join_words([word]))
         if line and word.startswith("--") and len(line) + len(text) + 15 > find_width():
             print(f"{line} \\")
-            line = INDENT
+            line = f"{INDENT} "
         line += f"{' ' if line else INDENT}{text}"
     print(line)
 

@@ -20,6 +20,7 @@ SECONDS = {"record": 200, "embedded": 200, "log": 200, "compiled": 1_800, "follo
 NAMES = [pytest.param(name, marks=pytest.mark.engine if name in ("compiled", "followed") else ()) for name in TARGETS]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_every_seed_is_read_or_refused_properly(name):
     """The captured bytes that the fuzzer starts with pass. This needs no fuzzer, so it runs on every machine."""

@@ -75,6 +75,7 @@ def some_groups(path, coordinator, kafka, count):
     return random.Random(1).sample(groups, min(count, len(groups)))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "v440"])
 def test_both_engines_give_the_same_timeline(family):
@@ -128,6 +129,7 @@ def replay(events):
     return committed
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_timeline_ends_at_the_offsets_of_a_load():
     """Every group of every log that real brokers wrote, if its load succeeds."""

@@ -126,6 +126,7 @@ def test_the_path_is_text_too(tmp_path):
     assert "<img src=x onerror=alert(1)> it'\\''s/__consumer_offsets-0'" in page.text
 
 
+@pytest.mark.thorough
 def test_logs_of_healthy_brokers_have_no_remedy():
     """The findings of a page are those of `stats` and `check`, each with one remedy. Healthy logs have none."""
     healthy = 0

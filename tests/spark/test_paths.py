@@ -140,6 +140,7 @@ def test_files_of_this_machine_may_be_uris():
     assert (local_path("file:///a%20b"), local_path("C:/x"), local_path("s3://b/x")) == ("/a b", "C:/x", None)
 
 
+@pytest.mark.thorough
 @pytest.mark.java
 def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, capsys):
     """kgs.load, kgs.load_groups, kgs.stats, kgs.explain, the data source and the command all read remote logs."""

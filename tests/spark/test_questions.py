@@ -41,6 +41,7 @@ def check_explanation(session, path, group, *topic_partition, **options):
     return found
 
 
+@pytest.mark.thorough
 def test_captured_runs_have_the_answers_of_one_process(session):
     """The statistics of every captured run of several partitions, and the history of one of its groups."""
     problems = 0
@@ -98,6 +99,7 @@ def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign
         check_explanation(session, foreign, group, **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("coordinator", COORDINATORS)
 def test_all_captured_logs_as_one_topic(session, captured_logs, coordinator):
     """Hundreds of shared groups, and loads that fail, some of them only because of a shared group."""

@@ -119,6 +119,7 @@ def test_the_command_with_spark_knows_shared_groups_and_stops(session, foreign, 
         assert answers[0] == answers[1]
 
 
+@pytest.mark.thorough
 def test_filters_read_only_their_tasks(session, tmp_path):
     """A query that does not need an unreadable partition succeeds."""
     shutil.copytree(DATA / "3.9.2", tmp_path / "log")
@@ -217,6 +218,7 @@ def python(code, cwd, **env):
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.thorough
 def test_a_session_leaves_nothing_on_stderr(tmp_path):
     """The start on the requested master, a job, and a failed job print nothing on stderr; there is one session."""
     done = python(

@@ -221,6 +221,7 @@ def test_a_query_over_a_growing_folder(session, tmp_path):
     assert sorted(seen) == sorted(growing.batches) and len(epochs) > 4
 
 
+@pytest.mark.thorough
 @pytest.mark.java
 def test_records_are_streamed_as_they_are_read(session, tmp_path):
     """Table records of a stream equals table records of a batch read."""

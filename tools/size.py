@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "kafkagroups"
 CEILINGS = {
     "(top)": 580,
     "anatomy": 404,
-    "cli": 3420,
+    "cli": 3425,
     "coordinator": 3006,
     "course": 10409,
     "groups": 2428,

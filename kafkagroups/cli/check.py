@@ -19,7 +19,7 @@ PATH... --coordinator --kafka --partitions
 --to VERSION  judge an upgrade or downgrade to this Kafka version, and show what it refuses, skips or answers
     differently
 --to-coordinator classic|new  the coordinator of the version in --to (default: the same one, if the version has it)
---engine --max-batch-bytes --json
+--engine --max-batch-bytes --fail-on-findings --json
 """
 EXAMPLES = """\
 examples:
@@ -27,7 +27,8 @@ examples:
   kafkagroups check /var/lib/kafka/data --coordinator classic --kafka 3.9.2 --to 4.3.1
   kafkagroups check LOG --kafka 4.1.1 --json
 
-The exit code is 1 if a partition fails to load or is damaged."""
+The exit code is 1 if a partition fails to load or is damaged, and 3 with
+--fail-on-findings if there is another finding."""
 
 
 def run(args: argparse.Namespace) -> int:

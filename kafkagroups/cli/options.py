@@ -55,6 +55,7 @@ PATH  a partition directory, a .log file, or a folder of partition directories
 --max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch in bytes; the log ends before a larger
     batch, as if the batch were damaged
 --past-damage  go on at the next readable batch after damaged bytes; a broker would cut the log at the damage
+--fail-on-findings  exit with 3 if every PATH is sound and there is a finding, for example in a nightly run
 --retention TIME  the broker's offsets.retention.minutes: minutes, or a duration such as 7d, 12h, 30min or 10s; it
     decides when offsets without an expire time expire, and which deleted offsets had expired
 --json  one JSON object for each PATH
@@ -339,9 +340,10 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, show the answers, and return the exit code. A wrong PATH does not stop the others.
 
-    The problems of an answer are lines about bad data, for stderr.
+    The problems of an answer are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
     """
     status = 0
+    has_findings = False
     for path in args.paths:
         try:
             answer = ask(path)
@@ -351,7 +353,8 @@ def answer_each(
             continue
         show(path, answer)
         status = max(status, print_problems(list_problems(answer)))
-    return status
+        has_findings |= getattr(args, "fail_on_findings", False) and bool(answer.findings)
+    return 3 if has_findings and status == 0 else status
 
 
 def print_problems(problems: Sequence[str]) -> int:

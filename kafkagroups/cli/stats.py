@@ -62,7 +62,7 @@ PATH...
 --top N  at most N rows in each table, the largest first (default: {DEFAULT_ROWS}; with --json: all rows)
 --coordinator --kafka --partitions
 {SPARK}
---max-batch-bytes --past-damage --json
+--max-batch-bytes --past-damage --fail-on-findings --json
 """
 EXAMPLES = """\
 examples:

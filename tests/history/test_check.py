@@ -585,6 +585,16 @@ def test_a_share_group_that_the_other_release_does_not_have():
     assert "protocol None" not in str([each.what for each in verdict.findings])
 
 
+@pytest.mark.parametrize("command", ["check", "stats"])
+def test_findings_can_fail_a_nightly_run(command, tmp_path, capsys):
+    """The exit code is 3 if everything loads and there is a finding, 1 if it does not load, and 0 without findings."""
+    for path, code in (("data/crafted/t-idem", 3), ("data/crafted/f-txn-after", 1), ("data/harbour/4.3.1", 0)):
+        assert main([command, path, "--fail-on-findings", "--json"]) == code
+        assert main([command, path, "--json"]) == code % 3
+    assert main([command, "data/crafted/t-idem", str(tmp_path / "none"), "--fail-on-findings"]) == 2
+    capsys.readouterr()
+
+
 def test_bad_usage():
     for arguments in (["--to-coordinator", "new"], ["--to", "9.9"], ["--to", "4.3.1", "--to-coordinator", "classic"]):
         assert main(["check", HARBOUR, *arguments]) == 2

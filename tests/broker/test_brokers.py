@@ -227,10 +227,11 @@ def test_an_interrupted_pull_leaves_what_is_whole(loaded, on_disk, tmp_path, mon
     assert list(log) and log.damage is None
 
 
-def test_pull_rolls_segments(loaded, on_disk, tmp_path):
+def test_pull_rolls_segments(loaded, on_disk, tmp_path, monkeypatch):
     """Segments are rolled before they grow too large, each named by its first batch."""
+    monkeypatch.setattr("kafkagroups.repair.pull.SEGMENT_BYTES", 2000)
     busiest = max(on_disk, key=lambda number: len(list(read_batches(on_disk[number][1]))))
-    pull_topic(loaded[0].address, tmp_path, partitions=[int(busiest)], segment_bytes=2000)
+    pull_topic(loaded[0].address, tmp_path, partitions=[int(busiest)])
     folder = tmp_path / f"__consumer_offsets-{busiest}"
     assert brought(tmp_path)[busiest] == on_disk[busiest]
     files = sorted(folder.iterdir())

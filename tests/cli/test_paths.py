@@ -29,7 +29,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("engine", [b"python", b"compiled"])
+@pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: b" ".join(case).decode())
 def test_every_command_opens_a_path_that_is_no_utf_8(tmp_path, case, engine):
     """LC_ALL=C.UTF-8, as on most servers. The message or JSON shows the byte as an escape."""
@@ -40,7 +40,7 @@ def test_every_command_opens_a_path_that_is_no_utf_8(tmp_path, case, engine):
     out = os.path.join(os.fsencode(tmp_path), b"out-" + NAME)
     words = [*case[0].split(), folder, *(out if word == b"OUT" else word for word in case[1:])]
     if case[0] not in (b"dump", b"diff", b"edit"):
-        words += [b"--engine", engine]
+        words += [b"--engine", engine.encode()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
     ended = subprocess.run([sys.executable, "-m", "kafkagroups", *words], env=environment, capture_output=True)
     assert (ended.returncode, ended.stderr) == (0, b"")

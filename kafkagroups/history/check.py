@@ -16,7 +16,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
-from kafkagroups.history.count_logs import CountedTopic, count_each_log
+from kafkagroups.history.count_logs import CountedTopic
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.group_names import find_look_alikes
 from kafkagroups.history.release_changes import find_changes
@@ -184,10 +184,9 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
     if target is None:
-        counted = count_each_log(topic)
+        counted = CountedTopic(topic)
         return judge(counted, counted.read_stats())
     counted = CountedTopic(replace(topic, dialect=target), failure_kind="refused")
-    counted.load()
     check = judge(counted, counted.read_stats())
     changes = find_changes(topic.logs, topic.load(), counted.groups, topic.dialect, target)
     findings = sort_findings([*check.findings, *changes])
@@ -205,7 +204,7 @@ def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
         number = log.partition
         loaded = counted.groups.partitions[number]
         findings += [finding for finding in stats.findings if finding.kind in LOAD_KINDS]
-        findings += after_cleaning.find(log, loaded, counted.types[number])
+        findings += after_cleaning.find(log, loaded, counted.signs[number].types)
         partition_of |= stats.partition_of_group
         checks[number] = PartitionCheck(
             loaded.error,

@@ -23,7 +23,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.history.event import count_of, describe_duration, describe_time
 from kafkagroups.history.finding import Finding, join_words, list_groups
-from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.second_pass import Follower, list_readable
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
@@ -85,7 +85,7 @@ class JumpRange(Follower):
         self._keys = LogKeys(dialect)
         self._step = max(jumps.steps, key=lambda found: found.size_ms, default=StepBack(-1, 0, 0, 0))
         self.producers = None if jumps.steps else ()
-        self.first_offset = self._step.after + 1
+        self.first_offset = self._step.after
         self.last_offset = self._step.offset - 1
         self.first = -1
         self.last = -1
@@ -96,11 +96,7 @@ class JumpRange(Follower):
         limit_ms = self._step.timestamp_ms + MIN_STEP_MS
         if batch.next_offset <= self._step.after or (self.first < 0 and batch.max_timestamp < limit_ms):
             return
-        try:
-            records = batch.records
-        except BadBytes:
-            return
-        for record in records:
+        for record in list_readable(batch):
             if self.first < 0 and record.offset > self._step.after and record.timestamp >= limit_ms:
                 self.first = record.offset
             if self.first < 0:

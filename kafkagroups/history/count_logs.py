@@ -38,7 +38,6 @@ from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
@@ -55,35 +54,27 @@ OFFSET_TYPES = (0, 1)
 
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
-    counted = count_each_log(topic, by)
+    counted = CountedTopic(topic, by)
     return counted.sum_stats(counted.read_stats())
 
 
-def count_each_log(topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> CountedTopic:
-    """Load a topic, and count the records of each log in the same pass.
-
-    The parameters are those of `count_logs`. `whole` is the one of `OpenTopic.load`.
-    """
-    counting = CountedTopic(topic, by)
-    counting.load(whole)
-    return counting
-
-
 class CountedTopic:
-    """A load of a topic that counts. `groups` is the result of the load.
+    """A load of a topic that counts. `groups` is the result of the load, and `signs` has those of each partition.
 
     After `read_stats`, `lost_groups` has the groups that a broker does not answer for, by the number of each partition
-    whose load fails. `types` has the record types of each partition. `failure_kind` is the kind of the findings about
-    failures.
+    whose load fails. `failure_kind` is the kind of the findings about failures. `whole` is the one of `OpenTopic.load`.
 
     `topic_partitions` is the partition count of the topic. It does not say that the count was changed if files that
     were copied into the wrong folder explain what the log shows.
     """
 
-    groups: Groups
-    topic_partitions: TopicPartitions
-
-    def __init__(self, topic: OpenTopic, by: str = "group", failure_kind: str = "load_failure") -> None:
+    def __init__(
+        self,
+        topic: OpenTopic,
+        by: str = "group",
+        whole: WholeTopic | None = None,
+        failure_kind: str = "load_failure",
+    ) -> None:
         if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
             topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
         self.topic = topic
@@ -94,7 +85,12 @@ class CountedTopic:
         self._observers: dict[int, StatsObserver] = {}
         self._followed: dict[int, tuple[Shard, dict[str, Any]]] = {}
         """What was counted by the readable and by the native engine. The keys are Python's `id` of the logs."""
-        self._signs: dict[int | None, LogSigns] = {}
+        self.signs: dict[int | None, LogSigns] = {}
+        self.groups = topic.load(engine=Engine(topic.chosen_engine.name, self._fold), whole=whole)
+        self._misplaced = find_misplaced(topic.logs, self.groups, lambda number: self.signs[number].extents)
+        self.topic_partitions = self.groups.topic_partitions
+        if self._misplaced.explains_change:
+            self.topic_partitions = replace(self.topic_partitions, changed=None)
 
     def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
         if self.topic.chosen_engine.name == "compiled":
@@ -102,22 +98,12 @@ class CountedTopic:
             if shard is not None:
                 totals = native.reading_of(shard).totals(self.by == "topic")
                 self._followed[id(log)] = shard, totals
-                self._signs[log.partition] = signs_of(totals, dialect)
+                self.signs[log.partition] = signs_of(totals, dialect)
                 return shard
         observer = StatsObserver(dialect, log, self.by)
         self._observers[id(log)] = observer
-        self._signs[log.partition] = observer.signs
+        self.signs[log.partition] = observer.signs
         return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer)
-
-    def load(self, whole: WholeTopic | None = None) -> None:
-        """Load the topic. `whole` is the one of `OpenTopic.load`."""
-        self.groups = self.topic.load(engine=Engine(self.topic.chosen_engine.name, self._fold), whole=whole)
-        extents = {number: signs.extents for number, signs in self._signs.items()}
-        self.types = {number: signs.types for number, signs in self._signs.items()}
-        self._misplaced = find_misplaced(self.topic.logs, self.groups, extents)
-        self.topic_partitions = self.groups.topic_partitions
-        if self._misplaced.explains_change:
-            self.topic_partitions = replace(self.topic_partitions, changed=None)
 
     def read_stats(self) -> Iterator[Stats]:
         """Yield the statistics of each log, after a second pass over it if something needs one."""
@@ -168,7 +154,7 @@ class CountedTopic:
     def _read_again(self, log: Log, stats: Stats, ranges: WriterRanges | None) -> list[Finding]:
         """Add to the statistics what only a second pass can know, and return the findings that need it."""
         counts = stats.partitions[log.partition]
-        signs = self._signs[log.partition]
+        signs = self.signs[log.partition]
         counts.commit_markers = signs.commit_markers
         counts.abort_markers = signs.abort_markers
         open_producers = {transaction.producer_id for transaction in counts.open_transactions}

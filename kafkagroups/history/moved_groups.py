@@ -19,7 +19,7 @@ alone. So both positions are known, although a broker answers only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -64,8 +64,8 @@ class Misplaced(NamedTuple):
     explains_change: bool = False
 
 
-def find_misplaced(logs: Sequence[Log], groups: Groups, extents: Mapping[int | None, Extents]) -> Misplaced:
-    """Return what is misplaced. `groups` is the load of the logs, and `extents` says where each group has records."""
+def find_misplaced(logs: Sequence[Log], groups: Groups, find_extents: Callable[[int | None], Extents]) -> Misplaced:
+    """Return what is misplaced. `groups` is the load of the logs, and `find_extents` says where groups have records."""
     count = _find_count(groups)
     if count is None:
         return Misplaced({})
@@ -87,7 +87,8 @@ def find_misplaced(logs: Sequence[Log], groups: Groups, extents: Mapping[int | N
             del misplaced.homes[group_id]
         if not misplaced.homes or number not in log_of:
             continue
-        found = [extents[number][group_id] for group_id in misplaced.homes if group_id in extents[number]]
+        extents = find_extents(number)
+        found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]
         misplaced.records = sum(extent.records for extent in found)
         misplaced.first = min((extent.first for extent in found), default=-1)
         misplaced.last = max((extent.last for extent in found), default=-1)

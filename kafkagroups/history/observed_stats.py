@@ -1,8 +1,7 @@
-"""What the records of one log show by themselves: markers, steps back in time, static members, where groups are.
+"""What both engines note while they count a log, and the observer that counts it for the readable engine.
 
-Both engines find them while they count a log.
-
-The statistics of one log with the readable engine: an observer that counts each record (observer.py).
+The native engine counts inside a load and hands over its totals. The readable engine calls the observer for each record
+(groups/observer.py). What the records show by themselves, for example steps back in time, has one form for both.
 """
 
 from __future__ import annotations
@@ -10,15 +9,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys, read_control_type
+from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.clock_jumps import ClockJumps, StepBack
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.second_pass import list_readable
 from kafkagroups.history.static_members import StaticMembers
 from kafkagroups.history.stats import (
     Count,
@@ -47,26 +48,29 @@ _GROUP_KEY = b"\0\2"
 class LogSigns:
     """What the records of one log show. `commit_markers` and `abort_markers` count the markers of transactions.
 
-    `extents` has for each group the first and the last offset of its records, and their number. `types` are the types
-    of the records, apart from offset records.
+    `types` are the types of the records. The native engine leaves out those of offset records. `totals` is what it has
+    counted; None if the records are added one by one.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._keys = LogKeys(dialect)
+    def __init__(self, dialect: Dialect, totals: dict[str, Any] | None = None) -> None:
+        self._totals = totals
         self.commit_markers = 0
         self.abort_markers = 0
         self.jumps = ClockJumps()
         self.static_members = StaticMembers(dialect)
-        self.extents: dict[str, Extent] = {}
         self.types: set[int] = set()
 
-    def add_batch(self, batch: Batch) -> None:
+    @cached_property
+    def extents(self) -> dict[str, Extent]:
+        """Where each group has records. Most questions need them for no group, so the totals are not copied before."""
+        if self._totals is None:
+            return {}
+        group_ids = self._totals["group_ids"]
+        return {group_ids[number]: Extent(*extent) for number, *extent in self._totals["extents"]}
+
+    def add_batch(self, batch: Batch, keys: LogKeys) -> None:
         """Add the next batch of the log."""
-        try:
-            records = batch.records
-        except BadBytes:
-            return
-        for record in records:
+        for record in list_readable(batch):
             self.jumps.add(record.offset, record.timestamp)
             if batch.is_control:
                 with suppress(BadBytes):
@@ -76,15 +80,9 @@ class LogSigns:
                 self.types.add(int.from_bytes(record.key[:2], "big", signed=True))
             if record.key is not None and record.key[:2] == _GROUP_KEY:
                 self.static_members.add(record.offset, record.timestamp, record.key, record.value)
-            with suppress(BadBytes):
-                group_id = self._keys[record.key].group_id
-                if group_id is not None:
-                    self.add_group(group_id, record.offset)
-
-    def add_group(self, group_id: str, offset: int) -> None:
-        """Add the next record of a group."""
-        extent = self.extents.get(group_id, Extent(offset, offset, 0, None))
-        self.extents[group_id] = Extent(extent.first, offset, extent.records + 1, None)
+        for group_id, _, record in read_keys(batch, keys):
+            extent = self.extents.get(group_id, Extent(record.offset, record.offset, 0, None))
+            self.extents[group_id] = Extent(extent.first, record.offset, extent.records + 1, None)
 
     def add_markers(self, control_types: list[int]) -> None:
         self.commit_markers += control_types.count(ControlType.COMMIT.value)
@@ -93,13 +91,12 @@ class LogSigns:
 
 def signs_of(totals: dict[str, Any], dialect: Dialect) -> LogSigns:
     """Return the signs in what the native engine has counted (`Reading.totals`)."""
-    signs = LogSigns(dialect)
+    signs = LogSigns(dialect, totals)
     signs.abort_markers, signs.commit_markers = totals["markers"]
     signs.jumps.steps = [StepBack(*step) for step in totals["time_steps"]]
     for replacement in totals["static_replacements"]:
         signs.static_members.add_replaced(*replacement)
     signs.types = {record_type for _, record_type, _ in totals["other_rows"]}
-    signs.extents = {totals["group_ids"][number]: Extent(*extent) for number, *extent in totals["extents"]}
     return signs
 
 
@@ -137,7 +134,7 @@ class StatsObserver(Fates):
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         entries = self.add_batch(partition, batch)
-        self.signs.add_batch(batch)
+        self.signs.add_batch(batch, self._keys)
         self.counts.batches += 1
         self.counts.bytes += batch.size
         self.counts.records += record_count(batch)

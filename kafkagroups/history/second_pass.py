@@ -7,37 +7,48 @@ followers name their producers, the native engine finds the batches of these. Ot
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import DEFAULT_DIALECT
 
-END_OF_LOG = 2**63 - 1
+START_OF_LOG = MIN_INT64
+END_OF_LOG = MAX_INT64
 _PRODUCER_ID_POSITION = 43
 """The position of the producer id in a batch of magic 2."""
 _producer_id = struct.Struct(">q")
 
 
-class Follower:
+class Follower(ABC):
     """What a second pass feeds: batches from `first_offset` to the one that begins at `last_offset`.
 
     `producers` are the ids of the producers whose batches it gets. None: all batches. Empty: it needs no pass.
     """
 
     producers: Collection[int] | None = None
-    first_offset = 0
+    first_offset = START_OF_LOG
     last_offset = END_OF_LOG
 
+    @abstractmethod
     def follow(self, batch: Batch) -> None:
         """Take the next batch. Its records can be unreadable."""
-        raise NotImplementedError
+
+
+def list_readable(batch: Batch) -> tuple[LogRecord, ...]:
+    """Return the records of a batch; none if they cannot be read, which the load has found, too."""
+    try:
+        return batch.records
+    except BadBytes:
+        return ()
 
 
 def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
@@ -58,6 +69,8 @@ def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
         producers = {number for follower in active for number in follower.producers or ()}
         batches = _read_batches_of(part, producers, last_offset, engine)
     for batch in batches:
+        if batch.base_offset > last_offset:
+            return
         for follower in active:
             is_wanted = follower.producers is None or batch.producer_id in follower.producers
             if is_wanted and batch.base_offset <= follower.last_offset:
@@ -73,7 +86,7 @@ def _read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, 
             yield from native.read_batches_at(log, reading.found_batches()[0])
             return
     if log.skips_damage:
-        yield from (batch for batch in log if batch.producer_id in producer_ids and batch.base_offset <= last_offset)
+        yield from (batch for batch in log if batch.producer_id in producer_ids)
         return
     try:
         for found in log.find_batches(None):

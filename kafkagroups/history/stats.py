@@ -31,11 +31,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.group_names import Family
 from kafkagroups.history.moved_groups import MovedOffset
-from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.second_pass import Follower, list_readable
 from kafkagroups.history.writers import WriterCount, WriterRange
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
@@ -145,11 +145,7 @@ class VersionCounter(Follower):
     def follow(self, batch: Batch) -> None:
         if batch.is_control:
             return
-        try:
-            records = batch.records
-        except BadBytes:
-            return
-        for record in records:
+        for record in list_readable(batch):
             if record.key is None or len(record.key) < 2 or (record.value is not None and len(record.value) < 2):
                 continue
             version = None if record.value is None else int.from_bytes(record.value[:2], "big", signed=True)

@@ -25,8 +25,7 @@ from statistics import median
 from typing import NamedTuple
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
-from kafkagroups.errors import BadBytes
-from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.second_pass import Follower, list_readable
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import decode
@@ -109,11 +108,7 @@ class WriterCounter(Follower):
 def _count_groups(batch: Batch) -> dict[bytes, CommitCount]:
     """Return the commits of each group in a batch."""
     counts: dict[bytes, CommitCount] = {}
-    try:
-        records = batch.records
-    except BadBytes:
-        return counts
-    for record in records:
+    for record in list_readable(batch):
         group = _find_group(record)
         if group is not None:
             count, size, time = counts.get(group, (0, 0, record.timestamp))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.check import Check, judge
-from kafkagroups.history.count_logs import count_each_log
+from kafkagroups.history.count_logs import CountedTopic
 from kafkagroups.history.finding import Finding, quote, sort_findings
 from kafkagroups.history.partition_count_text import describe_assumption, describe_beyond, describe_missing
 from kafkagroups.history.stats import OpenTransaction, Stats
@@ -113,7 +113,7 @@ class LogFacts:
 
 def read_facts(topic: OpenTopic) -> LogFacts:
     """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
-    counted = count_each_log(topic)
+    counted = CountedTopic(topic)
     stats_of_logs = list(counted.read_stats())
     check = judge(counted, stats_of_logs)
     stats = counted.sum_stats(stats_of_logs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from kafkagroups.history.count_logs import count_each_log
+from kafkagroups.history.count_logs import CountedTopic
 from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
 from kafkagroups.history.findings import add_findings
 from kafkagroups.history.moved_groups import find_moved_offsets
@@ -81,7 +81,7 @@ def stats(
 
     def count_alone(log: Log) -> tuple[Stats, list[str]]:
         """Return the statistics of a log, and the ids of its groups."""
-        counted = count_each_log(topic.part(log), by)
+        counted = CountedTopic(topic.part(log), by)
         (stats_of_log,) = counted.read_stats()
         return stats_of_log, list(counted.groups.partitions_of)
 
@@ -93,7 +93,7 @@ def stats(
     found = topic.find_partitions()
     shared_logs = find_logs_with_shared_groups(logs, partitions_of)
     if shared_logs:
-        counted = count_each_log(topic.part(*shared_logs), by, WholeTopic(found, partitions_of))
+        counted = CountedTopic(topic.part(*shared_logs), by, WholeTopic(found, partitions_of))
         for log, log_stats in zip(shared_logs, counted.read_stats(), strict=True):
             stats_by_partition[log.partition] = log_stats
         topic_partitions = counted.topic_partitions

@@ -5,7 +5,7 @@ A function passes its rules on to `kafkagroups.Topic`, whose methods say what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -15,7 +15,6 @@ from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
-from kafkagroups.repair.connection import MAX_WAIT_SECONDS, ignore_report
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 from kafkagroups.topic import Limits, Rules, Topic
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
-    from kafkagroups.repair.apply import RescueRow
-    from kafkagroups.repair.connection import Security
+    from kafkagroups.repair.apply import ApplyOptions, RescueRow
     from kafkagroups.repair.plan import RescuePlan
 
 
@@ -272,16 +270,7 @@ def plan_rescue(
     return topic.plan_rescue(**question)
 
 
-def apply_rescue(
-    plan: RescuePlan | str | Path,
-    bootstrap: str,
-    *,
-    writes: bool = False,
-    out_of_range: str = "refuse",
-    security: Security | None = None,
-    max_wait: float = MAX_WAIT_SECONDS,
-    on_wait: Callable[[str], None] = ignore_report,
-) -> list[RescueRow]:
+def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpack[ApplyOptions]) -> list[RescueRow]:
     """Compare a rescue plan with a cluster, and commit the offsets that differ if `writes` is true.
 
     The offsets only fit topics whose records kept their offsets. Each offset is committed by an OffsetCommit request to
@@ -321,17 +310,7 @@ def apply_rescue(
     from kafkagroups.repair.plan import RescuePlan, read_plan
 
     checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
-    return list(
-        apply_plan(
-            checked,
-            bootstrap,
-            writes=writes,
-            out_of_range=out_of_range,
-            security=security,
-            max_wait=max_wait,
-            on_wait=on_wait,
-        )
-    )
+    return list(apply_plan(checked, bootstrap, **options))
 
 
 def load_table(

@@ -1,7 +1,7 @@
-"""Loads logs and counts their records, with the engine that suits the size of the logs.
+"""Loads a topic and counts its records in the same pass: `stats`, `check` and `report` are questions to the result.
 
 The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
-(observed_stats.py).
+(observed_stats.py). What only the load can decide is looked up in a second pass (second_pass.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where the load of a partition fails, and which older record of the group does not fit to the record there.
+"""What `explain` adds to the records of a group: where a load fails, and what single records mean.
 
-What `explain` says about single records: group records, the causes of tombstones, commits that survive a tombstone.
-
-The events and the causes are those of the timeline (timeline.py).
+For a load that fails, it names the older record of the group that does not fit to the record there. For group records,
+tombstones, and commits that survive a tombstone, the events and the causes are those of the timeline (timeline.py).
 """
 
 from __future__ import annotations

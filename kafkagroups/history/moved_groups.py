@@ -1,4 +1,4 @@
-"""The findings about groups with records in a partition that is not their home partition.
+"""Groups with records in a partition that is not their home partition: the findings, and their positions in both.
 
 The hash of a group id and the partition count of the topic decide where the records of a group are written. There are
 two reasons for records in another partition: the partition count was changed, or files of another partition were put
@@ -11,10 +11,8 @@ into this folder.
 If the partition count is unknown, it is assumed only if groups have records in several partitions, and if each group
 has records in its home partition. The number of partitions in the folder and the default count are tried.
 
-The positions of groups that have moved to another partition, because the partition count of the topic was changed.
-
-The old and the new home partition of such a group both contain offset records. Each of the two partitions is loaded
-alone. So both positions are known, although a broker answers only one of them.
+If the partition count was changed, the old and the new home partition of a group both contain offset records. Each of
+the two is loaded alone, so both positions are known, although a broker answers only one of them.
 """
 
 from __future__ import annotations

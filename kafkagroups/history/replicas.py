@@ -1,6 +1,6 @@
-"""The differences between two loads (`diff`): of two logs, two moments, or two coordinators.
+"""The differences between two loads (`diff`), and where two replicas of a partition fork.
 
-The loads are compared by the answers of a broker:
+The loads are of two logs, of two moments, or of two coordinators. They are compared by the answers of a broker:
 
 - A group differs if its type, state, protocol type, protocol or members differ, or if only one load has the group.
 - An offset differs if its offset, metadata or leader epoch differs.
@@ -8,8 +8,6 @@ The loads are compared by the answers of a broker:
   differs. Pending commits are compared even if the coordinator does not have the group.
 
 If only one load has a group or an offset, the value of the other load is null.
-
-The comparison of two replicas of a partition: where they fork, what was lost, and what later records healed.
 
 After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
 with the newer leader epoch. When the broker of the older replica returns, it truncates its log and follows the newer

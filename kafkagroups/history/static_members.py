@@ -13,9 +13,7 @@ replaces a static member, it keeps the client id and the host of the old one. So
 apart. A group is examined in a record if the first member of the record is static.
 Source: GroupMetadata.replaceStaticMember, GroupCoordinator.updateStaticMemberAndRebalance (3.9); ClassicGroup (4.3.1).
 
-Static members that get a new member id again and again: their events in one line.
-
-Two processes with the same instance id fence each other. Each of them joins again, and gets a new member id.
+A timeline shows the repeated new ids of an instance id as one event.
 """
 
 from __future__ import annotations

@@ -1,16 +1,4 @@
-"""The traces that passes of the log cleaner leave in a segment, and what the traces say about these passes.
-
-A broker writes the offsets of a partition without holes. So the log cleaner has been at a place where offsets are
-missing. A batch with a delete horizon has been through a pass, too: the pass sets the horizon in the first batch with a
-tombstone or an unused marker that it keeps. A pass that removes nothing and keeps no tombstone leaves no trace.
-Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
-
-The versions of the values of each record type in a log (`stats --by type`).
-
-A program that reads the topic itself must know the version of each value. A broker can write a newer version after an
-upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1.
-
-The statistics of a log (`stats`): live records, bytes, and open transactions.
+"""The statistics of a log (`stats`): live records, bytes, open transactions, value versions, and traces of the cleaner.
 
 - A record is live if its fate (fates.py) is "wins" (a broker answers with it) or "pending" (its transaction is open).
 - The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
@@ -22,6 +10,15 @@ open. The log cleaner, and consumers with `read_committed`, stop at this offset.
 active segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free:
 those of each record whose key has a newer record, if the segments of both records may be cleaned. Tombstones and
 markers stay until their retention time is over.
+
+Passes of the cleaner leave traces. A broker writes the offsets of a partition without holes, so the cleaner has been at
+a place where offsets are missing. A batch with a delete horizon has been through a pass, too: the pass sets the horizon
+in the first batch with a tombstone or an unused marker that it keeps. A pass that removes nothing and keeps no
+tombstone leaves no trace.
+
+A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
+an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
+Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
 """
 
 from __future__ import annotations

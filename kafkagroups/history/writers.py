@@ -1,4 +1,6 @@
-"""Who commits: the commits of each group, separated by the form of their batches (`stats --by writer`).
+"""Who wrote a log: the clients that commit, and the Kafka versions of the brokers.
+
+`stats --by writer` separates the commits of each group by the form of their batches.
 
 A record does not contain the client that sent it. But clients of one group differ: in how many offsets they commit at
 once, in whether they commit in transactions, and in their rhythm. The leader epoch changes when another broker, or the
@@ -9,10 +11,8 @@ A commit is the group's records in one batch that have a value. Since Kafka 4.0,
 several requests into one batch, if they arrive within group.coordinator.append.linger.ms. Tombstones are left out,
 because the broker writes most of them. The log is read in plain Python with both engines.
 
-The Kafka versions that can have written a log, by ranges of offsets.
-
-A range ends where no single Kafka version can have written both the records of the range and the next record: the
-broker was replaced by another version.
+The versions of Kafka that can have written the records are given by ranges of offsets. A range ends where no single
+version can have written both the records of the range and the next record: the broker was replaced by another version.
 """
 
 from __future__ import annotations

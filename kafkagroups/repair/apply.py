@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
@@ -66,6 +66,16 @@ class RescueRow:
         if self.clamped_to is None:
             del fields["clamped_to"]
         return fields
+
+
+class ApplyOptions(TypedDict, total=False):
+    """What `apply_plan` and `kafkagroups.apply_rescue` accept."""
+
+    writes: bool
+    out_of_range: str
+    security: Security | None
+    max_wait: float
+    on_wait: Callable[[str], None]
 
 
 def apply_plan(

@@ -188,7 +188,8 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
         return judge(counted, counted.read_stats())
     counted = CountedTopic(replace(topic, dialect=target), failure_kind="refused")
     check = judge(counted, counted.read_stats())
-    changes = find_changes(topic.logs, topic.load(), counted.groups, topic.dialect, target)
+    before = replace(counted.topic, dialect=topic.dialect)  # Small logs are in memory by now.
+    changes = find_changes(before.logs, before.load(), counted.groups, topic.dialect, target)
     findings = sort_findings([*check.findings, *changes])
     return replace(check, dialect=topic.dialect, target=target, findings=findings)
 

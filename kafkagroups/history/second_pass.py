@@ -58,7 +58,7 @@ def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
         return
     bases = [base_offset_of(segment) for segment in log.segments]
     last_offset = max(follower.last_offset for follower in active)
-    # A transaction can begin right after the end of another one in the segment before.
+    # A transaction can begin right after the end of another one, which is in the segment before.
     first = max(0, bisect_right(bases, min(follower.first_offset for follower in active)) - 2)
     end = max(1, bisect_right(bases, last_offset))
     part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})

@@ -31,6 +31,7 @@ QUESTIONS = {
     "stats by type": lambda topic, group: topic.stats("type"),
     "stats by writer": lambda topic, group: topic.stats("writer"),
     "check": lambda topic, group: topic.check(),
+    "check --to": lambda topic, group: topic.check(to="4.4.0"),
     "report": lambda topic, group: topic.report(),
     "explain": lambda topic, group: topic.explain(group),
     "timeline": lambda topic, group: topic.timeline(group),

@@ -1,7 +1,9 @@
-"""Loops over many cases in one test: `with case(name)` adds the name of the case to an error."""
+"""Many cases of one rule: `case` names the case in an error, `first_quickly` leaves most to the thorough tests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+import pytest
 
 
 @contextmanager
@@ -12,3 +14,17 @@ def case(name: object) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"case: {name}")
         raise
+
+
+def first_quickly(cases: Iterable) -> list:
+    """Return the cases of a test as parameters, of which all but the first have the marker `thorough`."""
+    first, *others = cases
+    return [first, *(pytest.param(*_values(each), id=_id(each), marks=pytest.mark.thorough) for each in others)]
+
+
+def _values(parameter) -> tuple:
+    return parameter.values if hasattr(parameter, "values") and hasattr(parameter, "marks") else (parameter,)
+
+
+def _id(parameter) -> str | None:
+    return getattr(parameter, "id", None)

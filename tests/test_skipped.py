@@ -38,6 +38,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(("ci", "options"), [(False, ()), (True, ()), (True, ("-n", "2"))])
 def test_skipped_tests_are_listed_and_fail_ci(run, ci, options):
@@ -49,6 +50,7 @@ def test_skipped_tests_are_listed_and_fail_ci(run, ci, options):
     assert "1 passed, 2 skipped" in output.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_an_engine_that_is_switched_off_is_not_tested(run):
     """CI runs the quick tests like this, too. A skipped test would fail it, so the engine tests are deselected."""
     tests = "import pytest\n\n@pytest.mark.engine\ndef test_marked(): 1 / 0\n\ndef test_runs(): pass\n"
@@ -57,6 +59,7 @@ def test_an_engine_that_is_switched_off_is_not_tested(run):
     assert "1 passed, 1 deselected" in output.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_a_run_without_skips_says_so(run):
     """If no test was skipped, the list says so, and CI passes."""
     code, output = run("def test_runs(): pass", ci=True)

@@ -84,6 +84,7 @@ def test_a_load_finds_the_numbers_in_the_summary(records, partitions, groups, to
             agrees(folder, written, partitions)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
@@ -301,6 +302,7 @@ def test_a_hot_partition_has_its_fraction_of_the_groups(tmp_path):
     assert records[-1] > 5 * records[-2]
 
 
+@pytest.mark.thorough
 def test_fractions_are_about_as_requested(tmp_path):
     """They are fractions of the records for tombstones and generations, and of the transactions for their ends."""
     asked = {**REALISTIC, "tombstones": 0.02, "generations": 0.01, "modern": 0, "hanging": 0.001, "groups": 500}

@@ -50,6 +50,7 @@ def test_the_installation_is_small(command):
     assert not {"numpy", "pandas", "pyarrow"} & {file.name for file in packages.iterdir()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -88,6 +89,7 @@ def test_report_finds_its_template(command, tmp_path):
     assert "</html>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [

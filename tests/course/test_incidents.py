@@ -23,6 +23,7 @@ from kafkagroups.course.incident_pages import write_incident
 from kafkagroups.errors import UsageError
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.group_metadata import GroupMetadataKey
+from tests.cases import first_quickly
 
 NAMES = [incident.name for incident in INCIDENTS]
 HOUR_MS = 3_600_000
@@ -65,6 +66,7 @@ def test_the_folder_has_a_log_and_a_page(incident, tmp_path):
         assert kg.load(tmp_path / replica, coordinator="new", kafka="4.3.1")
 
 
+@pytest.mark.thorough
 def test_a_second_write_keeps_the_files_of_the_learner(incident, tmp_path):
     """Only the log and the page are written again."""
     write_incident(incident, tmp_path)
@@ -168,7 +170,7 @@ def format_minute(time_ms):
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_growing_partition(seed, tmp_path):
     """The busy group has nine of ten bytes. A cleaner keeps one record for each key. No offset is missing."""
     find_incident("growing_partition").write(tmp_path, seed)
@@ -183,7 +185,7 @@ def test_growing_partition(seed, tmp_path):
     assert [offset for offset, *_ in records] == list(range(len(records) + answer("growing_removed_records")))
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_slow_failover(seed, tmp_path):
     """Both replicas have the same newest value of each key. Only the delete horizons tell when each was cleaned."""
     find_incident("slow_failover").write(tmp_path, seed)
@@ -205,7 +207,7 @@ def test_slow_failover(seed, tmp_path):
     assert records["broker-1"][-1] == records["broker-2"][-1]
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_empty_monday(seed, tmp_path):
     """The retention begins when the group becomes Empty, and for a group without a record at each commit."""
     find_incident("empty_monday").write(tmp_path, seed)
@@ -244,7 +246,7 @@ def test_empty_monday(seed, tmp_path):
     assert old == {answer("monday_kept")}
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_lag_of_the_dead(seed, tmp_path):
     """A monitor that removes a group only at its group tombstone has one group too many."""
     find_incident("lag_of_the_dead").write(tmp_path, seed)
@@ -282,7 +284,7 @@ def test_lag_of_the_dead(seed, tmp_path):
     assert generations.get(dead, 0) == answer("dead_generation")
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_after_the_upgrade(seed, tmp_path):
     """Commits with an old expire timestamp are deleted at the first check, except those of a subscribed topic."""
     find_incident("after_the_upgrade").write(tmp_path, seed)
@@ -325,7 +327,7 @@ def read_as_old_program(value):
     return length, position + 2 + length + TIMES_SIZE[version] == len(value)
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_dark_monitor(seed, tmp_path):
     """An old reader fails at the first value of version 4 of each partition, and later only for some groups."""
     find_incident("dark_monitor").write(tmp_path, seed)
@@ -366,7 +368,7 @@ def read_as_commit_key(key):
     return None
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_parse_errors(seed, tmp_path):
     """A program that does not skip control batches fails at each marker, with one message for commits and aborts."""
     incident = find_incident("parse_errors")
@@ -424,7 +426,7 @@ def follow_transactions(batches, group, *, deletes_pending=False, newest=None):
     return committed, pending
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_endless_unstable(seed, tmp_path):
     """Two transactions hang on the same topic-partitions. The first one stops the cleaner. Aborts lose no commit."""
     incident = find_incident("endless_unstable")
@@ -467,7 +469,7 @@ def test_endless_unstable_lists_the_states_of_the_transactions(tmp_path):
     assert incident.chart.values[-1] == round(sum(batch.size for batch in batches) / 1000)
 
 
-@pytest.mark.parametrize("seed", [SEED, 1, 2])
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
 def test_offset_goes_back(seed, tmp_path):
     """The offset that was deleted in a transaction comes back in a load. A pass removes its record for ever."""
     find_incident("offset_goes_back").write(tmp_path, seed)

@@ -91,6 +91,7 @@ def test_both_engines_give_the_same_timeline(family):
                     assert bool(readable) == (group != "no group") or coordinator == "classic"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_random_groups_have_the_same_timeline(tmp_path):
     """500 random logs (20,000 in the long profile), half of them with batches that are taken out."""

@@ -21,7 +21,7 @@ from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import dialect
 from tests.captured import captured
-from tests.cases import case
+from tests.cases import case, first_quickly
 from tests.engine.random_logs import random_log
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", first_quickly(SOURCES))
 def test_the_shards_are_those_of_one_process(source):
     """Offsets, groups, failures, damage, gaps and zeros are equal, and all mappings have the same order.
 

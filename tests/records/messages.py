@@ -13,7 +13,7 @@ from kafkagroups.records.text import uuid_text
 from kafkagroups.records.wire import Array, Bytes, Int, String, Uuid
 
 READERS = [
-    *(kg.dialect("new", version) for version in ("4.0.2", "4.1.2", "4.3.1", "4.4.0")),
+    *(kg.dialect("new", version) for version in ("4.4.0", "4.3.1", "4.1.2", "4.0.2")),
     *(kg.dialect("classic", version) for version in ("1.0.1", "2.3.1", "2.8.2", "3.9.2")),
 ]
 NEWEST = kg.dialect("new", "4.3.1")

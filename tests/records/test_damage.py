@@ -45,6 +45,7 @@ def refused(part, key, value):
     assert caught.value.field.startswith(part) and caught.value.reason
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_vector_with_a_changed_byte_is_refused_or_read_and_written_back(name):

@@ -90,6 +90,7 @@ PLAYED = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("api", PLAYED)
 def test_the_error_names_a_missing_or_wrong_field_of_a_request(run, tmp_path, api):

@@ -47,6 +47,7 @@ def grown(path, cuts):
         yield
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("family", ["runs", "crafted"])
@@ -79,6 +80,7 @@ def check_growing(path, engine, tmp_path):
             snapshot.save(tmp_path / coordinator / "state")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

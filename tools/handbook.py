@@ -1,20 +1,22 @@
-"""Write the handbook, docs/handbook/, from the code: `python tools/handbook.py`, or `make handbook`.
+"""Write the handbook, docs/handbook/: `python tools/handbook.py`, or `make handbook`.
 
-Every fact is declared in the package or in docs/terms.md. The generator adds only headings and sentences that introduce
-a table. The modules of tools/handbook_pages/ make the pages.
+Every fact is declared in the package, in docs/facts/ or in docs/terms.md. The generator adds only headings and
+sentences that introduce a table. The modules of tools/handbook_pages/ make the pages.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from handbook_pages import cheat_sheet, cleaner, errors, events, glossary, groups, records, tombstones
+from handbook_pages.facts import InvalidFacts
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "handbook"
-NOTE = "<!-- Written by tools/handbook.py. Change the declarations in the code, and run: make handbook -->"
+NOTE = "<!-- Written by tools/handbook.py. Change the code or docs/facts/, and run: make handbook -->"
 INDEX = """# Handbook
 
-These pages are for looking things up. They are generated from the code, so they match it.
+These pages are for looking things up. They are generated from the code and from tables that are tested against it.
 
 | page | what it contains |
 |---|---|
@@ -51,8 +53,11 @@ def _add_note(name: str, text: str) -> str:
 
 
 def main() -> None:
+    try:
+        pages = write_pages()
+    except InvalidFacts as error:
+        sys.exit(str(error))
     FOLDER.mkdir(exist_ok=True)
-    pages = write_pages()
     for path in FOLDER.iterdir():
         if path.name not in pages:
             path.unlink()

@@ -104,8 +104,11 @@ def add_kit_list(text: str, folder: Path) -> str:
 
 
 def copy_documents() -> None:
-    """Copy the documents of `docs/` to the source of the site. The answers of the quizzes are not on the site."""
-    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site", "answers"))
+    """Copy the documents of `docs/` to the source of the site.
+
+    The answers of the quizzes are not on the site, and the tables of `docs/facts/` are there as pages of the handbook.
+    """
+    shutil.copytree(ROOT / "docs", SOURCE / "docs", ignore=shutil.ignore_patterns("site", "answers", "facts"))
 
 
 def collect_source() -> None:

@@ -10,7 +10,7 @@ into groups of neighbouring segments, and writes each group as one segment. All 
 active segment (the last segment of the log). The next pass begins after the last offset of the map, at the next dirty
 offset.
 
-cleaner_rules.py lists all rules, with their places in Kafka's code.
+docs/facts/cleaner.yaml lists all rules, with their places in Kafka's code.
 
 Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
 offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are

@@ -1,6 +1,6 @@
 """The cleaner's filter, which decides whether a batch is kept, rewritten, emptied or removed.
 
-cleaner_rules.py lists the rules. A tombstone is a record without a value. The cleaner may remove the
+docs/facts/cleaner.yaml lists the rules. A tombstone is a record without a value. The cleaner may remove the
 tombstones of a batch at the delete horizon, a time in the batch's header. A marker is the control record that ends a
 transaction. A marker is unused if the pass has read no data batch of its transaction (cleaned_transactions.py).
 The filter discards aborted data immediately, and unused markers from the delete horizon on.

@@ -1,4 +1,4 @@
-"""The table of errors: each classic error and request of it was answered, and nothing else was.
+"""docs/facts/errors.yaml: each classic error and request of it was answered, and nothing else was.
 
 The answers are those of the coordinator in the golden scripts, in the recorded conversations (both are compared with
 brokers elsewhere) and in the situations below. `new_coordinator_errors.json` has the error codes that brokers of 4.3.1
@@ -14,12 +14,13 @@ import pytest
 
 from kafkagroups.cli import main
 from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture
-from kafkagroups.coordinator.error_answers import CLASSIC_ERRORS, NEW_PROTOCOL_ERRORS
 from kafkagroups.coordinator.error_codes import convert_commit_append_error, convert_group_append_error
 from tests.captured import captured
 from tests.coordinator.conftest import ORDERS, TOPICS, Broker, subscription
 from tests.golden.script import play
+from tools.handbook_pages.facts import NO_CLIENT, read_errors
 
+FACTS = read_errors()
 SCRIPTS = Path(__file__).parents[1] / "golden" / "coordinator"
 REQUESTS = {
     "join_group": "JoinGroup",
@@ -245,50 +246,42 @@ SITUATIONS = (
 
 
 def test_every_error_has_an_entry_in_the_order_of_the_codes():
-    assert list(CLASSIC_ERRORS) == list(Errors)
-    codes = [error.code for error in NEW_PROTOCOL_ERRORS]
+    codes = {error.name: error.value for error in Errors}
+    assert list(codes.items()) == [(name, entry.code) for name, entry in FACTS.classic.items()]
+    codes = [entry.code for entry in FACTS.new.values()]
     assert codes == sorted(set(codes))
 
 
 def test_the_classic_answers_are_those_of_the_coordinator(answered):
     """Each error and request of the table was answered, and every answer is in the table."""
-    declared = {
-        (error, request)
-        for error, entry in CLASSIC_ERRORS.items()
-        for answer in entry.answers
-        for request in answer.requests
-    }
-    names = sorted((error.name, request) for error, request in declared)
-    assert sorted((error.name, request) for error, request in answered) == names
+    assert {(error.name, request) for error, request in answered} == set(list_pairs(FACTS.classic))
+
+
+def list_pairs(entries):
+    """Yield each error and each request that answers it."""
+    for name, entry in entries.items():
+        for answer in FACTS.list_answers(entry):
+            yield from ((name, request) for request in answer.requests)
 
 
 def test_an_error_that_no_client_gets_becomes_another_one():
     """The errors without an answer are those of an append that both conversions replace."""
-    without_answers = [error for error, entry in CLASSIC_ERRORS.items() if not entry.answers]
+    without_answers = [error for error in Errors if not FACTS.classic[error.name].answers]
+    assert without_answers == [error for error in Errors if FACTS.classic[error.name].client == NO_CLIENT]
     assert len(without_answers) == 8
     for error in without_answers:
         commit_error = convert_commit_append_error(error, verifies_transactions=True)
-        assert CLASSIC_ERRORS[commit_error].answers
+        assert FACTS.classic[commit_error.name].answers
         if error is not Errors.NETWORK_EXCEPTION:  # Only a commit has a transaction to verify.
-            assert CLASSIC_ERRORS[convert_group_append_error(error)].answers
+            assert FACTS.classic[convert_group_append_error(error).name].answers
 
 
 def test_the_new_answers_are_those_of_brokers():
     """Each code and request of the table was answered, and every answer of a new request is in the table."""
     path = Path(__file__).parent / "new_coordinator_errors.json"
     recorded = {(request, code) for request, codes in json.loads(path.read_text()).items() for code in codes}
-    declared = {
-        (request, error.code)
-        for error in NEW_PROTOCOL_ERRORS
-        for answer in error.answers
-        for request in answer.requests
-    }
-    classic = {
-        (request, error.value)
-        for error, entry in CLASSIC_ERRORS.items()
-        for answer in entry.answers
-        for request in answer.requests
-    }
+    declared = {(request, FACTS.new[name].code) for name, request in list_pairs(FACTS.new)}
+    classic = {(request, FACTS.classic[name].code) for name, request in list_pairs(FACTS.classic)}
     assert declared <= recorded
     unexplained = {pair for pair in recorded - declared - classic if pair[1] not in SAME_AS_CLASSIC}
     assert unexplained == set()

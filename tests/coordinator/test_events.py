@@ -1,4 +1,4 @@
-"""Events of a coordinator that no other test shows: see kafkagroups/coordinator/events.py."""
+"""Events of a coordinator that no other test shows: see docs/facts/events.yaml."""
 
 import json
 

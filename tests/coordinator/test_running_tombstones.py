@@ -1,4 +1,4 @@
-"""What a running coordinator has after it wrote a tombstone: the rows of kafkagroups/groups/tombstones.py.
+"""What a running coordinator has after it wrote a tombstone: the rows of docs/facts/tombstones.yaml.
 
 The classic coordinator of this package writes the logs of the rows. For Kafka 4.x, a recorded conversation shows that
 a running coordinator answers as a load of its log.
@@ -10,13 +10,12 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.coordinator import Errors
-from kafkagroups.groups.tombstones import Remains
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from tests import cases
 from tests.captured import captured
 from tests.coordinator.conftest import ORDERS, ORDERS_1
-from tests.groups.tombstones import ROWS
+from tests.groups.tombstones import ROWS, describe
 
 NEVER_WRITTEN = {"U", "U2", "W"}
 """The words that no request makes a broker write."""
@@ -86,11 +85,11 @@ def read_running(kafka, log):
     """Return what the coordinator has of the group in its memory."""
     group = kafka.group("g")
     if group is None:
-        return Remains(has_group=False)
+        return describe(has_group=False)
     words = {100 + number: word for number, word in enumerate(log.split())}
     pending = [it for offsets in group.offsets.transactions.values() for it in offsets.values()]
-    committed = "".join(words[each.offset] for each in group.offsets.committed.values())
-    return Remains(has_group=True, committed=committed, pending="".join(words[each.offset] for each in pending))
+    committed = [words[each.offset] for each in group.offsets.committed.values()]
+    return describe(has_group=True, committed=committed, pending=[words[each.offset] for each in pending])
 
 
 def test_a_running_new_coordinator_answers_as_a_load_of_its_log():

@@ -1,4 +1,4 @@
-"""Every transition of a classic group: its trigger causes it in the running coordinator, and no other pair is seen.
+"""The transitions of a classic group in docs/facts/transitions.yaml: a running coordinator makes each of them.
 
 Sources: GroupCoordinator.scala, GroupMetadata.scala (3.9), and the golden script 23_transitions.
 """
@@ -7,8 +7,9 @@ import pytest
 
 from kafkagroups.coordinator import Errors, MemberIdentity
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.states import CLASSIC_TRANSITIONS, ClassicState as State
+from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState as State
 from tests.coordinator.conftest import ORDERS
+from tools.handbook_pages.facts import read_transitions
 
 TWO_PROTOCOLS = [("range", b""), ("roundrobin", b"")]
 UNLOADED = "Another broker becomes the coordinator, so the group is unloaded"
@@ -246,8 +247,13 @@ SCENARIOS = {
 
 
 def test_every_transition_has_a_scenario():
-    declared = [(each.before, each.after, each.trigger) for each in CLASSIC_TRANSITIONS]
-    assert [(*PAIRS[pair], trigger) for pair, trigger in SCENARIOS] == declared
+    declared = [(each.change, each.when) for each in read_transitions().transitions["classic"]]
+    assert [(tuple(state.value for state in PAIRS[pair]), trigger) for pair, trigger in SCENARIOS] == declared
+
+
+def test_the_coordinator_allows_exactly_these_transitions():
+    allowed = {(before, after) for after, previous in VALID_PREVIOUS_STATES.items() for before in previous}
+    assert set(PAIRS.values()) == allowed
 
 
 @pytest.mark.parametrize(("pair", "trigger"), SCENARIOS)

@@ -1,4 +1,4 @@
-"""The transitions of consumer, share and streams groups: those in the logs of real brokers, and those of the records.
+"""docs/facts/transitions.yaml: the transitions in the logs of real brokers, and those that the records allow.
 
 A transition in a log is the change of a group's state from one batch to the next.
 """
@@ -11,16 +11,18 @@ import kafkagroups as kg
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.modern import create_group
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup, ModernMember, ModernState
-from kafkagroups.groups.modern_transitions import CONVERSIONS, MEMBER_STATE_MEANINGS, MODERN_TRANSITIONS
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.streams_group import StreamsGroupTopologyValue
 from tests.captured import captured
+from tools.handbook_pages.facts import NO_GROUP, read_transitions
 
 FAMILIES = ("new_conversations", "new_expiry", "runs", "releases", "v440")
 RELEASE = re.compile(r"4\.\d\.\d")
 STABLE_MEMBER = {"consumer": 0, "share": 0, "streams": 1}
 MODERN = ("consumer", "share", "streams")
+FACTS = read_transitions()
+TRANSITIONS = [(group_type, each) for group_type in MODERN for each in FACTS.transitions[group_type]]
 
 
 def list_logs():
@@ -67,12 +69,8 @@ def test_the_recorded_transitions_are_those_of_the_table(recorded):
         group_type, *_ = after or before
         is_conversion = before and after and before[0] != after[0]
         if group_type in MODERN and not is_conversion:
-            seen.add((group_type, before and before[1], after and after[1]))
-    declared = {
-        (each.type, each.before and each.before.value, each.after and each.after.value)
-        for each in MODERN_TRANSITIONS
-        if each.is_recorded
-    }
+            seen.add((group_type, before[1] if before else NO_GROUP, after[1] if after else NO_GROUP))
+    declared = {(group_type, *each.change) for group_type, each in TRANSITIONS if each.seen}
     assert len(seen) > 20
     assert seen == declared
 
@@ -80,7 +78,7 @@ def test_the_recorded_transitions_are_those_of_the_table(recorded):
 def test_the_recorded_conversions_are_those_of_the_table(recorded):
     seen = {(" ".join(before), " ".join(after)) for before, after in recorded if before and after}
     seen = {(before, after) for before, after in seen if before.split()[0] != after.split()[0]}
-    assert seen == {(each.before, each.after) for each in CONVERSIONS}
+    assert seen == {each.change for each in FACTS.conversions}
 
 
 def make_group(group_type, state):
@@ -108,26 +106,27 @@ def change_state(group, state):
 
 
 @pytest.mark.parametrize(
-    "transition", [each for each in MODERN_TRANSITIONS if not each.is_recorded], ids=lambda each: str(each[:3])
+    ("group_type", "change"), [(group_type, each.change) for group_type, each in TRANSITIONS if not each.seen]
 )
-def test_a_transition_that_is_not_recorded_is_possible(transition):
+def test_a_transition_that_is_not_recorded_is_possible(group_type, change):
     """ConsumerGroup, ShareGroup, StreamsGroup.maybeUpdateGroupState (4.3.1): the records give both states."""
-    group = make_group(transition.type, transition.before)
-    assert group.state is transition.before
-    change_state(group, transition.after)
-    assert group.state is transition.after
+    before, after = (ModernState(name) for name in change)
+    group = make_group(group_type, before)
+    assert group.state is before
+    change_state(group, after)
+    assert group.state is after
 
 
 def test_every_state_of_each_type_has_transitions():
     """A share group is Empty or Stable, a consumer group is never NotReady."""
     states = {each: set() for each in MODERN}
-    for transition in MODERN_TRANSITIONS:
-        states[transition.type] |= {transition.before, transition.after} - {None}
+    for group_type, transition in TRANSITIONS:
+        states[group_type] |= {ModernState(name) for name in transition.change if name != NO_GROUP}
     assert states["streams"] == set(ModernState)
     assert states["consumer"] == set(ModernState) - {ModernState.NOT_READY}
     assert states["share"] == {ModernState.EMPTY, ModernState.STABLE}
 
 
 def test_every_state_of_a_member_has_a_meaning():
-    assert set(MEMBER_STATE_MEANINGS) == {name for names in MEMBER_STATES.values() for name in names.values()}
+    assert set(FACTS.member_states) == {name for names in MEMBER_STATES.values() for name in names.values()}
     assert ModernGroup.name_state(make_group("streams", ModernState.STABLE), ModernMember("m", state=9)) == "Unknown"

@@ -1,16 +1,15 @@
-"""What a tombstone deletes: each row of the declaration against both loaders, the cleaner, and logs of real brokers."""
+"""docs/facts/tombstones.yaml: each row against both loaders, the cleaner, and logs of real brokers."""
 
 import json
 
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.groups.tombstones import WORDS, Remains
 from tests import cases
 from tests.captured import captured
 from tests.groups.compaction import cleaned
 from tests.groups.small_logs import MINUTE, START, write
-from tests.groups.tombstones import ROWS, STEPS, load_remains, make_steps, strip_hidden
+from tests.groups.tombstones import FACTS, ROWS, STEPS, describe, load_remains, make_steps, strip_hidden
 
 OTHER_GROUP = ("R",)
 """A commit of another group. It is in the active segment, which the cleaner does not touch."""
@@ -32,27 +31,22 @@ def log(row, tmp_path):
 
 
 def test_every_word_is_explained_and_used():
-    explained = {word for key in WORDS for word in key.split(", ")}
+    explained = {word for key in FACTS.words for word in key.split(", ")}
     assert explained == STEPS.keys() == {word for log in ROWS for word in log.split()}
 
 
 def test_a_load_leaves_what_the_row_says(row, log):
-    assert load_remains(log, "classic", row.log) == row.classic
-    assert load_remains(log, "new", row.log) == row.new
+    assert load_remains(log, "classic", row.log) == row.loaded.classic
+    assert load_remains(log, "new", row.log) == row.loaded.new
 
 
 def test_the_cleaned_log_leaves_what_the_row_says(row, log, tmp_path):
     """The passes are days apart, so every delete horizon has passed. An open transaction stops the cleaner."""
     after = cleaned(log, tmp_path / "cleaned", PASSES, START + len(row.log) * MINUTE)
-    if row.classic_cleaned is None:
-        assert row.new_cleaned is None
-        assert has_tombstone(after)
-        assert load_remains(after, "classic", row.log) == row.classic
-        assert load_remains(after, "new", row.log) == row.new
-    else:
-        assert not has_tombstone(after)
-        assert load_remains(after, "classic", row.log) == row.classic_cleaned
-        assert load_remains(after, "new", row.log) == row.new_cleaned
+    remains = row.cleaned or row.loaded
+    assert has_tombstone(after) == (row.cleaned is None)
+    assert load_remains(after, "classic", row.log) == remains.classic
+    assert load_remains(after, "new", row.log) == remains.new
 
 
 def has_tombstone(folder):
@@ -65,7 +59,7 @@ def test_only_an_open_transaction_stops_the_cleaner():
     for row in ROWS.values():
         words = row.log.split()
         is_open = bool({"X", "Y", "U"} & set(words)) and not {"M", "A"} & set(words)
-        assert (row.classic_cleaned is None) == is_open, row.log
+        assert (row.cleaned is None) == is_open, row.log
 
 
 def test_real_brokers_loaded_the_same(row):
@@ -75,7 +69,7 @@ def test_real_brokers_loaded_the_same(row):
         with cases.case(name):
             words, word_by_offset, group = read_words(crafted[name], is_of_one_partition="Y" not in row.log)
             assert words == row.log.split()
-            for coordinator, declared in (("classic", row.classic), ("new", row.new)):
+            for coordinator, declared in (("classic", row.loaded.classic), ("new", row.loaded.new)):
                 answers = crafted[name]["answers"][coordinator]
                 assert read_answers(answers, group, word_by_offset) == strip_hidden(declared)
 
@@ -138,9 +132,9 @@ def read_answers(answers, group, word_by_offset):
     offsets = {each["offset"] for each in answers["offsets"][group].values()}
     stable = answers["stable"][group].items()
     unstable = [partition for partition, answer in stable if answer.get("error") == "UNSTABLE_OFFSET_COMMIT"]
-    return Remains(
-        has_group=answers["groups"][group]["state"] != "Dead",
-        committed=" ".join(word for offset, word in word_by_offset.items() if offset in offsets),
-        pending=" ".join(WORD_BY_PENDING_PARTITION[partition] for partition in unstable),
+    return describe(
+        answers["groups"][group]["state"] != "Dead",
+        committed=[word for offset, word in word_by_offset.items() if offset in offsets],
+        pending=[WORD_BY_PENDING_PARTITION[partition] for partition in unstable],
         fails=answers["load"] == "failed",
     )

@@ -1,9 +1,10 @@
-"""The logs of the rows of kafkagroups/groups/tombstones.py, and what a coordinator has of their group."""
+"""The logs of the rows of docs/facts/tombstones.yaml, and what a coordinator has of their group."""
 
 import kafkagroups as kg
-from kafkagroups.groups.tombstones import TOMBSTONE_TABLES, Remains
+from tools.handbook_pages.facts import read_tombstones
 
-ROWS = {row.log: row for table in TOMBSTONE_TABLES for row in table.rows}
+FACTS = read_tombstones()
+ROWS = {row.log: row for table in FACTS.tables for row in table.rows}
 STEPS = {
     "C": ("C", 0),
     "X": ("X", 1, 0),
@@ -27,34 +28,42 @@ def make_steps(log):
     return [STEPS[word] for word in log.split()]
 
 
-def read_remains(groups, name, words):
-    """Return what loaded groups have of a group. `words` gives the word of a commit by its offset."""
-    group = groups.get(name)
-    orphan = groups.orphans.get(name)
-    holder = group or orphan
-    committed = join_words(words, holder.offsets.values()) if holder else ""
-    pending = (
-        join_words(words, [it for offsets in holder.pending.values() for it in offsets.values()]) if holder else ""
-    )
-    return Remains(
-        has_group=group is not None,
-        committed=committed if group else "",
-        pending=pending,
-        hidden="" if group else committed,
-        fails=bool(groups.failed),
-    )
+def describe(has_group, committed=(), pending=(), hidden=(), fails=False):
+    """Return what is left of a group in the words of the table, for example "no group, C hidden".
 
-
-def join_words(words, offsets):
-    return " ".join(words[each.offset] for each in sorted(offsets, key=lambda it: it.record_offset))
+    `committed`, `pending` and `hidden` are the words of commits. `fails` says whether the load ends with an error.
+    """
+    parts = [
+        "" if has_group else "no group",
+        " and ".join(committed),
+        f"{' and '.join(hidden)} hidden" if hidden else "",
+        f"{' and '.join(pending)} pending" if pending else "",
+        "load error" if fails else "",
+    ]
+    return ", ".join(filter(None, parts)) or "Empty group"
 
 
 def load_remains(folder, coordinator, log):
     """Return what a coordinator loads of group g. The commit of step n has the offset 100 + n (small_logs.py)."""
+    groups = kg.load(folder, coordinator)
+    group = groups.get("g")
+    holder = group or groups.orphans.get("g")
     words = {100 + number: word for number, word in enumerate(log.split())}
-    return read_remains(kg.load(folder, coordinator), "g", words)
+    committed = name_commits(words, holder.offsets.values()) if holder else []
+    pending = name_commits(words, [it for each in holder.pending.values() for it in each.values()]) if holder else []
+    return describe(
+        group is not None,
+        committed=committed if group else (),
+        pending=pending,
+        hidden=() if group else committed,
+        fails=bool(groups.failed),
+    )
+
+
+def name_commits(words, offsets):
+    return [words[each.offset] for each in sorted(offsets, key=lambda it: it.record_offset)]
 
 
 def strip_hidden(remains):
     """Return the remains as a broker shows them: no request returns a hidden offset."""
-    return remains._replace(hidden="")
+    return ", ".join(part for part in remains.split(", ") if not part.endswith(" hidden"))

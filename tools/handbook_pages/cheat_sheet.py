@@ -7,27 +7,25 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from handbook_pages.facts import read_cleaner_rules, read_errors, read_transitions
 from handbook_pages.markdown import make_table
 from handbook_pages.records import describe_all_writers, describe_type, describe_writers, find_family
 from kafkagroups.cli import COMMANDS
-from kafkagroups.coordinator.error_answers import CLASSIC_ERRORS
-from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.groups.states import CLASSIC_TRANSITIONS, ClassicState
-from kafkagroups.log.cleaner_rules import CLEANER_RULES
+from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.written_values import find_written_values
 
 TITLE = "The topic __consumer_offsets on one page"
 STYLE = (Path(__file__).parent / "cheat_sheet.css").read_text(encoding="utf-8")
 SHOWN_ERRORS = (
-    Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.NOT_COORDINATOR,
-    Errors.ILLEGAL_GENERATION,
-    Errors.UNKNOWN_MEMBER_ID,
-    Errors.REBALANCE_IN_PROGRESS,
-    Errors.FENCED_INSTANCE_ID,
-    Errors.UNSTABLE_OFFSET_COMMIT,
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "REBALANCE_IN_PROGRESS",
+    "FENCED_INSTANCE_ID",
+    "UNSTABLE_OFFSET_COMMIT",
 )
 SHOWN_RULES = ("Records", "Tombstones", "Transactions")
 SHOWN_COMMANDS = ("decode", "partition", "dump", "load", "explain", "timeline", "stats", "check", "diff", "compact")
@@ -87,19 +85,22 @@ def _list_value_versions() -> list[tuple[str, ...]]:
 
 def _list_states() -> list[tuple[str, ...]]:
     rows = []
+    changes = [each.change for each in read_transitions().transitions["classic"]]
     for state in ClassicState:
-        following = [each.after.value for each in CLASSIC_TRANSITIONS if each.before is state]
-        other_states = [name for name in dict.fromkeys(following) if name != state.value]
+        following = dict.fromkeys(after for before, after in changes if before == state.value)
+        other_states = [name for name in following if name != state.value]
         rows.append((state.value, ", ".join(other_states) or "none"))
     return rows
 
 
 def _list_errors() -> list[tuple[str, ...]]:
-    return [(str(error.value), error.name, CLASSIC_ERRORS[error].client) for error in SHOWN_ERRORS]
+    errors = read_errors().classic
+    return [(str(errors[name].code), name, errors[name].client) for name in SHOWN_ERRORS]
 
 
 def _list_rules() -> list[tuple[str, ...]]:
-    return [(rule.rule,) for rule in CLEANER_RULES if rule.subject in SHOWN_RULES]
+    rules = read_cleaner_rules().rules
+    return [(rule.rule,) for subject in SHOWN_RULES for rule in rules[subject]]
 
 
 def _list_commands() -> list[tuple[str, ...]]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from handbook_pages.markdown import link_heading, make_table, read_source
-from kafkagroups.coordinator import error_answers
-from kafkagroups.coordinator.error_answers import CLASSIC_ERRORS, NEW_PROTOCOL_ERRORS, Answer
+from handbook_pages.facts import Answer, ErrorEntry, ErrorFacts, read_errors
+from handbook_pages.markdown import link_heading, make_table, read_paragraphs
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 
 
 def write_pages() -> dict[str, str]:
     """Return the page by its name."""
+    facts = read_errors()
     parts = [
         "# Errors",
-        "A response contains error codes. A code belongs to the whole request, to a group, to a member or to a "
-        "partition. The sentences about clients describe the Java consumer.",
+        *read_paragraphs(facts.about),
         "## By request",
-        make_table(("request", "errors of the classic coordinator"), list_errors_by_request()),
+        make_table(("request", "errors of the classic coordinator"), list_errors_by_request(facts)),
         "## Errors of an append",
         "If the append of a batch fails, the coordinator translates the error. The client gets the error in the second "
         "or third column. Every other error of an append is answered unchanged.",
@@ -26,39 +25,41 @@ def write_pages() -> dict[str, str]:
         ),
         "## The classic coordinator",
     ]
-    for error, entry in CLASSIC_ERRORS.items():
-        parts.append(f"### {_make_title(error)}")
+    for name, entry in facts.classic.items():
+        parts.append(f"### {_make_title(name, entry)}")
         if entry.answers:
-            parts.append(_make_answer_table(entry.answers))
+            parts.append(_make_answer_table(facts.list_answers(entry)))
         else:
             parts.append("An append can end with this error. The client gets [another error](#errors-of-an-append).")
-        parts.append(f"- **Client:** {entry.client}\n- **Operator:** {entry.operator}")
+        parts.append(_write_advice(entry))
     parts += [
         "## The new coordinator",
-        "The new coordinator answers the same requests with the same errors, and has more requests. All of them also "
-        "answer COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR and "
-        "GROUP_AUTHORIZATION_FAILED. The errors below were recorded from brokers of 4.3.1 and 4.4.0.",
+        *read_paragraphs(facts.about_new),
     ]
-    for new_error in NEW_PROTOCOL_ERRORS:
-        parts.append(f"### New coordinator: {new_error.name} ({new_error.code})")
-        parts.append(_make_answer_table(new_error.answers))
-        parts.append(f"- **Client:** {new_error.client}\n- **Operator:** {new_error.operator}")
-    parts.append(f"Source: {read_source(error_answers.__doc__)}")
+    for name, entry in facts.new.items():
+        parts.append(f"### New coordinator: {_make_title(name, entry)}")
+        parts.append(_make_answer_table(facts.list_answers(entry)))
+        parts.append(_write_advice(entry))
+    parts.append(f"Source: {facts.source}")
     return {"errors.md": "\n\n".join(parts) + "\n"}
 
 
-def list_errors_by_request() -> list[tuple[str, str]]:
+def list_errors_by_request(facts: ErrorFacts) -> list[tuple[str, str]]:
     """Return each request with links to the errors that it answers."""
     errors_by_request: dict[str, list[str]] = {}
-    for error, entry in CLASSIC_ERRORS.items():
-        requests = dict.fromkeys(request for answer in entry.answers for request in answer.requests)
-        for request in requests if error is not Errors.NONE else ():
-            errors_by_request.setdefault(request, []).append(link_heading(_make_title(error)))
+    for name, entry in facts.classic.items():
+        requests = dict.fromkeys(request for answer in facts.list_answers(entry) for request in answer.requests)
+        for request in requests if name != Errors.NONE.name else ():
+            errors_by_request.setdefault(request, []).append(link_heading(_make_title(name, entry)))
     return [(request, ", ".join(errors)) for request, errors in sorted(errors_by_request.items())]
 
 
-def _make_title(error: Errors) -> str:
-    return f"{error.name} ({error.value})"
+def _make_title(name: str, entry: ErrorEntry) -> str:
+    return f"{name} ({entry.code})"
+
+
+def _write_advice(entry: ErrorEntry) -> str:
+    return f"- **Client:** {entry.client}\n- **Operator:** {entry.operator}"
 
 
 def _make_answer_table(answers: Iterable[Answer]) -> str:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from handbook_pages.markdown import make_table, read_paragraphs, read_source
-from kafkagroups.coordinator import events
-from kafkagroups.coordinator.events import COORDINATOR_EVENTS, CoordinatorEvent, Reaction
+from handbook_pages.facts import Event, Reaction, read_events
+from handbook_pages.markdown import make_table, read_paragraphs
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-NOT_SHOWN = Reaction("not recorded", "not recorded", "not recorded", "", ())
+NOT_SHOWN = Reaction("not recorded", "not recorded", "not recorded", "", [])
 
 
 def write_pages() -> dict[str, str]:
     """Return the page by its name. Raise LookupError if a named test does not exist."""
-    parts = ["# What a coordinator does, by event", *read_paragraphs(events.__doc__)[1:]]
-    for event in COORDINATOR_EVENTS:
+    facts = read_events()
+    parts = ["# What a coordinator does, by event", *read_paragraphs(facts.about)]
+    for event in facts.events:
         sources = [_make_source("Classic", event.classic)]
         if event.new is not None:
             sources.append(_make_source("Kafka 4.x", event.new))
-        parts += [f"## {event.title}", _make_table(event), "\n".join(sources)]
-    parts.append(f"Source: {read_source(events.__doc__)}")
+        parts += [f"## {event.event}", _make_table(event), "\n".join(sources)]
+    parts.append(f"Source: {facts.source}")
     return {"events.md": "\n\n".join(parts) + "\n"}
 
 
-def _make_table(event: CoordinatorEvent) -> str:
+def _make_table(event: Event) -> str:
     reactions = [event.classic, event.new or NOT_SHOWN]
     rows = [
         ("memory", *(each.memory for each in reactions)),
@@ -38,7 +38,7 @@ def _make_table(event: CoordinatorEvent) -> str:
 def _make_source(coordinator: str, reaction: Reaction) -> str:
     """Return a line: the place in Kafka's code, and the tests. A test's name is written as words, so it can wrap."""
     tests = []
-    for name in reaction.shown_by:
+    for name in reaction.tests:
         check_test(name)
         file, _, test = name.partition("::")
         words = test.removeprefix("test_").replace("_", " ")

@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test test-all ready check long bench lint brokers notebooks workshop handbook site slides map size net locks clean wheelhouse FORCE
+.PHONY: help lab demo test test-all ready check long bench lint brokers notebooks workshop handbook site slides size net locks clean wheelhouse FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -83,9 +83,6 @@ wheelhouse: .venv/.learn .venv/.engine ## write build/wheelhouse, from which lap
 
 handbook: .venv/.develop ## write docs/handbook from the declarations in the code and in docs/facts
 	$(PY) tools/handbook.py
-
-map: ## print the map of the package and write it into docs/architecture.md
-	@$(firstword $(wildcard $(PY)) python3) tools/map.py --write
 
 net: .venv/.develop ## compare what every command answers with a commit (BASE=COMMIT; NEW=COMMIT: instead of this folder)
 	@$(PY) tools/net.py compare $(or $(BASE),$(error give BASE=COMMIT)) $(or $(NEW),worktree)

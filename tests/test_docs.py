@@ -3,15 +3,20 @@
 import doctest
 import re
 from pathlib import Path
-from runpy import run_path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_readmes_tour_runs(monkeypatch):
-    """Every `>>>` of the README gives the output below it."""
+PAGES = ["README.md", "docs/guide.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_in_python_run(page, monkeypatch):
+    """Every `>>>` of the README and the guide gives the output below it."""
     monkeypatch.chdir(ROOT)
-    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    result = doctest.testfile(str(ROOT / page), module_relative=False)
     assert result.attempted > 5 and result.failed == 0
 
 
@@ -35,12 +40,13 @@ def test_examples_in_docstrings_run(monkeypatch):
         assert result.attempted and result.failed == 0
 
 
-def test_the_readmes_shell_lines_run(monkeypatch, capsys):
-    """Every `kafkagroups …` line of the README exits with 0."""
+@pytest.mark.parametrize("page", PAGES)
+def test_shell_lines_run(page, monkeypatch, capsys):
+    """Every `kafkagroups …` line of the README and the guide exits with 0."""
     from kafkagroups.cli import main
 
     monkeypatch.chdir(ROOT)
-    lines = re.findall(r"^kafkagroups (.*?)(?:\s+#.*)?$", (ROOT / "README.md").read_text(), re.M)
+    lines = re.findall(r"^kafkagroups (.*?)(?:\s+#.*)?$", (ROOT / page).read_text(), re.M)
     assert len(lines) >= 4
     for line in lines:
         assert main(line.split()) == 0, line
@@ -53,15 +59,6 @@ def test_files_that_the_docs_name_exist():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *kit):
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
-def test_the_map_in_the_architecture_is_current():
-    """docs/architecture.md holds what `make map` prints now, and every module has a line in it."""
-    tool = run_path(str(ROOT / "tools" / "map.py"))
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    assert tool["with_map"](page) == page, "run: make map"
-    for path in (ROOT / "kafkagroups").rglob("*.py"):
-        assert path.name in ("__init__.py", "__main__.py") or tool["first_line"](path), path
 
 
 def test_the_terms_of_ours_are_in_the_code():

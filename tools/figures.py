@@ -1,7 +1,7 @@
 """Write the figures of the course for pages without a kernel.
 
 `python tools/figures.py` writes one page with every figure, `build/figures.html`. The page needs no network.
-`--pictures` also writes the pictures of the README into `docs/`. A test compares them with the figures.
+`--pictures` also writes the pictures of the README and the guide into `docs/`. A test compares them with the figures.
 """
 
 from __future__ import annotations

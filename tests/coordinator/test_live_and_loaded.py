@@ -1,7 +1,7 @@
 """Where Kafka's classic coordinator knows something else than the next one, which loads its log.
 
-Each difference is Kafka's, seen in a recorded conversation or run, or read in its source; docs/architecture.md has the
-list. The stateful test holds live and loaded equal except for these.
+Each difference is Kafka's, seen in a recorded conversation or run, or read in its source; docs/live-and-loaded.md has
+the list. The stateful test holds live and loaded equal except for these.
 """
 
 import pytest

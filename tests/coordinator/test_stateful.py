@@ -367,7 +367,7 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule()
     def a_load_knows_the_same(self):
-        """Except where Kafka's own does not: docs/architecture.md."""
+        """Except where Kafka's own does not: docs/live-and-loaded.md."""
         found = self.world.differences()
         assert not found, found
 

@@ -2,7 +2,7 @@
 
 `Ledger` computes what must be committed and pending, only from the appends and their answers. `World.differences`
 compares the living coordinator with one that loads its log. A position in the log is *disputed* while the two may
-disagree about the commit at that position. docs/architecture.md lists the reasons.
+disagree about the commit at that position. docs/live-and-loaded.md lists the reasons.
 """
 
 from collections import defaultdict

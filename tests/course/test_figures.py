@@ -151,12 +151,12 @@ def test_names_in_a_picture_are_data():
     assert "</script><script>alert" not in figure.page_html()
 
 
-def test_the_pictures_of_the_readme_are_current():
+def test_the_pictures_of_the_documents_are_current():
     """`python tools/figures.py --pictures` writes them from the figures and from the command's own output."""
     spec = importlib.util.spec_from_file_location("figures_tool", ROOT / "tools" / "figures.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = "".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/guide.md"))
     for path, picture in tool.list_pictures().items():
         assert path.read_text(encoding="utf-8") == picture, path.name
-        assert f"(docs/{path.name})" in readme
+        assert f"{path.name})" in pages

@@ -1,7 +1,4 @@
-"""The form of every lesson: one idea per cell, short sentences, three exercises, four boxes at the end.
-
-The rules stand in docs/architecture.md, in the section about the course.
-"""
+"""The form of every lesson: one idea per cell, short sentences, three exercises, four boxes at the end."""
 
 import functools
 import re

@@ -47,6 +47,37 @@ def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any],
     return _order_in_2_13(hashes) if kafka >= FIRST_WITH_SCALA_2_13 else _order_up_to_2_12(hashes)
 
 
+def hash_set_order(keys: Iterable[str], kafka: Version) -> list[str]:
+    """Return the iteration order of a Scala mutable HashSet of strings, which were put into it in the given order.
+
+    In Scala 2.13 it is the order of a HashMap. Up to 2.12 the set is one table: a key whose slot is taken goes to the
+    next free one, and the table is doubled when 45 % of its slots are taken.
+    Source: scala.collection.mutable.FlatHashTable (2.11.12), HashSet (2.13.5).
+    """
+    hashes = {key: java_hash(key) for key in keys}
+    if kafka >= FIRST_WITH_SCALA_2_13:
+        return _order_in_2_13(hashes)
+    ordered_keys: list[str] = []
+    index_bits = 5
+    for key in hashes:
+        ordered_keys.append(key)
+        if len(ordered_keys) >= 2**index_bits * 45 // 100:
+            ordered_keys = _fill_slots(ordered_keys, hashes, index_bits)
+            index_bits += 1
+    return _fill_slots(ordered_keys, hashes, index_bits)
+
+
+def _fill_slots(keys: list[str], hashes: dict[str, int], index_bits: int) -> list[str]:
+    """Return the order of the keys in a table of 2**index_bits slots."""
+    slots: dict[int, str] = {}
+    for key in keys:
+        index = _slot_up_to_2_12(hashes[key], index_bits, index_bits)
+        while index in slots:
+            index = (index + 1) % 2**index_bits
+        slots[index] = key
+    return [slots[index] for index in sorted(slots)]
+
+
 def topic_partition_hash(partition: tuple[str, int]) -> int:
     """Return Java's hash of a TopicPartition (org.apache.kafka.common.TopicPartition.hashCode)."""
     topic, number = partition
@@ -115,12 +146,15 @@ def _iterate_backwards(buckets: list[list[Key]]) -> list[Key]:
 
 
 def _bucket_index_up_to_2_12(code: int, bucket_count: int) -> int:
-    """Return the index of a key's bucket: the upper bits of the scrambled hash (HashUtils.improve)."""
+    return _slot_up_to_2_12(code, 4, bucket_count.bit_length() - 1)
+
+
+def _slot_up_to_2_12(code: int, rotation: int, index_bits: int) -> int:
+    """Return the upper bits of the scrambled hash, rotated to the right (HashUtils.improve)."""
     scrambled = (code * _SCALA_2_12_FACTOR) & _UINT32_MASK
     reversed_bytes = int.from_bytes(scrambled.to_bytes(4, "little"), "big")
     scrambled = (reversed_bytes * _SCALA_2_12_FACTOR) & _UINT32_MASK
-    rotated = ((scrambled >> 4) | (scrambled << 28)) & _UINT32_MASK
-    index_bits = bucket_count.bit_length() - 1
+    rotated = ((scrambled >> rotation) | (scrambled << (32 - rotation))) & _UINT32_MASK
     return rotated >> (32 - index_bits)
 
 

@@ -17,6 +17,7 @@ from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
+from kafkagroups.groups.map_orders import hash_set_order
 from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
@@ -118,7 +119,8 @@ class ClassicCache(Cache):
                 self.groups[group_id] = GroupParts(group, offsets, group_pending)
         # The last group record of a removed group is a tombstone. The broker's load fails if another partition has
         # loaded a group with the same id. Since 0.10.1, committed offsets in this partition prevent the failure.
-        for group_id in shard.removed_groups:
+        # The broker names the first of its hash set. Which tombstone came first is not known to the native engine.
+        for group_id in hash_set_order(sorted(shard.removed_groups), self.dialect.version):
             may_stay = group_id in committed and not self._has_separate_offset_cache
             if group_id in self.groups and not may_stay:
                 raise LoadFailed(f"{_UNEXPECTED_UNLOAD}{group_id!r}")

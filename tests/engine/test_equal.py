@@ -74,7 +74,8 @@ def test_random_logs_load_the_same(coordinator, kafka, monkeypatch):
     """60 random logs (20,000 in the long profile) with all kinds of records, batches and damage, for each release."""
     shards = count_shards(monkeypatch)
     rules = dialect(coordinator, kafka)
-    for seed in range(20_000 if LONG else 60):
+    # In 11327, two groups prevent the end of a classic load, and the broker names the first of its hash set.
+    for seed in range(20_000) if LONG else (*range(60), 11_327):
         wanted, found = load_both([(SEGMENT, some_log(seed))], rules)
         assert found == wanted, seed
     assert shards or rules.version < (0, 10, 1)

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.groups.map_orders import hash_set_order
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records import dialects, versions
@@ -241,3 +242,16 @@ def test_the_table_of_versions_says_what_the_classic_coordinator_reads():
                 rules = kg.dialect("classic", f"{feature}.{patch}")
                 expected = max(line for line in lines if line[0] <= release)[1:]
                 assert (rules.max_offset_value_version, rules.max_group_value_version) == expected, release
+
+
+@pytest.mark.parametrize(
+    ("kafka", "numbers"),
+    [
+        ((3, 9, 2), "10 12 11 7 6 9 8 3 18 2 17 5 4 19 14 13 1 16 0 15"),
+        ((1, 0, 1), "2 19 3 4 12 5 13 14 15 6 16 0 7 8 10 9 17 1 11 18"),
+    ],
+)
+def test_a_hash_set_has_the_order_of_scala(kafka, numbers):
+    """The groups in a set of 20, as scala-library 2.13.18 and 2.11.12 iterate over it."""
+    groups = hash_set_order([f"group-{number}" for number in range(20)], kafka)
+    assert groups == [f"group-{number}" for number in numbers.split()]

@@ -21,6 +21,7 @@ from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.member_responses import answer_join, answer_sync
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.membership import MemberRequests
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_fields import (
     CLIENT_TEXT,
@@ -81,6 +82,8 @@ class GroupCoordinator:
         instance id of a static member.
     topics
         The partition count of each topic that exists. None: every topic exists.
+    topic_ids
+        The ids of topics, by name, as base64url text. Since 4.1, commits contain them. None: no topic has an id.
     authorize
         A function (operation, resource type, resource name) that returns whether the client is allowed to do the
         operation.
@@ -100,6 +103,7 @@ class GroupCoordinator:
         *,
         new_member_id: Callable[[str], str],
         topics: Mapping[str, int] | None = None,
+        topic_ids: Mapping[str, str] | None = None,
         authorize: Authorizer = allow_all,
         verify: TransactionVerifier = verify_all,
         zookeeper: ZooKeeperOffsets | None = None,
@@ -107,8 +111,12 @@ class GroupCoordinator:
         self.clock = clock
         self.settings = settings or Settings()
         self.zookeeper = {} if zookeeper is None else zookeeper
-        self.manager = GroupMetadataManager(self.settings, logs, clock)
-        self.validator = RequestValidator(self.manager, topics, authorize)
+        is_classic = self.settings.coordinator == "classic"
+        store_class = GroupMetadataManager if is_classic else PartitionedGroups
+        self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
+        self.manager.on_loaded = self._start_group
+        self.manager.on_unloaded = self._stop_group
+        self.validator = RequestValidator(self.manager, topics, topic_ids or {}, authorize)
         self.rebalances = Rebalances(self.manager)
         member_validator = MemberValidator(self.settings)
         self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id)
@@ -307,6 +315,7 @@ class GroupCoordinator:
         member_id: str = "",
         group_instance_id: str | None = None,
         retention_ms: int = -1,
+        supports_group_not_found: bool = True,
     ) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
@@ -316,6 +325,9 @@ class GroupCoordinator:
             The member's generation and member id. -1 and "": the client is not a member of the group.
         retention_ms
             How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the setting `offsets_retention_ms`.
+        supports_group_not_found
+            Whether the client supports the error GROUP_ID_NOT_FOUND (request v9 and later). A broker since 4.0 then
+            answers it, instead of ILLEGAL_GENERATION, if a member commits to an unknown group.
 
         Returns
         -------
@@ -335,6 +347,7 @@ class GroupCoordinator:
             member_id=member_id,
             group_instance_id=group_instance_id,
             retention_ms=retention_ms,
+            supports_group_not_found=supports_group_not_found,
         )
 
     @check_fields(group_id=TEXT, offsets=COMMITS)
@@ -434,9 +447,14 @@ class GroupCoordinator:
 
     @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS))
     def offset_fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        by_topic_id: bool = False,
     ) -> OffsetFetchResult:
-        """Return committed offsets from the cache. The group may be in any state.
+        """Return committed offsets from memory. The group may be in any state.
 
         Parameters
         ----------
@@ -445,6 +463,9 @@ class GroupCoordinator:
         require_stable
             Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit. A commit
             is unfinished while its append is not answered, or while its transaction is open.
+        by_topic_id
+            Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
+            topic of the same name is then not returned.
 
         Returns
         -------
@@ -456,7 +477,7 @@ class GroupCoordinator:
         -----
         Source: GroupCoordinator.handleFetchOffsets.
         """
-        return self.fetches.fetch(group_id, partitions, require_stable=require_stable)
+        return self.fetches.fetch(group_id, partitions, require_stable=require_stable, by_topic_id=by_topic_id)
 
     @check_fields(group_id=TEXT, partitions=PARTITIONS)
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
@@ -593,7 +614,7 @@ class GroupCoordinator:
         `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
         if the coordinator has already received a newer epoch for the partition.
         """
-        self.manager.load_partition(partition, epoch, self._start_group)
+        self.manager.load_partition(partition, epoch)
 
     @check_fields(partition=INT32, epoch=Nullable(INT32))
     def resign(self, partition: int, epoch: int | None = None) -> None:
@@ -602,7 +623,7 @@ class GroupCoordinator:
         The call is ignored if the coordinator has already received a newer epoch than `epoch` for the partition. If
         `epoch` is None, the call is never ignored.
         """
-        self.manager.unload_partition(partition, epoch, self._stop_group)
+        self.manager.unload_partition(partition, epoch)
 
     def shut_down(self) -> None:
         """Answer every later request with COORDINATOR_NOT_AVAILABLE."""

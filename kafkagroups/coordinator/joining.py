@@ -46,6 +46,9 @@ class JoinRequests:
         self.manager = validator.manager
         self.settings = validator.settings
         self.new_member_id = new_member_id
+        self._errors_without_member_id = {Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED}
+        if self.settings.is_at_least(4, 0):
+            self._errors_without_member_id |= {Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR}
 
     def join(
         self,
@@ -66,12 +69,12 @@ class JoinRequests:
             joining.group_instance_id = None
         is_new = not joining.member_id
         group: ClassicGroup | None = None
-        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
-        if error is Errors.NONE:
-            error = self._check_session_timeout(joining)
+        creates_group = False
+        error = self._check_request(group_id, joining)
         if error is Errors.NONE:
             group = self.manager.get_group(group_id)
-            if is_new and group is None:
+            creates_group = is_new and group is None
+            if creates_group:
                 group = self.manager.build_group(group_id)
             error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
         if error is Errors.NONE and group is not None and is_new:
@@ -80,7 +83,7 @@ class JoinRequests:
         if group is not None:
             self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
-            hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
+            hides_member_id = error in self._errors_without_member_id
             response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
         elif is_new:
             self._join_new_member(
@@ -99,8 +102,21 @@ class JoinRequests:
         else:
             self.rebalances.add_member(group, joining, response)
         if group is not None:
-            self.rebalances.try_complete_join(group)
+            # Since 4.0 the removal of a member that does not fit into the group completes nothing.
+            if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
+                self.rebalances.try_complete_join(group)
+            self.manager.end_join(
+                group, is_new=creates_group, refuse=lambda error: response.complete(self._build_error_result("", error))
+            )
         return response
+
+    def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
+        """Check the group and the session timeout. Since 4.0 the state of the group's partition is checked last."""
+        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
+        is_about_partition = error in (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+        if error is Errors.NONE or (is_about_partition and self.settings.is_at_least(4, 0)):
+            return self._check_session_timeout(joining) or error
+        return error
 
     def _check_session_timeout(self, joining: ClassicMember) -> Errors:
         min_timeout_ms = self.settings.group_min_session_timeout_ms

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.manager import GroupMetadataManager
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.groups.offsets import TopicPartition
 
@@ -44,13 +44,21 @@ def allow_all(operation: str, resource_type: str, name: str) -> bool:
 class RequestValidator:
     """The checks that do not depend on a member.
 
-    `topics` has the partition count of each topic that exists. If `topics` is None, every topic exists.
+    `topics` has the partition count of each topic that exists. If `topics` is None, every topic exists. `topic_ids` are
+    the ids of topics, by name.
     """
 
-    def __init__(self, manager: GroupMetadataManager, topics: Mapping[str, int] | None, authorize: Authorizer) -> None:
+    def __init__(
+        self,
+        manager: GroupStore,
+        topics: Mapping[str, int] | None,
+        topic_ids: Mapping[str, str],
+        authorize: Authorizer,
+    ) -> None:
         self.manager = manager
         self.settings = manager.settings
         self.topics = topics
+        self.topic_ids = topic_ids
         self.authorize = authorize
         self.is_running = True
 
@@ -67,8 +75,10 @@ class RequestValidator:
         """Return NONE if this broker can answer requests for the group, otherwise the error.
 
         Before 2.0, only JoinGroup needs a group id, and the check for NOT_COORDINATOR comes before the check for
-        COORDINATOR_LOAD_IN_PROGRESS.
+        COORDINATOR_LOAD_IN_PROGRESS. Since 4.0, a coordinator that is not running does not look at the group id.
         """
+        if not self.is_running and self.settings.is_at_least(4, 0):
+            return Errors.COORDINATOR_NOT_AVAILABLE
         is_before_2_0 = self.settings.is_before(2, 0)
         needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_WITH_REQUIRED_GROUP_ID
         if not group_id and needs_group_id:

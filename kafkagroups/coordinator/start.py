@@ -35,6 +35,7 @@ def start_broker(
     *,
     new_member_id: Callable[[str], str] | None = None,
     topics: Mapping[str, int] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     authorize: Authorizer = allow_all,
     verify: TransactionVerifier = verify_all,
     zookeeper: ZooKeeperOffsets | None = None,
@@ -48,7 +49,7 @@ def start_broker(
     new_member_id
         A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
         which every run of the program has the same ids.
-    clock, settings, topics, authorize, verify, zookeeper
+    clock, settings, topics, topic_ids, authorize, verify, zookeeper
         See `GroupCoordinator`.
 
     Examples
@@ -66,6 +67,7 @@ def start_broker(
         settings,
         new_member_id=new_member_id or number_member_ids(),
         topics=topics,
+        topic_ids=topic_ids,
         authorize=authorize,
         verify=verify,
         zookeeper=zookeeper,

@@ -16,6 +16,7 @@ from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
 from kafkagroups.coordinator.sessions import Sessions
+from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group_offsets import NOT_APPENDED
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
@@ -30,6 +31,9 @@ The arguments are the transactional id, the producer id, the producer epoch, and
 
 ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
 """The offsets that OffsetCommit requests of version 0 have stored. The keys are (group id, topic, partition)."""
+
+_PARTITION_ERRORS = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+"""The errors of a group whose partition is not ready on this broker."""
 
 _Commits = dict[TopicPartition, OffsetCommit]
 
@@ -71,11 +75,13 @@ class CommitRequests:
         member_id: str,
         group_instance_id: str | None,
         retention_ms: int,
+        supports_group_not_found: bool,
     ) -> ResponseFuture[CommitErrors]:
         """Store a commit that is not in a transaction.
 
         If the group does not exist and the generation is below 0, the group is created. `retention_ms` is how long the
-        offsets are kept, in ms; -1 means the broker's setting.
+        offsets are kept, in ms; -1 means the broker's setting. `supports_group_not_found` says whether the client
+        supports the error GROUP_ID_NOT_FOUND.
         """
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
@@ -84,7 +90,8 @@ class CommitRequests:
             if error is Errors.NONE and group is None and generation < 0:
                 group = self.manager.get_or_create(group_id)
             if error is Errors.NONE and group is None:
-                error = Errors.ILLEGAL_GENERATION
+                knows_group_errors = supports_group_not_found and self.settings.is_at_least(4, 0)
+                error = Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
             elif error is Errors.NONE and group is not None:
                 error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
             if error is not Errors.NONE or group is None:
@@ -93,7 +100,7 @@ class CommitRequests:
             if group.state is not ClassicState.EMPTY:
                 self.sessions.restart(group, group.members[member_id])
             stored_offsets = {
-                partition: self._build_stored_offset(offset, retention_ms)
+                partition: self._build_stored_offset(partition, offset, retention_ms)
                 for partition, offset in accepted_offsets.items()
             }
             self.manager.store_offsets(group, stored_offsets, response.complete)
@@ -130,33 +137,46 @@ class CommitRequests:
     ) -> ResponseFuture[CommitErrors]:
         """Store a commit in a transaction. The commit is pending until the transaction's marker is written.
 
-        If the group does not exist, it is created before the transaction and the member are checked.
-        `supports_abortable_error` says whether the client supports the error TRANSACTION_ABORTABLE.
+        If the group does not exist, it is created before the transaction and the member are checked. Since 4.0 the
+        transaction is checked first, and a commit with a generation creates no group. `supports_abortable_error` says
+        whether the client supports the error TRANSACTION_ABORTABLE.
         """
+        is_verified_first = self.settings.is_at_least(4, 0)
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
-            if error is not Errors.NONE:
-                response.complete(dict.fromkeys(accepted_offsets, error))
-                return
-            group = self.manager.get_or_create(group_id)
-            log_partition = self.manager.partition_for(group_id)
-            error = self._verify(
-                transactional_id,
-                producer_id,
-                producer_epoch,
-                log_partition,
-                supports_abortable_error=supports_abortable_error,
-            )
-            if error is Errors.NONE:
+            group: ClassicGroup | None = None
+            if error is Errors.NONE and not is_verified_first:
+                group = self.manager.get_or_create(group_id)
+            may_verify = error is Errors.NONE or (is_verified_first and error in _PARTITION_ERRORS)
+            if may_verify:
+                log_partition = self.manager.partition_for(group_id)
+                error = (
+                    self._verify(
+                        transactional_id,
+                        producer_id,
+                        producer_epoch,
+                        log_partition,
+                        supports_abortable_error=supports_abortable_error,
+                    )
+                    or error
+                )
+            if error is Errors.NONE and is_verified_first:
+                group = self.manager.get_group(group_id)
+                if group is None and generation >= 0:
+                    error = Errors.ILLEGAL_GENERATION
+                elif group is None:
+                    group = self.manager.get_or_create(group_id)
+            if error is Errors.NONE and group is not None:
                 error = self.member_validator.validate_txn_commit(
                     group, generation, member_id, group_instance_id, producer_id
                 )
-            if error is not Errors.NONE:
+            if error is not Errors.NONE or group is None:
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
             pending_offsets = {
-                partition: self._build_pending_offset(offset) for partition, offset in accepted_offsets.items()
+                partition: self._build_pending_offset(partition, offset)
+                for partition, offset in accepted_offsets.items()
             }
             self.manager.store_offsets(group, pending_offsets, response.complete, producer_id, producer_epoch)
 
@@ -234,7 +254,9 @@ class CommitRequests:
             error = Errors.INVALID_TXN_STATE
         return convert_commit_append_error(error, verifies_transactions=True)
 
-    def _build_stored_offset(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
+    def _build_stored_offset(
+        self, partition: TopicPartition, offset: OffsetCommit, retention_ms: int
+    ) -> OffsetAndMetadata:
         """Return the offset that a commit stores.
 
         `retention_ms` is the retention time that the client sent, in ms; -1 means that the client sent none.
@@ -248,25 +270,32 @@ class CommitRequests:
         timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
         if self.settings.is_at_least(2, 1):
             expire_timestamp = None if retention_ms == -1 else to_int64(now_ms + retention_ms)
-            return _build_offset(offset, timestamp_ms, expire_timestamp)
+            topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 1) else None
+            return _build_offset(offset, timestamp_ms, expire_timestamp, topic_id)
         kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
-    def _build_pending_offset(self, offset: OffsetCommit) -> OffsetAndMetadata:
-        """Return the offset that a commit in a transaction stores. Since 2.1, the offset has no expire timestamp."""
+    def _build_pending_offset(self, partition: TopicPartition, offset: OffsetCommit) -> OffsetAndMetadata:
+        """Return the offset that a commit in a transaction stores.
+
+        Since 2.1, the offset has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1.
+        """
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
-        return _build_offset(offset, now_ms, expire_timestamp)
+        topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 4) else None
+        return _build_offset(offset, now_ms, expire_timestamp, topic_id)
 
 
-def _build_offset(offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None) -> OffsetAndMetadata:
+def _build_offset(
+    offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
+) -> OffsetAndMetadata:
     return OffsetAndMetadata(
         offset.offset,
         offset.metadata or "",
         commit_timestamp,
         offset.leader_epoch,
         expire_timestamp,
-        topic_id=None,
+        topic_id=topic_id,
         record_offset=NOT_APPENDED,
         batch_offset=NOT_APPENDED,
     )

@@ -15,6 +15,7 @@ from kafkagroups.coordinator.member_responses import build_join_result
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_fields import TEXT, check_field
+from kafkagroups.coordinator.request_types import JoinGroupRequest
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
@@ -50,20 +51,13 @@ class JoinRequests:
         if self.settings.is_at_least(4, 0):
             self._errors_without_member_id |= {Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR}
 
-    def join(
-        self,
-        group_id: str,
-        joining: ClassicMember,
-        *,
-        require_known_member_id: bool,
-        supports_skip_assignment: bool,
-    ) -> ResponseFuture[JoinGroupResult]:
+    def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        `joining` has the member's fields from the request. `require_known_member_id` and `supports_skip_assignment` are
-        as in GroupCoordinator.join_group. If the group of a new member does not exist, the group is created, even if
-        the member is then refused.
+        If the group of a new member does not exist, the group is created, even if the member is then refused.
         """
+        group_id = request.group_id
+        joining = request.build_member()
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
@@ -90,8 +84,10 @@ class JoinRequests:
                 group,
                 joining,
                 response,
-                require_known_member_id=require_known_member_id and self.settings.is_at_least(2, 2),
-                supports_skip_assignment=supports_skip_assignment and self.settings.is_at_least(3, 2),
+                require_known_member_id=request.require_known_member_id is not False
+                and self.settings.is_at_least(2, 2),
+                supports_skip_assignment=request.supports_skip_assignment is not False
+                and self.settings.is_at_least(3, 2),
             )
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)

@@ -26,16 +26,11 @@ FAMILIES = {
     "crafted": ["crafted/cases.json", "crafted/other_versions.json", "crafted/logs/*/*/*.log"],
     "conversations": [
         f"conversations/{broker}-*/{name}"
-        for broker in ("1.0.1", "2.8.2", "3.9.2")
+        for broker in ("1.0.1", "2.8.2", "3.9.2", "4.3.1", "4.4.0")
         for name in ("conversation.jsonl", "answers.json", "log/*/*.log")
     ],
-    "new_deletes": ["conversations/4.3.1-deletes/conversation.jsonl", "conversations/4.3.1-deletes/log/*/*.log"],
     "new_expiry": ["conversations_new/4.3.1-consumer-expiry/log/*/*.log"],
-    "new_conversations": [
-        f"{conversations}/{name}"
-        for conversations in ("conversations_new/*", "conversations/4.3.1-*")
-        for name in ("answers.json", "log/*/*.log")
-    ],
+    "new_conversations": ["conversations_new/*/answers.json", "conversations_new/*/log/*/*.log"],
     "cleaner": ["cleaner/*/*/case.json", "cleaner/*/*/after-pass-*.json", "cleaner/*/*/*/*.log"],
     "runs": [
         "runs/*/*answers.json",

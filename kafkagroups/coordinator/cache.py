@@ -1,4 +1,4 @@
-"""The cache of groups: partitions are loaded into the cache and unloaded from it.
+"""The cache of the classic coordinator: partitions are loaded into the cache and unloaded from it.
 
 The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the offsets topic only when it
 loads a partition.
@@ -15,6 +15,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -25,71 +27,30 @@ from kafkagroups.groups.live_and_loaded import build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.loading.caches import ClassicCache
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.dialects import dialect
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
-def _ignore_group(group: ClassicGroup) -> None:
-    pass
+class GroupCache(GroupStore):
+    """The groups of the partitions that this broker owns, in one cache for all partitions.
 
-
-class GroupCache:
-    """The groups of the partitions that this broker owns.
-
-    A broker owns a partition of the offsets topic if the broker is the leader and has loaded the partition.
-
-    - `owned`: the partitions that this broker owns.
-    - `loading`: the partitions that this broker is loading now.
+    - `groups`: the groups, by id.
     - `open_groups`: for each producer id, the ids of the groups that have offsets in the producer's open transaction.
-    - `epochs`: the newest coordinator epoch of each partition. The epoch grows each time a broker becomes the leader.
-      A call with an older epoch is late and is ignored.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
-        self.settings = settings
-        self.logs = logs
-        self.clock = clock
+        super().__init__(settings, logs, clock)
         self.groups: dict[str, ClassicGroup] = {}
-        self.owned: set[int] = set()
-        self.loading: set[int] = set()
         self.open_groups: dict[int, set[str]] = {}
-        self.epochs: dict[int, int] = {}
-        self.dialect = dialect("classic", settings.kafka)
-
-    def partition_for(self, group_id: str) -> int:
-        """Return the partition of the offsets topic that stores the group."""
-        return partition_for(group_id, self.settings.offsets_topic_num_partitions)
-
-    def is_local(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition."""
-        return self.partition_for(group_id) in self.owned
-
-    def is_loading(self, group_id: str) -> bool:
-        """Return whether the group's partition is being loaded."""
-        return self.partition_for(group_id) in self.loading
-
-    def is_missing(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, but the group does not exist or is Dead."""
-        group = self.groups.get(group_id)
-        return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
 
     def get_group(self, group_id: str) -> ClassicGroup | None:
-        """Return the group, or None if it is not in the cache."""
         return self.groups.get(group_id)
 
-    def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group. If the group is not in the cache, add an Empty group. No record is written."""
-        return self.add_group(self.build_group(group_id))
-
-    def build_group(self, group_id: str) -> ClassicGroup:
-        """Return a new Empty group. Do not add the group to the cache."""
-        return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
-
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
-        """Add the group, unless the cache contains a group with this id. Return the group that is in the cache."""
         return self.groups.setdefault(group.group_id, group)
+
+    def end_join(self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None]) -> None:
+        """Do nothing: a refused JoinGroup leaves a group in the cache, and no record."""
 
     def current_groups(self) -> list[ClassicGroup]:
         """Return all groups, in the order of Kafka's hash map."""
@@ -117,16 +78,14 @@ class GroupCache:
         if not group_ids:
             self.open_groups.pop(producer_id, None)
 
-    def load_partition(
-        self, partition: int, epoch: int = 0, on_loaded: Callable[[ClassicGroup], None] = _ignore_group
-    ) -> None:
+    def load_partition(self, partition: int, epoch: int = 0) -> None:
         """Read the partition's log into the cache, as `kafkagroups.load` does. Call `on_loaded` for each group.
 
         The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
         newest coordinator epoch. If the load fails, the broker owns the partition anyway, as in Kafka.
         `ClassicCache.add` (loading/caches.py) decides which groups are then in the cache.
         """
-        if not self._accept_epoch(partition, epoch) or partition in self.owned:
+        if not self.accept_epoch(partition, epoch) or partition in self.owned:
             return
         self.loading.add(partition)
         cache = ClassicCache(self.dialect)
@@ -139,27 +98,25 @@ class GroupCache:
             assert isinstance(group, Group)
             for producer_id in group.pending:
                 self.open_groups.setdefault(producer_id, set()).add(group.group_id)
-            on_loaded(self.add_group(build_classic_group(group, self.settings.version, self.clock.now_ms)))
+            self.on_loaded(self.add_group(build_classic_group(group, self.settings.version, self.clock.now_ms)))
         self.owned.add(partition)
         self.loading.discard(partition)
         logger.info("Finished loading offsets and group metadata from __consumer_offsets-%d", partition)
 
-    def unload_partition(
-        self, partition: int, epoch: int | None = None, on_unloaded: Callable[[ClassicGroup], None] = _ignore_group
-    ) -> None:
+    def unload_partition(self, partition: int, epoch: int | None = None) -> None:
         """Call `on_unloaded` for each group of the partition, and remove the group from the cache.
 
         The call is ignored if `epoch` is older than the partition's newest coordinator epoch. With None, the call is
         never ignored.
         """
-        if epoch is not None and not self._accept_epoch(partition, epoch):
+        if epoch is not None and not self.accept_epoch(partition, epoch):
             return
         self.owned.discard(partition)
         self.loading.discard(partition)
         groups = [group for group in self.groups.values() if self.partition_for(group.group_id) == partition]
         offset_count = 0
         for group in groups:
-            on_unloaded(group)
+            self.on_unloaded(group)
             del self.groups[group.group_id]
             for producer_id in list(self.open_groups):
                 self.close_transaction(producer_id, group.group_id)
@@ -170,9 +127,3 @@ class GroupCache:
             offset_count,
             len(groups),
         )
-
-    def _accept_epoch(self, partition: int, epoch: int) -> bool:
-        """Return False if the partition has a newer coordinator epoch. Otherwise store `epoch` and return True."""
-        newest_epoch = max(epoch, self.epochs.get(partition, epoch))
-        self.epochs[partition] = newest_epoch
-        return epoch == newest_epoch

@@ -1,15 +1,18 @@
-"""The classic group coordinator: one method for each client request.
+"""The group coordinator: one method for each client request.
 
 `GroupCoordinator` only passes each request to the module that handles the request: joining.py, membership.py,
-storing.py, fetching.py or deleting.py. These modules share one manager (manager.py), which contains the cache and
-writes to the log. They also share the checks in request_validation.py and member_validation.py.
-Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1).
+storing.py, fetching.py or deleting.py. These modules share the checks in request_validation.py and
+member_validation.py. They also share one manager, which holds the groups and writes to the log. The manager is the only
+part that the two coordinators do not have in common: manager.py is the classic one, partitioned_groups.py the new one.
+Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
+GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.deleting import DeleteRequests
@@ -21,6 +24,7 @@ from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.member_responses import answer_join, answer_sync
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.membership import MemberRequests
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_fields import (
     CLIENT_TEXT,
@@ -35,8 +39,10 @@ from kafkagroups.coordinator.request_fields import (
     MappingOf,
     Nullable,
     check_fields,
+    take_fields,
 )
-from kafkagroups.coordinator.request_validation import Authorizer, RequestValidator, allow_all
+from kafkagroups.coordinator.request_types import JoinGroupRequest, OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import (
     CommitErrors,
@@ -51,9 +57,8 @@ from kafkagroups.coordinator.results import (
     SyncGroupResult,
 )
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import CommitRequests, TransactionVerifier, ZooKeeperOffsets, verify_all
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.coordinator.storing import CommitRequests
+from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.wire import INT16, INT32, INT64
@@ -62,7 +67,11 @@ logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator:
-    """One broker's classic group coordinator. Call `elect` for its partitions first, or use `start_broker` (start.py).
+    """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker` (start.py).
+
+    The version in the settings decides which coordinator it is: the classic one up to 3.9, the new one since 4.0. In
+    the new one, a response that is a future waits until the log has confirmed the records; a method that returns no
+    future returns what the broker will answer then.
 
     Every method raises UsageError, and changes nothing, if an argument has a value that no request can contain
     (request_fields.py).
@@ -75,21 +84,13 @@ class GroupCoordinator:
         The coordinator's time. Timers run when the caller advances the clock.
     settings
         The broker's settings. None: the default settings. `settings.kafka` is the Kafka version whose rules the
-        coordinator follows: 1.0.1, 2.8.2 or 3.9.2.
+        coordinator follows: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
     new_member_id
         A function that returns the id of a new member. The argument of the function is the member's client id, or the
         instance id of a static member.
-    topics
-        The partition count of each topic that exists. None: every topic exists.
-    authorize
-        A function (operation, resource type, resource name) that returns whether the client is allowed to do the
-        operation.
-    verify
-        A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. Before 3.7, group coordinators do not verify transactions.
-    zookeeper
-        The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
-        partition). None: no offsets are stored yet.
+    surroundings
+        What the coordinator asks the rest of the cluster: `topics`, `topic_ids`, `authorize`, `verify` and `zookeeper`,
+        as `Surroundings` (request_validation.py) explains them.
     """
 
     def __init__(
@@ -99,29 +100,36 @@ class GroupCoordinator:
         settings: Settings | None = None,
         *,
         new_member_id: Callable[[str], str],
-        topics: Mapping[str, int] | None = None,
-        authorize: Authorizer = allow_all,
-        verify: TransactionVerifier = verify_all,
-        zookeeper: ZooKeeperOffsets | None = None,
+        **surroundings: Unpack[Surroundings],
     ) -> None:
         self.clock = clock
         self.settings = settings or Settings()
+        zookeeper = surroundings.get("zookeeper")
         self.zookeeper = {} if zookeeper is None else zookeeper
-        self.manager = GroupMetadataManager(self.settings, logs, clock)
-        self.validator = RequestValidator(self.manager, topics, authorize)
+        is_classic = self.settings.coordinator == "classic"
+        store_class = GroupMetadataManager if is_classic else PartitionedGroups
+        self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
+        self.manager.on_loaded = self._start_group
+        self.manager.on_unloaded = self._stop_group
+        self.validator = RequestValidator(self.manager, surroundings)
         self.rebalances = Rebalances(self.manager)
         member_validator = MemberValidator(self.settings)
         self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id)
         self.members = MemberRequests(self.validator, member_validator, self.rebalances)
         self.commits = CommitRequests(
-            self.validator, member_validator, self.rebalances.sessions, verify, self.zookeeper
+            self.validator,
+            member_validator,
+            self.rebalances.sessions,
+            surroundings.get("verify", verify_all),
+            self.zookeeper,
         )
         self.fetches = FetchRequests(self.validator, self.zookeeper)
         self.deletions = DeleteRequests(self.validator)
 
     # Members
 
-    @check_fields(
+    @take_fields(
+        JoinGroupRequest,
         group_id=TEXT,
         protocols=PROTOCOLS,
         member_id=TEXT,
@@ -132,21 +140,7 @@ class GroupCoordinator:
         rebalance_timeout_ms=INT32,
         protocol_type=TEXT,
     )
-    def join_group(
-        self,
-        group_id: str,
-        *,
-        protocols: Sequence[tuple[str, bytes]],
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        client_id: str = "",
-        client_host: str = "/127.0.0.1",
-        session_timeout_ms: int = 45_000,
-        rebalance_timeout_ms: int = 300_000,
-        protocol_type: str = CONSUMER,
-        require_known_member_id: bool | None = None,
-        supports_skip_assignment: bool | None = None,
-    ) -> ResponseFuture[JoinGroupResult]:
+    def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
         Parameters
@@ -180,22 +174,7 @@ class GroupCoordinator:
         -----
         A new group is created even if its first member is refused. Source: GroupCoordinator.handleJoinGroup.
         """
-        joining = ClassicMember(
-            member_id,
-            group_instance_id,
-            client_id,
-            client_host,
-            rebalance_timeout_ms,
-            session_timeout_ms,
-            protocol_type,
-            list(protocols),
-        )
-        return self.joins.join(
-            group_id,
-            joining,
-            require_known_member_id=require_known_member_id is not False,
-            supports_skip_assignment=supports_skip_assignment is not False,
-        )
+        return self.joins.join(request)
 
     @check_fields(
         group_id=TEXT,
@@ -290,7 +269,8 @@ class GroupCoordinator:
 
     # Offsets
 
-    @check_fields(
+    @take_fields(
+        OffsetCommitRequest,
         group_id=TEXT,
         offsets=COMMITS,
         generation=INT32,
@@ -298,16 +278,7 @@ class GroupCoordinator:
         group_instance_id=NULLABLE_TEXT,
         retention_ms=INT64,
     )
-    def offset_commit(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        *,
-        generation: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        retention_ms: int = -1,
-    ) -> ResponseFuture[CommitErrors]:
+    def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
         Parameters
@@ -316,6 +287,9 @@ class GroupCoordinator:
             The member's generation and member id. -1 and "": the client is not a member of the group.
         retention_ms
             How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the setting `offsets_retention_ms`.
+        supports_group_not_found
+            Whether the client supports the error GROUP_ID_NOT_FOUND (request v9 and later). A broker since 4.0 then
+            answers it, instead of ILLEGAL_GENERATION, if a member commits to an unknown group.
 
         Returns
         -------
@@ -328,14 +302,7 @@ class GroupCoordinator:
         -----
         Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
         """
-        return self.commits.commit(
-            group_id,
-            offsets,
-            generation=generation,
-            member_id=member_id,
-            group_instance_id=group_instance_id,
-            retention_ms=retention_ms,
-        )
+        return self.commits.commit(request)
 
     @check_fields(group_id=TEXT, offsets=COMMITS)
     def offset_commit_to_zookeeper(
@@ -354,7 +321,8 @@ class GroupCoordinator:
         """
         return self.commits.commit_to_zookeeper(group_id, offsets)
 
-    @check_fields(
+    @take_fields(
+        TxnOffsetCommitRequest,
         group_id=TEXT,
         offsets=COMMITS,
         transactional_id=TEXT,
@@ -364,19 +332,7 @@ class GroupCoordinator:
         member_id=TEXT,
         group_instance_id=NULLABLE_TEXT,
     )
-    def txn_offset_commit(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        *,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        generation: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        supports_abortable_error: bool = True,
-    ) -> ResponseFuture[CommitErrors]:
+    def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
 
         Parameters
@@ -397,26 +353,17 @@ class GroupCoordinator:
         The group is created before the member and the transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
-        return self.commits.commit_in_transaction(
-            group_id,
-            offsets,
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            generation=generation,
-            member_id=member_id,
-            group_instance_id=group_instance_id,
-            supports_abortable_error=supports_abortable_error,
-        )
+        return self.commits.commit_in_transaction(request)
 
     @check_fields(producer_id=INT64, partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets that the producer's transaction contains, after its marker was written.
+        """Commit or abort the offsets that the producer's transaction contains, right after its marker was written.
 
         Parameters
         ----------
         partitions
-            The partitions of the offsets topic that contain the marker (the record that ends the transaction).
+            The partitions of the offsets topic that contain the marker (the record that ends the transaction). Since
+            4.0 it must be the newest batch of each, because the coordinator counts the offsets of its log.
         commits
             Whether the marker commits the transaction.
 
@@ -434,9 +381,14 @@ class GroupCoordinator:
 
     @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS))
     def offset_fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        by_topic_id: bool = False,
     ) -> OffsetFetchResult:
-        """Return committed offsets from the cache. The group may be in any state.
+        """Return committed offsets from memory. The group may be in any state.
 
         Parameters
         ----------
@@ -445,6 +397,9 @@ class GroupCoordinator:
         require_stable
             Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit. A commit
             is unfinished while its append is not answered, or while its transaction is open.
+        by_topic_id
+            Whether the request names topics by id (request v10 and later). An offset that was committed for an earlier
+            topic of the same name is then not returned.
 
         Returns
         -------
@@ -456,7 +411,7 @@ class GroupCoordinator:
         -----
         Source: GroupCoordinator.handleFetchOffsets.
         """
-        return self.fetches.fetch(group_id, partitions, require_stable=require_stable)
+        return self.fetches.fetch(group_id, partitions, require_stable=require_stable, by_topic_id=by_topic_id)
 
     @check_fields(group_id=TEXT, partitions=PARTITIONS)
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
@@ -593,7 +548,7 @@ class GroupCoordinator:
         `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
         if the coordinator has already received a newer epoch for the partition.
         """
-        self.manager.load_partition(partition, epoch, self._start_group)
+        self.manager.load_partition(partition, epoch)
 
     @check_fields(partition=INT32, epoch=Nullable(INT32))
     def resign(self, partition: int, epoch: int | None = None) -> None:
@@ -602,7 +557,7 @@ class GroupCoordinator:
         The call is ignored if the coordinator has already received a newer epoch than `epoch` for the partition. If
         `epoch` is None, the call is never ignored.
         """
-        self.manager.unload_partition(partition, epoch, self._stop_group)
+        self.manager.unload_partition(partition, epoch)
 
     def shut_down(self) -> None:
         """Answer every later request with COORDINATOR_NOT_AVAILABLE."""

@@ -1,6 +1,7 @@
 """DeleteGroups, OffsetDelete, and the deletion of expired offsets and of offsets whose topic was deleted.
 
-A deletion appends one batch of tombstones (records without a value) for each group.
+A deletion appends one batch of tombstones (records without a value) for each group; the new coordinator appends one for
+each partition of the offsets topic.
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9);
 GroupMetadataManager.cleanupGroupMetadata (3.9).
 """
@@ -41,10 +42,8 @@ class DeleteRequests:
                 errors[group_id] = Errors.NON_EMPTY_GROUP
             else:
                 errors[group_id] = Errors.NONE
-                group.transition_to(ClassicState.DEAD, self.clock.now_ms)
                 deleted_groups.append(group)
-        self.manager.delete_offsets_and_empty_groups(deleted_groups, lambda group: list(group.offsets.committed))
-        return errors
+        return errors | self.manager.delete_groups(deleted_groups)
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
         """Delete a group's offsets for these partitions. Offsets of topics to which a member subscribes stay."""
@@ -68,13 +67,12 @@ class DeleteRequests:
             else:
                 errors[partition] = Errors.NONE
                 deleted_partitions.append(partition)
-        if deleted_partitions:
-            self.manager.delete_offsets_and_empty_groups([group], lambda _: deleted_partitions)
-        return OffsetDeleteResult(Errors.NONE, errors)
+        error = self.manager.delete_offsets(group, deleted_partitions)
+        return OffsetDeleteResult(error, {} if error else errors)
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
         """Delete all groups' offsets for these partitions. Return the number of deleted committed offsets."""
-        return self.manager.delete_offsets_and_empty_groups(self.manager.current_groups(), lambda _: partitions)
+        return self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
     def start_expiration(self, first_ms: int) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.logs import AppendCallback, NewBatch
-from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord
+from kafkagroups.coordinator.logs import AppendCallback, NewBatch, build_marker
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.folders import has_segments, open_log
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendListener = Callable[[int, int, int], None]
 """A function that is called after each append, with the partition and the first and last offset of the batch."""
@@ -96,14 +95,7 @@ class DiskLogs:
         `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is
         the transaction coordinator's epoch, not the producer's epoch.
         """
-        key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
-        batch = NewBatch(
-            [(key, encode_end_transaction_marker(epoch))],
-            timestamp,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            attributes=TRANSACTIONAL | CONTROL,
-        )
+        batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp, epoch=epoch)
         _, offset = self._append(partition, batch)
         return offset
 

@@ -51,6 +51,7 @@ class Errors(IntEnum):
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
+    UNKNOWN_TOPIC_ID = 100
     TRANSACTION_ABORTABLE = 120
 
 
@@ -88,4 +89,21 @@ def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -
         return Errors.COORDINATOR_LOAD_IN_PROGRESS
     if error in _TOO_LARGE_ERRORS:
         return Errors.INVALID_COMMIT_OFFSET_SIZE
+    return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)
+
+
+def convert_event_error(error: Errors) -> Errors:
+    """Return the error that a client of the new coordinator gets if its request ends with `error`.
+
+    Source: CoordinatorOperationExceptionHelper.handleOperationException,
+    GroupMetadataManager.appendGroupMetadataErrorToResponseError (4.3.1).
+    """
+    if error is Errors.REQUEST_TIMED_OUT:
+        return Errors.COORDINATOR_NOT_AVAILABLE
+    if error is Errors.NETWORK_EXCEPTION:
+        return Errors.COORDINATOR_LOAD_IN_PROGRESS
+    if error in _TOO_LARGE_ERRORS:
+        return Errors.UNKNOWN_SERVER_ERROR
+    if error is Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+        return error
     return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)

@@ -36,15 +36,26 @@ class FetchRequests:
         self.settings = validator.settings
 
     def fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        require_stable: bool,
+        by_topic_id: bool,
     ) -> OffsetFetchResult:
-        """Return committed offsets of the requested partitions. If `partitions` is None, return all offsets."""
+        """Return committed offsets of the requested partitions. If `partitions` is None, return all offsets.
+
+        If the request names topics by id, offsets that were committed for another topic of the same name are left out.
+        """
         error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
         requested_partitions = None if partitions is None else list(partitions)
         offsets = self.manager.get_offsets(group_id, require_stable, requested_partitions)
-        for partition in list(offsets):
+        for partition, offset in list(offsets.items()):
+            present_id = self.validator.topic_ids.get(partition.topic)
+            if by_topic_id and requested_partitions is not None and offset.topic_id not in (None, present_id):
+                offsets[partition] = FetchedOffset()
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
                 continue
             if requested_partitions is None:
@@ -77,7 +88,11 @@ class FetchRequests:
         error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
         if error is not Errors.NONE:
             return DescribedGroup(error, group_id)
-        group = self.manager.get_group(group_id)
+        with self.manager.committed():
+            group = self.manager.get_group(group_id)
+        if group is None and self.settings.is_at_least(4, 0):
+            message = f"Group {group_id} not found."
+            return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
         if group is None:
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
         is_stable = group.state is ClassicState.STABLE
@@ -91,7 +106,10 @@ class FetchRequests:
             self._get_state_name(group),
             group.protocol_type or "",
             protocol or "",
-            tuple(_describe_member(member, protocol) for member in group.ordered_members()),
+            tuple(
+                _describe_member(member, protocol, shows_assignment=is_stable or self.settings.is_at_least(4, 0))
+                for member in group.ordered_members()
+            ),
         )
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
@@ -101,19 +119,23 @@ class FetchRequests:
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
         if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        # Since 3.7, upper and lower case make no difference in a state's name.
+        # Since 3.7, upper and lower case make no difference in a state's name; since 4.0, nor does space around it.
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
-        state_filter = {convert_case(state) for state in states}
+        state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
         accepts_classic_type = not types or "classic" in {group_type.lower() for group_type in types}
         groups = []
-        for group in self.manager.current_groups() if accepts_classic_type else []:
+        with self.manager.committed():
+            all_groups = self.manager.current_groups()
+        for group in all_groups if accepts_classic_type else []:
             state = self._get_state_name(group)
             accepts_state = not state_filter or convert_case(state) in state_filter
             if not accepts_state:
                 continue
             if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", group.group_id):
                 groups.append(ListedGroup(group.group_id, group.protocol_type or "", state))
-        return Errors.COORDINATOR_LOAD_IN_PROGRESS if self.manager.loading else Errors.NONE, groups
+        if not self.manager.loading:
+            return Errors.NONE, groups
+        return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
 
     def _get_state_name(self, group: ClassicGroup) -> str:
         """Return the name of the group's state. Before 1.1 the state CompletingRebalance was called AwaitingSync."""
@@ -122,14 +144,13 @@ class FetchRequests:
         return group.state.value
 
 
-def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedMember:
+def _describe_member(member: ClassicMember, protocol: str | None, *, shows_assignment: bool) -> DescribedMember:
     """Return a member as DescribeGroups does. `protocol` is None if the group is not Stable."""
-    is_stable = protocol is not None
     return DescribedMember(
         member.member_id,
         member.group_instance_id,
         member.client_id,
         member.client_host,
-        member.find_metadata(protocol) if is_stable else b"",
-        member.assignment if is_stable else b"",
+        b"" if protocol is None else member.find_metadata(protocol),
+        member.assignment if shows_assignment else b"",
     )

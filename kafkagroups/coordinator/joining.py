@@ -15,6 +15,7 @@ from kafkagroups.coordinator.member_responses import build_join_result
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_fields import TEXT, check_field
+from kafkagroups.coordinator.request_types import JoinGroupRequest
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
@@ -46,32 +47,28 @@ class JoinRequests:
         self.manager = validator.manager
         self.settings = validator.settings
         self.new_member_id = new_member_id
+        self._errors_without_member_id = {Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED}
+        if self.settings.is_at_least(4, 0):
+            self._errors_without_member_id |= {Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR}
 
-    def join(
-        self,
-        group_id: str,
-        joining: ClassicMember,
-        *,
-        require_known_member_id: bool,
-        supports_skip_assignment: bool,
-    ) -> ResponseFuture[JoinGroupResult]:
+    def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        `joining` has the member's fields from the request. `require_known_member_id` and `supports_skip_assignment` are
-        as in GroupCoordinator.join_group. If the group of a new member does not exist, the group is created, even if
-        the member is then refused.
+        If the group of a new member does not exist, the group is created, even if the member is then refused.
         """
+        group_id = request.group_id
+        joining = request.build_member()
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         is_new = not joining.member_id
         group: ClassicGroup | None = None
-        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
-        if error is Errors.NONE:
-            error = self._check_session_timeout(joining)
+        creates_group = False
+        error = self._check_request(group_id, joining)
         if error is Errors.NONE:
             group = self.manager.get_group(group_id)
-            if is_new and group is None:
+            creates_group = is_new and group is None
+            if creates_group:
                 group = self.manager.build_group(group_id)
             error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
         if error is Errors.NONE and group is not None and is_new:
@@ -80,15 +77,17 @@ class JoinRequests:
         if group is not None:
             self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
-            hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
+            hides_member_id = error in self._errors_without_member_id
             response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
         elif is_new:
             self._join_new_member(
                 group,
                 joining,
                 response,
-                require_known_member_id=require_known_member_id and self.settings.is_at_least(2, 2),
-                supports_skip_assignment=supports_skip_assignment and self.settings.is_at_least(3, 2),
+                require_known_member_id=request.require_known_member_id is not False
+                and self.settings.is_at_least(2, 2),
+                supports_skip_assignment=request.supports_skip_assignment is not False
+                and self.settings.is_at_least(3, 2),
             )
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)
@@ -99,8 +98,21 @@ class JoinRequests:
         else:
             self.rebalances.add_member(group, joining, response)
         if group is not None:
-            self.rebalances.try_complete_join(group)
+            # Since 4.0 the removal of a member that does not fit into the group completes nothing.
+            if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
+                self.rebalances.try_complete_join(group)
+            self.manager.end_join(
+                group, is_new=creates_group, refuse=lambda error: response.complete(self._build_error_result("", error))
+            )
         return response
+
+    def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
+        """Check the group and the session timeout. Since 4.0 the state of the group's partition is checked last."""
+        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
+        is_about_partition = error in (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+        if error is Errors.NONE or (is_about_partition and self.settings.is_at_least(4, 0)):
+            return self._check_session_timeout(joining) or error
+        return error
 
     def _check_session_timeout(self, joining: ClassicMember) -> Errors:
         min_timeout_ms = self.settings.group_min_session_timeout_ms

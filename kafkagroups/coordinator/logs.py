@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendCallback = Callable[[Errors, int], None]
 """A function that receives the answer to an append: an error, and the offset of the batch's first record.
@@ -41,6 +42,47 @@ class NewBatch:
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     attributes: int = 0
+
+    def at(self, offset: int) -> Batch:
+        """Return the batch as it is read when its first record has this offset."""
+        records = tuple(
+            LogRecord(record_offset, self.timestamp, key, value)
+            for record_offset, (key, value) in enumerate(self.records, offset)
+        )
+        return Batch(
+            magic=2,
+            base_offset=offset,
+            last_offset=offset + len(records) - 1,
+            attributes=self.attributes,
+            crc=0,
+            computed_crc=0,
+            position=0,
+            size=0,
+            payload=b"",
+            decompress_content=lambda batch: b"",
+            parse_records=lambda batch: records,
+            max_timestamp=self.timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            count=len(records),
+        )
+
+
+def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0) -> NewBatch:
+    """Return a marker, the control batch that ends a transaction.
+
+    `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is the
+    transaction coordinator's epoch, not the producer's epoch.
+    """
+    key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
+    return NewBatch(
+        [(key, encode_end_transaction_marker(epoch))],
+        timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        attributes=TRANSACTIONAL | CONTROL,
+    )
 
 
 class OffsetsLogs(Protocol):

@@ -1,4 +1,4 @@
-"""The operations on cache and log: store, fetch and delete group records and offsets.
+"""The classic coordinator's operations on cache and log: store, fetch and delete group records and offsets.
 
 A change that must survive a crash is first appended to the log and then made in the cache. A commit therefore has three
 steps: its offsets are stored as pending, the batch is appended, and a callback completes or drops the pending offsets.
@@ -9,10 +9,11 @@ Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkagroups.coordinator.cache import GroupCache
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
+from kafkagroups.coordinator.group_store import build_group_tombstone, build_offset_tombstone
 from kafkagroups.coordinator.logs import NewBatch
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.groups.classic_group import ClassicGroup
@@ -20,17 +21,11 @@ from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import encode
 from kafkagroups.records.text import utf16_length
-from kafkagroups.records.written_values import value_version
 
 logger = logging.getLogger("kafkagroups.coordinator")
 _OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
-_KeyAndValue = tuple[bytes, bytes | None]
-_OFFSET_RECORD_TYPE = 1
-_GROUP_RECORD_TYPE = 2
 
 
 class GroupMetadataManager(GroupCache):
@@ -41,19 +36,11 @@ class GroupMetadataManager(GroupCache):
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Append the group's record. Then call `complete` with an error code.
-
-        The keys of `assignments` are member ids. The error is NONE, or:
-
-        - NOT_COORDINATOR if the group's partition is not on this broker.
-        - If the append fails, the error that `convert_group_append_error` returns.
-        """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
             complete(Errors.NOT_COORDINATOR)
             return
-        value = group.build_record_value(assignments)
-        record = self._encode(_GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), value)
+        record = encode(self.build_group_record(group, assignments))
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
@@ -124,7 +111,10 @@ class GroupMetadataManager(GroupCache):
         else:
             group.offsets.prepare(prepared_offsets)
         batch = NewBatch(
-            [self._encode_offset(group.group_id, partition, offset) for partition, offset in valid_offsets.items()],
+            [
+                encode(self.build_offset_record(group.group_id, partition, offset))
+                for partition, offset in valid_offsets.items()
+            ],
             self.clock.now_ms,
             base_sequence=0,
             producer_id=producer_id,
@@ -148,11 +138,6 @@ class GroupMetadataManager(GroupCache):
     def get_offsets(
         self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the group's offsets from the cache. If `partitions` is None, return all committed offsets.
-
-        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. With
-        `require_stable`, a partition that has a pending commit gets the error UNSTABLE_OFFSET_COMMIT.
-        """
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return {partition: FetchedOffset() for partition in partitions or ()}
@@ -170,16 +155,28 @@ class GroupMetadataManager(GroupCache):
 
     # Deleting
 
-    def delete_expired(self) -> int:
-        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets.
+    def delete_groups(self, groups: Sequence[ClassicGroup]) -> dict[str, Errors]:
+        for group in groups:
+            group.transition_to(ClassicState.DEAD, self.clock.now_ms)
+        self.delete_offsets_and_empty_groups(groups, lambda group: list(group.offsets.committed))
+        return {}
 
-        A broker does this every offsets.retention.check.interval.ms.
-        """
+    def delete_offsets(self, group: ClassicGroup, partitions: Sequence[TopicPartition]) -> Errors:
+        if partitions:
+            self.delete_offsets_and_empty_groups([group], lambda _: partitions)
+        return Errors.NONE
+
+    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
+        return self.delete_offsets_and_empty_groups(self.current_groups(), lambda _: partitions)
+
+    def delete_expired(self) -> int:
         now_ms = self.clock.now_ms
         retention_ms = self.settings.offsets_retention_ms
-        return self.delete_offsets_and_empty_groups(
-            self.current_groups(), lambda group: find_expired_offsets(group, now_ms, retention_ms), is_expiration=True
-        )
+
+        def find_expired(group: ClassicGroup) -> list[TopicPartition]:
+            return find_expired_offsets(group, group.offsets.committed, group.offsets.pending, now_ms, retention_ms)
+
+        return self.delete_offsets_and_empty_groups(self.current_groups(), find_expired, is_expiration=True)
 
     def delete_offsets_and_empty_groups(
         self,
@@ -231,40 +228,14 @@ class GroupMetadataManager(GroupCache):
         Return False if the log answers immediately with an error.
         """
         group_id = group.group_id
-        keys = [OffsetCommitKey(group_id, partition.topic, partition.partition) for partition in partitions]
-        records = [encode(Record(_OFFSET_RECORD_TYPE, key, None, None)) for key in keys]
+        records = [encode(build_offset_tombstone(group_id, partition)) for partition in partitions]
         if deletes_group and group.generation > 0:
-            records.append(encode(Record(_GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)))
+            records.append(encode(build_group_tombstone(group_id)))
         errors: list[Errors] = []
         if records:
             batch = NewBatch(records, self.clock.now_ms)
             self.logs.append(self.partition_for(group_id), batch, lambda error, _: errors.append(error))
         return not any(errors)
-
-    # Records
-
-    def _encode_offset(self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> _KeyAndValue:
-        value = OffsetCommitValue(
-            offset=offset.offset,
-            leader_epoch=offset.leader_epoch,
-            metadata=offset.metadata,
-            commit_timestamp=offset.commit_timestamp,
-            expire_timestamp=-1 if offset.expire_timestamp is None else offset.expire_timestamp,
-        )
-        key = OffsetCommitKey(group_id, partition.topic, partition.partition)
-        return self._encode(_OFFSET_RECORD_TYPE, key, value, has_expire_timestamp=offset.expire_timestamp is not None)
-
-    def _encode(
-        self,
-        record_type: int,
-        key: GroupMetadataKey | OffsetCommitKey,
-        value: GroupMetadataValue | OffsetCommitValue,
-        *,
-        has_expire_timestamp: bool = False,
-    ) -> _KeyAndValue:
-        """Return the bytes of the key and the value, in the layout that the broker's Kafka version writes."""
-        version = value_version(record_type, self.settings.kafka, expires=has_expire_timestamp)
-        return encode(Record(record_type, key, value, version))
 
 
 def _complete_commit(group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int, first_offset: int) -> None:

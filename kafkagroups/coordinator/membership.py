@@ -42,13 +42,13 @@ class MemberRequests:
     ) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
-        While the group is loading, the answer is an error, so the member joins again: an unfinished rebalance is not in
-        the log.
+        While the group is loading, up to 3.9 the answer is an error that makes the member join again: an unfinished
+        rebalance is not in the log. Since 4.0, a SyncGroup in a Stable group does not restart the session timer.
         """
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         group = self.manager.get_group(group_id)
-        if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
+        if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
         elif error is Errors.NONE:
             error = self.member_validator.validate_generation(group, generation, member_id, group_instance_id)
@@ -63,7 +63,8 @@ class MemberRequests:
         else:
             self.rebalances.mark_synced(group, member)
             response.complete(build_sync_result(group, member))
-            self.rebalances.sessions.restart(group, member)
+            if self.settings.is_before(4, 0):
+                self.rebalances.sessions.restart(group, member)
         return response
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:

@@ -2,7 +2,8 @@
 
     a member joins, leaves     The state is PreparingRebalance. All members must join again within the largest of their
     or fails                   rebalance timeouts. A group that was Empty waits group.initial.rebalance.delay.ms for
-                               more members. In generation 0, this delay starts again if a new member joins.
+                               more members. In generation 0 (since 4.0: in any), the delay starts again if a new member
+                               joins.
     all members have joined,   Members that did not join are removed (since 2.3 only dynamic members). The generation
     or the timeout is over     grows by 1. If no member remains, the group is Empty and its record is written. Otherwise
                                the state is CompletingRebalance, and every JoinGroup is answered.
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.manager import GroupMetadataManager
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.member_responses import (
     answer_join,
     answer_sync,
@@ -44,11 +45,11 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class Rebalances:
     """The rebalances of all groups of one coordinator."""
 
-    def __init__(self, manager: GroupMetadataManager) -> None:
+    def __init__(self, manager: GroupStore) -> None:
         self.manager = manager
         self.settings = manager.settings
         self.clock = manager.clock
-        self.sessions = Sessions(manager.clock, self.remove_member)
+        self.sessions = Sessions(manager, self._expire_member)
 
     # Members that join, leave or fail
 
@@ -57,7 +58,8 @@ class Rebalances:
 
         Since 2.2 a new member waits at most five minutes for its first generation. Before 2.2 there is no limit.
         """
-        if group.state is ClassicState.PREPARING_REBALANCE and group.generation == 0:
+        is_in_first_delay = group.generation == 0 if self.settings.is_before(4, 0) else not group.can_end_join_early
+        if group.state is ClassicState.PREPARING_REBALANCE and is_in_first_delay:
             group.new_member_added = True
         member.awaiting_join = response.complete
         member.is_new = self.settings.is_at_least(2, 2)
@@ -105,13 +107,27 @@ class Rebalances:
             self.maybe_prepare(group)
         self.try_complete_join(group)
 
+    def _expire_member(self, group: ClassicGroup, member: ClassicMember) -> None:
+        self.remove_member(group, member)
+        self._end_delay_if_all_joined(group)
+
+    def _expire_pending(self, group: ClassicGroup, member_id: str) -> None:
+        self.remove_pending(group, member_id)
+        self._end_delay_if_all_joined(group)
+
+    def _end_delay_if_all_joined(self, group: ClassicGroup) -> None:
+        """Complete the join phase after a timeout if only joined members are left: since 4.0 even the initial delay."""
+        is_preparing = group.state is ClassicState.PREPARING_REBALANCE
+        if is_preparing and group.have_all_joined and self.settings.is_at_least(4, 0):
+            self.complete_join(group)
+
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
         """Store a pending member id: a new member got this id and must join again with it (KIP-394).
 
         If the member does not join within the session timeout, the id is removed.
         """
-        expire = partial(self.remove_pending, group, member_id)
-        group.pending_members[member_id] = self.clock.after(session_timeout_ms, expire)
+        expire = partial(self._expire_pending, group, member_id)
+        group.pending_members[member_id] = self.manager.after(group, session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Remove a pending member id. Then complete the running rebalance if it waited only for this id."""
@@ -161,7 +177,7 @@ class Rebalances:
                 self.complete_join(group)
 
         group.can_end_join_early = False
-        group.join_timer = self.clock.after(delay_ms, expire)
+        group.join_timer = self.manager.after(group, delay_ms, expire, is_in_join=True)
 
     def _wait_for_joins(self, group: ClassicGroup) -> None:
         group.can_end_join_early = True
@@ -171,7 +187,7 @@ class Rebalances:
             self._schedule_join_end(group, group.rebalance_timeout_ms)
 
     def _schedule_join_end(self, group: ClassicGroup, timeout_ms: int) -> None:
-        group.join_timer = self.clock.after(timeout_ms, partial(self.complete_join, group))
+        group.join_timer = self.manager.after(group, timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase if all members have joined and the group is not in the initial delay."""
@@ -220,7 +236,7 @@ class Rebalances:
             self.sessions.restart(group, member)
             group.pending_sync.add(member.member_id)
         if self.settings.is_at_least(2, 8, 1):
-            group.sync_timer = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
+            group.sync_timer = self.manager.after(group, group.rebalance_timeout_ms, partial(self._expire_syncs, group))
         # The callbacks run when the new generation is complete, because a callback may send the member's SyncGroup.
         for callback, result in answers:
             if callback is not None:

@@ -86,13 +86,15 @@ class OffsetCommit:
 class FetchedOffset:
     """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
 
-    `leader_epoch` -1 means that the commit had no leader epoch.
+    `leader_epoch` -1 means that the commit had no leader epoch. `topic_id` is the topic's id at the time of the commit;
+    None if the record contains none (before 4.1).
     """
 
     offset: int = -1
     metadata: str = ""
     leader_epoch: int = -1
     error: Errors = Errors.NONE
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,9 @@ class DescribedMember:
 class DescribedGroup:
     """A group as DescribeGroups returns it.
 
-    Only a Stable group has a protocol. The members have metadata and assignments only if the group is Stable. The state
-    of a group that does not exist is "Dead".
+    Only a Stable group has a protocol. The members have metadata only if the group is Stable, and up to 3.9 the same is
+    true for assignments; the new coordinator shows the last assignments. The state of a group that does not exist is
+    "Dead". `message` explains the error (since 4.0).
     """
 
     error: Errors
@@ -129,6 +132,7 @@ class DescribedGroup:
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
+    message: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.records.versions import parse_release
+from kafkagroups.records.dialects import Coordinator
+from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
 
 MINUTE_MS = 60_000
-CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2")
+CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2", "4.3.1", "4.4.0")
 """The versions whose rules were compared with recorded conversations of a real broker."""
 
 
@@ -22,7 +23,7 @@ class Settings:
     Parameters
     ----------
     kafka
-        The version whose rules the coordinator follows: 1.0.1, 2.8.2 or 3.9.2.
+        The version whose rules the coordinator follows: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
     offsets_topic_num_partitions
         The number of partitions of `__consumer_offsets`.
     offsets_topic_compression_codec
@@ -70,7 +71,7 @@ class Settings:
         if self.kafka not in CHECKED_VERSIONS:
             raise UsageError(
                 f"Kafka {self.kafka}: the coordinator rules of this version were not checked against a broker; "
-                "use 1.0.1, 2.8.2 or 3.9.2"
+                "use 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0"
             )
         if self.offsets_topic_num_partitions < 1:
             raise UsageError(
@@ -89,6 +90,11 @@ class Settings:
     def is_before(self, *version: int) -> bool:
         """Return whether the broker's version is older than `version`."""
         return self.version < version
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Which coordinator this version has: the classic one up to 3.9, the new one since 4.0."""
+        return "classic" if self.is_before(*FIRST_WITHOUT_CLASSIC_COORDINATOR) else "new"
 
     @property
     def fences_producers(self) -> bool:

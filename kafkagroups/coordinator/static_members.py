@@ -16,17 +16,18 @@ from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_member import ClassicMember, Protocols
 from kafkagroups.groups.states import ClassicState
 
 
 class _ReplacedMember(NamedTuple):
-    """The member id and the timeouts of a static member before the replacement, and the group's leader."""
+    """What a static member was before the replacement, and the group's leader."""
 
     member_id: str
     leader_id: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
+    protocols: Protocols
 
 
 class StaticMembers:
@@ -35,6 +36,7 @@ class StaticMembers:
     def __init__(self, rebalances: Rebalances) -> None:
         self.rebalances = rebalances
         self.manager = rebalances.manager
+        self.settings = rebalances.settings
 
     def replace(
         self,
@@ -52,11 +54,17 @@ class StaticMembers:
         """
         member = group.members[group.static_members[instance_id]]
         previous = _ReplacedMember(
-            member.member_id, group.leader or "", member.rebalance_timeout_ms, member.session_timeout_ms
+            member.member_id,
+            group.leader or "",
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.protocols,
         )
         answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
         answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
         group.replace_static_member(instance_id, previous.member_id, joining.member_id)
+        if self.settings.is_at_least(4, 0):
+            member.is_new = False
         self.rebalances.sessions.restart(group, member)
         self.rebalances.update_subscription(member, joining, response)
         if group.state is ClassicState.COMPLETING_REBALANCE:
@@ -88,8 +96,9 @@ class StaticMembers:
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
-                # As in Kafka, the member keeps the new protocols.
                 member.awaiting_join = None
+                if self.settings.is_at_least(4, 0):  # Up to 3.9 the member keeps the new protocols.
+                    member.protocols = previous.protocols
                 member.rebalance_timeout_ms = previous.rebalance_timeout_ms
                 member.session_timeout_ms = previous.session_timeout_ms
                 if new_id not in group.members:

@@ -70,10 +70,16 @@ class ClassicGroup:
     """Whether PreparingRebalance ends as soon as all members have joined. The initial delay never ends early."""
     sync_timer: Cancellable | None = None
     """The timer that removes the members that have not sent SyncGroup."""
+    type: str = "classic"
 
     def ordered_members(self) -> list[ClassicMember]:
         """Return the members in the order of Kafka's hash map. This order decides the next leader."""
         return [self.members[member_id] for member_id in hash_map_order(self.members, self.kafka)]
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the group has no protocol type and no members, not even pending ones, as after a plain commit."""
+        return self.protocol_type is None and self.state is ClassicState.EMPTY and not self.pending_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -119,7 +125,7 @@ class ClassicGroup:
         """Return the protocol with the most votes.
 
         A candidate is a protocol that all members support. Each member votes for the candidate that it prefers. If two
-        protocols have equally many votes, the first of them in the order of Scala's map wins.
+        protocols have equally many votes, the first of them in the order of Kafka's map of votes wins.
         """
         candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.ordered_members())

@@ -23,10 +23,11 @@ Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.frames import to_int64
 from kafkagroups.records.versions import Version
@@ -35,10 +36,17 @@ FIRST_WITH_KIP_211: Version = (2, 1)
 FIRST_THAT_READS_SUBSCRIPTIONS: Version = (2, 4)
 
 
-def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+def find_expired_offsets(
+    group: ClassicGroup,
+    committed: PartitionOffsets,
+    pending: Collection[TopicPartition],
+    now_ms: int,
+    retention_ms: int,
+) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired at the time `now_ms`.
 
-    `now_ms` is in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
+    `committed` are the group's committed offsets. The offsets of the partitions in `pending` never expire. `now_ms` is
+    in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
     """
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
     rule = find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
@@ -55,11 +63,10 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
         retention_begin_ms = offset.commit_timestamp if empty_since_ms is None else empty_since_ms
         return to_int64(now_ms - retention_begin_ms) >= retention_ms
 
-    protected_partitions = group.offsets.pending
     return [
         partition
-        for partition, offset in group.offsets.committed.items()
-        if partition.topic not in subscribed_topics and partition not in protected_partitions and has_expired(offset)
+        for partition, offset in committed.items()
+        if partition.topic not in subscribed_topics and partition not in pending and has_expired(offset)
     ]
 
 

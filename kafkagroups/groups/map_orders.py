@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kafkagroups.records.text import java_hash
+from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR
 
 Key = TypeVar("Key")
 
@@ -39,10 +40,13 @@ _TIMELINE_FACTOR = -7046029254386353131
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
-    """Return the iteration order of a Scala mutable HashMap into which the keys were put in the given order.
+    """Return the iteration order of the hash map of a group's members, into which the keys were put in this order.
 
-    `kafka` is the broker's version: it decides the Scala version. `hash_of` returns Java's hash of a key.
+    `kafka` is the broker's version. It decides the version of Scala; since 4.0 the map is Java's. `hash_of` returns
+    Java's hash of a key.
     """
+    if kafka >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
+        return java_map_order(keys, hash_of)
     hashes = {key: hash_of(key) for key in keys}
     return _order_in_2_13(hashes) if kafka >= FIRST_WITH_SCALA_2_13 else _order_up_to_2_12(hashes)
 
@@ -87,6 +91,8 @@ def topic_partition_hash(partition: tuple[str, int]) -> int:
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
     """Return the iteration order of the immutable Map that Scala's `groupBy` builds from a mutable map.
 
+    Since 4.0 the coordinator is written in Java, and the map is a java.util.HashMap.
+
     Up to Scala 2.12 an immutable map of at most four keys keeps the order of the mutable map. The order of more keys is
     not reproduced, because the members of a group rarely vote for more than four protocols.
 
@@ -96,7 +102,7 @@ def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
     Source: Iterable.groupBy, immutable.HashMap.
     """
     ordered_keys = hash_map_order(keys, kafka)
-    if kafka < FIRST_WITH_SCALA_2_13:
+    if kafka < FIRST_WITH_SCALA_2_13 or kafka >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
         return ordered_keys
     return _trie_order({key: _immutable_map_hash(key) for key in ordered_keys}, 0)
 
@@ -173,13 +179,16 @@ def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
     return sorted(hashes, key=sort_key)
 
 
-def java_map_order(keys: Iterable[str]) -> list[str]:
-    """Return the iteration order of a java.util.HashMap into which the keys were put in the given order."""
+def java_map_order(keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
+    """Return the iteration order of a java.util.HashMap into which the keys were put in the given order.
+
+    `hash_of` returns Java's hash of a key.
+    """
     distinct_keys = list(dict.fromkeys(keys))
     bucket_count = _INITIAL_BUCKET_COUNT
     while len(distinct_keys) > bucket_count * 3 // 4:
         bucket_count *= 2
-    return sorted(distinct_keys, key=lambda key: _spread(java_hash(key)) & (bucket_count - 1))
+    return sorted(distinct_keys, key=lambda key: _spread(hash_of(key)) & (bucket_count - 1))
 
 
 def _spread(code: int) -> int:

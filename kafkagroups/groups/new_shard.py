@@ -54,29 +54,41 @@ class NewShard(Shard):
     """What one partition's log contains, as the new coordinator reads it."""
 
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        offsets = Offsets.copy_of(self.offsets, observer)
-        self.offsets = offsets
-        groups = self.groups
+        self.offsets = Offsets.copy_of(self.offsets, observer)
         keys = LogKeys(self.dialect)
         for batch in batches:
-            if batch.is_control:
-                _end_transactions(offsets, batch, observer)
-                continue
-            producer = batch.producer_id
-            for record_offset, group_id, partition, content in self.decode_records(batch, keys, observer):
-                if partition is None:
-                    self._replay_other(record_offset, content, group_id, observer)
-                elif content is None:
-                    offsets.remove(group_id, partition, record_offset)
-                    offsets.remove_all_pending(group_id, partition, record_offset)
+            self.apply(batch, keys, observer)
+
+    def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
+        """Apply one batch. A load and a running coordinator change a shard only here.
+
+        `keys` are the decoded keys of the log. Raises LoadFailed or BadBytes as `replay` does.
+        """
+        offsets = self.offsets
+        assert isinstance(offsets, Offsets)
+        if batch.is_control:
+            _end_transactions(offsets, batch, observer)
+            return
+        producer = batch.producer_id
+        groups = self.groups
+        for record_offset, group_id, partition, content in self.decode_records(batch, keys, observer):
+            if partition is None:
+                self._replay_other(record_offset, content, group_id, observer)
+            elif content is None:
+                offsets.remove(group_id, partition, record_offset)
+                offsets.remove_all_pending(group_id, partition, record_offset)
+            else:
+                if group_id not in groups:
+                    self.keep_classic_group(Group(group_id, self.partition))
+                offset = build_offset_and_metadata(content, record_offset, batch_offset=record_offset)
+                if producer == NO_PRODUCER_ID:
+                    offsets.put(group_id, partition, offset)
                 else:
-                    if group_id not in groups:
-                        groups[group_id] = Group(group_id, self.partition)
-                    offset = build_offset_and_metadata(content, record_offset, batch_offset=record_offset)
-                    if producer == NO_PRODUCER_ID:
-                        offsets.put(group_id, partition, offset)
-                    else:
-                        offsets.put_pending(producer, group_id, partition, offset)
+                    offsets.put_pending(producer, group_id, partition, offset)
+
+    def keep_classic_group(self, group: Group) -> None:
+        """Add a classic group, or replace the group with its id. A running coordinator keeps it as a living group."""
+        self.groups[group.group_id] = group
 
     def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:
         """Apply a record that is not an offset record."""
@@ -98,7 +110,7 @@ class NewShard(Shard):
         elif record.value is None:
             self.groups.pop(group_id, None)
         else:
-            self.groups[group_id] = build_group(self.partition, record, offset, self.dialect)
+            self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
         """Apply a record of a consumer, share or streams group. Create the group if it does not exist.
@@ -131,7 +143,7 @@ class NewShard(Shard):
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
         """Return whether a record of a `group_type` group converts `group`, which must be a simple group."""
         return (
-            isinstance(group, Group)
+            not isinstance(group, ModernGroup)
             and group.is_simple
             and not REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
         )

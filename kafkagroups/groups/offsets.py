@@ -158,6 +158,13 @@ class ShardOffsets(Protocol):
     def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]: ...
 
 
+class GroupOffsetsCopy(NamedTuple):
+    """The committed offsets of one group, and its pending offsets by producer id."""
+
+    committed: PartitionOffsets
+    pending: dict[int, PartitionOffsets]
+
+
 class Offsets:
     """The committed offsets of many groups, and the pending offsets of each open transaction.
 
@@ -185,6 +192,31 @@ class Offsets:
                 for partition in partitions:
                     copy.producers_by_group_partition.setdefault((group, partition), set()).add(producer)
         return copy
+
+    def pending_partitions(self, group: str) -> dict[TopicPartition, None]:
+        """Return the partitions for which an open transaction has an offset of the group."""
+        return {partition: None for groups in self.pending.values() for partition in groups.get(group, ())}
+
+    def copy_group(self, group: str) -> GroupOffsetsCopy:
+        """Return a copy of one group's offsets, which `replace_group` can put back."""
+        pending = {producer: dict(groups[group]) for producer, groups in self.pending.items() if group in groups}
+        return GroupOffsetsCopy(dict(self.committed.get(group, {})), pending)
+
+    def replace_group(self, group: str, copy: GroupOffsetsCopy) -> GroupOffsetsCopy:
+        """Replace one group's offsets. Return the replaced ones. The observer is not called."""
+        replaced = self.copy_group(group)
+        self.committed.pop(group, None)
+        if copy.committed:
+            self.committed[group] = copy.committed
+        for producer, partitions in replaced.pending.items():
+            del self.pending[producer][group]
+            for partition in partitions:
+                self._forget_producer(producer, group, partition)
+        for producer, partitions in copy.pending.items():
+            self.pending.setdefault(producer, {})[group] = partitions
+            for partition in partitions:
+                self.producers_by_group_partition.setdefault((group, partition), set()).add(producer)
+        return replaced
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Store the current record's offset as committed. Replace an earlier committed offset of the partition."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kafkagroups.coordinator import GroupCoordinator
+from dataclasses import replace
+
+from kafkagroups.coordinator import Errors, GroupCoordinator
 from kafkagroups.coordinator.results import DescribedGroup
 from kafkagroups.replay.json_values import Json, encode_bytes
 from kafkagroups.replay.request import Reply, Request
@@ -16,17 +18,19 @@ DESCRIBE = 8
 DESCRIBE_CONFIGS = 10
 ALTER_CONFIGS = 11
 GROUP_OPERATIONS = (READ, DELETE, DESCRIBE)
-GROUP_OPERATIONS_SINCE_3_3 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+GROUP_OPERATIONS_SINCE_4_0 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS)
 
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DescribeGroups to the coordinator."""
     operation_bits = UNKNOWN_OPERATIONS
     if request.body.get("includeAuthorizedOperations"):
-        is_at_least_3_3 = coordinator.settings.is_at_least(3, 3)
-        operations = GROUP_OPERATIONS_SINCE_3_3 if is_at_least_3_3 else GROUP_OPERATIONS
+        can_have_configs = coordinator.settings.is_at_least(4, 0)
+        operations = GROUP_OPERATIONS_SINCE_4_0 if can_have_configs else GROUP_OPERATIONS
         operation_bits = sum(1 << code for code in operations)  # Bit n stands for the operation with code n.
     groups = coordinator.describe_groups(request.body["groups"])
+    if request.version < 6:
+        groups = [_hide_missing_group(group) for group in groups]
     reply({"groups": [_write_group(group, operation_bits) for group in groups]})
 
 
@@ -57,9 +61,15 @@ def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply)
     reply({"results": [{"groupId": group_id, "errorCode": int(error)} for group_id, error in errors.items()]})
 
 
+def _hide_missing_group(group: DescribedGroup) -> DescribedGroup:
+    """Return the group without the error that it does not exist, which responses before version 6 do not have."""
+    return replace(group, error=Errors.NONE) if group.error is Errors.GROUP_ID_NOT_FOUND else group
+
+
 def _write_group(group: DescribedGroup, operation_bits: int) -> Json:
     return {
         "errorCode": int(group.error),
+        "errorMessage": group.message,
         "groupId": group.group_id,
         "groupState": group.state,
         "protocolType": group.protocol_type,

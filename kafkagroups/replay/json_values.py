@@ -40,6 +40,32 @@ def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
     }
 
 
+def name_topics(topics: Iterable[Json], names: Mapping[str, str]) -> tuple[list[Json], list[Json]]:
+    """Return the topics of a request with their names, and the topics whose ids are unknown.
+
+    Newer requests contain the ids of topics instead of their names. `names` are the names by id.
+    """
+    named = []
+    unknown = []
+    for topic in topics:
+        if "name" in topic:
+            named.append(topic)
+        elif topic["topicId"] in names:
+            named.append({**topic, "name": names[topic["topicId"]]})
+        else:
+            unknown.append(topic)
+    return named, unknown
+
+
+def identify_topics(topics: Iterable[Json], topic_ids: Mapping[str, str]) -> list[Json]:
+    """Return the topics of a response with their ids instead of their names. Topics without an id are left out."""
+    return [
+        {"topicId": topic_ids[topic["name"]], "partitions": topic["partitions"]}
+        for topic in topics
+        if topic["name"] in topic_ids
+    ]
+
+
 def topics_to_json(partitions: Mapping[TopicPartition, Any], value_to_json: Callable[[Any], Json]) -> list[Json]:
     """Return the field `topics` of a response: the JSON of each partition, grouped by topic.
 

@@ -11,11 +11,13 @@ replay contains these responses, because the replay has no connections.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
 from kafkagroups.coordinator import (
     Clock,
@@ -38,6 +40,8 @@ from kafkagroups.replay.transactions import Transactions
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
 default settings needs almost two years for them."""
+FIRST_THAT_ADDS_TO_TRANSACTION = 5
+"""The first version of TxnOffsetCommit that adds the partition to the transaction."""
 MAX_PARTITIONS = 10_000
 """The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
 
@@ -72,13 +76,23 @@ class Player:
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
+        self.topic_ids = dict(header.get("topic_ids", {})) or _find_topic_ids(header, lines)
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
+        self._request_version = 0
         # Why a batch is appended while no request is replayed, for the output.
         self._append_reason = ""
         self._output: list[Json] = []
+        # By batch: the recorded request that appended it. By request: batches of an earlier request.
+        self._recorded_requests = {
+            (batch["partition"], batch["first"]): line["n"]
+            for line in lines
+            for batch in line.get("appended", ())
+            if "api" in line
+        }
+        self._late_appends: dict[int, list[Json]] = {}
         self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
         self.transactions = Transactions(self.coordinator.manager.partition_for)
@@ -121,6 +135,7 @@ class Player:
             self.settings,
             new_member_id=self._member_ids.supply,
             topics=self.topics,
+            topic_ids=self.topic_ids,
             verify=self._verify_transaction,
             zookeeper=self.zookeeper,
         )
@@ -152,12 +167,8 @@ class Player:
     def _verify_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int
     ) -> Errors:
-        manager = self.coordinator.manager
-        groups = manager.open_groups.get(producer_id, ())
-        if any(manager.partition_for(group) == partition for group in groups):
-            # The partition already contains an offset of this transaction, so Kafka does not verify the transaction.
-            return Errors.NONE
-        return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition)
+        adds = self._request_version >= FIRST_THAT_ADDS_TO_TRANSACTION
+        return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition, adds=adds)
 
     def _advance(self, ms: int) -> None:
         self._request_appends = None
@@ -166,15 +177,37 @@ class Player:
 
     def _play_request(self, line: Json) -> None:
         if line["api"] in HANDLERS:
-            output: Json = {"n": line["n"], "api": line["api"], "response": None, "appended": []}
+            number: int = line["n"]
+            output: Json = {"n": number, "api": line["api"], "response": None, "appended": []}
             self._output.append(output)
+            output["appended"] += self._late_appends.pop(number, [])
             self._request_appends = output["appended"]
             self._member_ids.prepare(line)
+            self._request_version = line["api_version"]
             request = Request(line["api"], line["api_version"], line["request"], line["client_id"])
             handle(self.coordinator, request, lambda response: output.update(response=response))
             self._request_appends = None
+            self._move_late_appends(line, output)
+            if line["api"] == "TxnOffsetCommit":
+                producer = line["request"]
+                for batch in output["appended"]:
+                    self.transactions.note_append(producer["producerId"], producer["producerEpoch"], batch["partition"])
         elif line["response"] is not None:
             self._apply_decision(line["api"], line["request"], line["response"])
+
+    def _move_late_appends(self, line: Json, output: Json) -> None:
+        """Move the batch of a refused JoinGroup to the request during which the recorded broker appended it.
+
+        Since 4.0, a broker refuses a JoinGroup, and only then builds the batch with the record of the new group. So the
+        next request can arrive before the batch is in the log, and the recording counts the batch there.
+        """
+        if line["api"] != "JoinGroup" or not (output["response"] or {}).get("errorCode"):
+            return
+        next_number = line["n"] + 1
+        for batch in list(output["appended"]):
+            if self._recorded_requests.get((batch["partition"], batch["first"])) == next_number:
+                output["appended"].remove(batch)
+                self._late_appends.setdefault(next_number, []).append(batch)
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
         """Handle a request to another part of the broker, whose decision is in the recorded response."""
@@ -196,6 +229,7 @@ class Player:
             if name in created:
                 # If the request contains -1, the broker chooses the partition count, and the response contains it.
                 self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
+                self.topic_ids[name] = created[name].get("topicId") or _make_topic_id(f"{name} {self.clock.now_ms}")
                 _check_partition_count(name, self.topics[name])
 
     def _delete_topics(self, response: Json) -> None:
@@ -208,6 +242,8 @@ class Player:
         self._request_appends = None
         self._append_reason = "topic deletion"
         self.coordinator.partitions_deleted(partitions)
+        for topic in deleted_topics:
+            self.topic_ids.pop(topic, None)
 
     def _play_append(self, line: Json) -> None:
         """If a recorded append is a transaction marker, append it. Our coordinator makes all other appends itself."""
@@ -237,6 +273,28 @@ class Player:
         else:
             ms = self.clock.now_ms - self.start_ms
             self._output.append({"event": "append", "ms": ms, "why": self._append_reason, "appended": [batch]})
+
+
+def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
+    """Return the ids of the topics in the header, by name, for a recording that does not contain them.
+
+    The ids that requests contain and that the broker knows belong to the topics in the header's order. The other ids do
+    not matter, because no client has seen them.
+    """
+    known_ids: dict[str, None] = {}
+    for line in lines:
+        if line.get("api") in ("OffsetCommit", "TxnOffsetCommit") and line["response"]:
+            for topic in line["response"]["topics"]:
+                errors = {partition["errorCode"] for partition in topic["partitions"]}
+                if "topicId" in topic and errors != {Errors.UNKNOWN_TOPIC_ID}:
+                    known_ids[topic["topicId"]] = None
+    names = list(header["topics"])
+    return {name: _make_topic_id(name) for name in names} | dict(zip(names, known_ids, strict=False))
+
+
+def _make_topic_id(text: str) -> str:
+    """Return an id in Kafka's form, always the same for the same text."""
+    return base64.urlsafe_b64encode(uuid5(NAMESPACE_URL, text).bytes).decode().rstrip("=")
 
 
 def _check_partition_count(name: str, count: int) -> None:

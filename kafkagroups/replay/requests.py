@@ -36,7 +36,7 @@ FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "LeaveGroup": {"throttleTimeMs": 1, "members": 3},
     "OffsetCommit": {"throttleTimeMs": 3},
     "OffsetFetch": {"errorCode": 2, "throttleTimeMs": 3, "committedLeaderEpoch": 5},
-    "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4},
+    "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4, "errorMessage": 6},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }
 """The first response version that has a field, by API and field. All other fields are in every version."""

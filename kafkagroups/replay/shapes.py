@@ -24,21 +24,19 @@ Shape = Any
 
 TEXT_OR_NULL = (str, None)
 MEMBER = {"groupId": str, "generationId": int, "memberId": str, "groupInstanceId?": TEXT_OR_NULL}
-COMMITTED_TOPICS = [
+COMMITTED_PARTITIONS = [
     {
-        "name": str,
-        "partitions": [
-            {
-                "partitionIndex": int,
-                "committedOffset": int,
-                "committedMetadata": TEXT_OR_NULL,
-                "committedLeaderEpoch?": int,
-                "commitTimestamp?": int,
-            }
-        ],
+        "partitionIndex": int,
+        "committedOffset": int,
+        "committedMetadata": TEXT_OR_NULL,
+        "committedLeaderEpoch?": int,
+        "commitTimestamp?": int,
     }
 ]
+COMMITTED_TOPICS = [{"name": str, "partitions": COMMITTED_PARTITIONS}]
+COMMITTED_TOPIC_IDS = [{"topicId": str, "partitions": COMMITTED_PARTITIONS}]
 FETCHED_GROUP = {"groupId": str, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
+FETCHED_GROUP_BY_ID = {"groupId": str, "topics": ([{"topicId": str, "partitionIndexes": [int]}], None)}
 PRODUCER = {"transactionalId": str, "producerId": int, "producerEpoch": int}
 
 JOIN_GROUP = {
@@ -48,6 +46,22 @@ JOIN_GROUP = {
     "sessionTimeoutMs": int,
     "protocolType": str,
     "protocols": [{"name": str, "metadata": bytes}],
+}
+OFFSET_COMMIT = {
+    "groupId": str,
+    "generationIdOrMemberEpoch": int,
+    "memberId": str,
+    "groupInstanceId?": TEXT_OR_NULL,
+    "retentionTimeMs?": int,
+    "topics": COMMITTED_TOPICS,
+}
+TXN_OFFSET_COMMIT = {
+    **PRODUCER,
+    "groupId": str,
+    "generationId?": int,
+    "memberId?": str,
+    "groupInstanceId?": TEXT_OR_NULL,
+    "topics": COMMITTED_TOPICS,
 }
 
 REQUEST_SHAPES: dict[str, Shape] = {
@@ -61,14 +75,7 @@ REQUEST_SHAPES: dict[str, Shape] = {
     "Heartbeat": MEMBER,
     "LeaveGroup": {"groupId": str, "memberId": str},
     "OffsetCommit": {"groupId": str, "topics": COMMITTED_TOPICS},
-    "TxnOffsetCommit": {
-        **PRODUCER,
-        "groupId": str,
-        "generationId?": int,
-        "memberId?": str,
-        "groupInstanceId?": TEXT_OR_NULL,
-        "topics": COMMITTED_TOPICS,
-    },
+    "TxnOffsetCommit": TXN_OFFSET_COMMIT,
     "OffsetFetch": FETCHED_GROUP,
     "DescribeGroups": {"groups": [str], "includeAuthorizedOperations?": bool},
     "ListGroups": {"statesFilter?": ([str], None), "typesFilter?": ([str], None)},
@@ -79,25 +86,19 @@ REQUEST_SHAPES: dict[str, Shape] = {
     "EndTxn": {"transactionalId": str},
     "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
 }
-LATER_REQUEST_SHAPES: dict[str, tuple[int, Shape]] = {
-    "JoinGroup": (1, {**JOIN_GROUP, "rebalanceTimeoutMs": int}),
-    "LeaveGroup": (3, {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}),
-    "OffsetCommit": (
-        1,
-        {
-            "groupId": str,
-            "generationIdOrMemberEpoch": int,
-            "memberId": str,
-            "groupInstanceId?": TEXT_OR_NULL,
-            "retentionTimeMs?": int,
-            "topics": COMMITTED_TOPICS,
-        },
-    ),
-    "OffsetFetch": (8, {"groups": [FETCHED_GROUP], "requireStable?": bool}),
+LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
+    "JoinGroup": {1: {**JOIN_GROUP, "rebalanceTimeoutMs": int}},
+    "LeaveGroup": {3: {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}},
+    "OffsetCommit": {1: OFFSET_COMMIT, 10: {**OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
+    "TxnOffsetCommit": {6: {**TXN_OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
+    "OffsetFetch": {
+        8: {"groups": [FETCHED_GROUP], "requireStable?": bool},
+        10: {"groups": [FETCHED_GROUP_BY_ID], "requireStable?": bool},
+    },
 }
-"""By API whose request fields changed: the first version with the new fields, and the shape since this version.
+"""By API whose request fields changed, and by the first version with the new fields: the shape since this version.
 
-`REQUEST_SHAPES` has the shape before this version.
+`REQUEST_SHAPES` has the shape before the first of these versions.
 """
 RESPONSE_SHAPES: dict[str, Shape] = {
     "JoinGroup": {"memberId": str},
@@ -142,9 +143,10 @@ def check_line(line: Any) -> None:
     if "api" in line:
         check(line, REQUEST_LINE)
         api = line["api"]
-        first_version, later_shape = LATER_REQUEST_SHAPES.get(api, (0, None))
-        has_new_fields = later_shape is not None and line["api_version"] >= first_version
-        request_shape = later_shape if has_new_fields else REQUEST_SHAPES.get(api, {})
+        request_shape = REQUEST_SHAPES.get(api, {})
+        for first_version, later_shape in LATER_REQUEST_SHAPES.get(api, {}).items():
+            if line["api_version"] >= first_version:
+                request_shape = later_shape
         check(line, {"request": request_shape, "response": (RESPONSE_SHAPES.get(api, dict), None)})
     elif "event" in line:
         check(line, {"event": str})

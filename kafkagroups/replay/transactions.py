@@ -40,6 +40,7 @@ class Transactions:
     def __init__(self, partition_for: Callable[[str], int]) -> None:
         self.partition_for = partition_for
         self.by_id: dict[str, Transaction] = {}
+        self._written: set[tuple[int, int, int]] = set()
 
     def init_producer_id(self, request: Json, response: Json) -> None:
         """Handle an InitProducerId: store the producer id and its new epoch, with an empty transaction.
@@ -61,20 +62,38 @@ class Transactions:
             transaction.partitions.add(self.partition_for(request["groupId"]))
 
     def end(self, request: Json, response: Json) -> None:
-        """Handle an EndTxn: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS."""
+        """Handle an EndTxn: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS.
+
+        Since version 5, the response contains the producer epoch of the next transaction (KIP-890).
+        """
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
-            transaction.is_ending = True
+            transaction.is_ending = bool(transaction.partitions)
+            transaction.producer_epoch = response.get("producerEpoch", transaction.producer_epoch)
+
+    def note_append(self, producer_id: int, producer_epoch: int, partition: int) -> None:
+        """Note that the partition of the offsets topic contains a commit of the producer's open transaction."""
+        self._written.add((producer_id, producer_epoch, partition))
 
     def end_with_marker(self, producer_id: int) -> None:
         """End the producer's transaction after the marker was written."""
+        self._written = {written for written in self._written if written[0] != producer_id}
         for transaction in self.by_id.values():
             if transaction.producer_id == producer_id:
                 transaction.partitions.clear()
                 transaction.is_ending = False
 
-    def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-        """Return NONE if the partition is in this producer's open transaction, otherwise the error."""
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, adds: bool = False
+    ) -> Errors:
+        """Return NONE if the partition is in this producer's open transaction, otherwise the error.
+
+        If the partition already contains an offset of this transaction, Kafka does not verify the transaction. `adds`
+        says whether the partition is added to the transaction: since version 5 of TxnOffsetCommit, no AddOffsetsToTxn
+        comes before (KIP-890).
+        """
+        if (producer_id, producer_epoch, partition) in self._written:
+            return Errors.NONE
         transaction = self.by_id.get(transactional_id)
         if transaction is None or transaction.producer_id != producer_id:
             return Errors.INVALID_PRODUCER_ID_MAPPING
@@ -82,4 +101,6 @@ class Transactions:
             return Errors.INVALID_PRODUCER_EPOCH
         if transaction.is_ending:
             return Errors.CONCURRENT_TRANSACTIONS
+        if adds:
+            transaction.partitions.add(partition)
         return Errors.NONE if partition in transaction.partitions else Errors.TRANSACTION_ABORTABLE

@@ -27,8 +27,8 @@ def test_a_commit_on_its_way_when_the_partition_moves(kafka):
 
 def test_the_first_join_writes_a_record_in_4_x_only():
     """3.9.2-deletes and 4.3.1-deletes: the JoinGroup that is answered MEMBER_ID_REQUIRED."""
-    for family, version in (("conversations", "3.9.2"), ("new_deletes", "4.3.1")):
-        folder = captured(family) / "conversations" / f"{version}-deletes"
+    for version in ("3.9.2", "4.3.1"):
+        folder = captured("conversations") / "conversations" / f"{version}-deletes"
         lines = (folder / "conversation.jsonl").read_text(encoding="utf-8").splitlines()
         steps = [json.loads(line) for line in lines]
         first = next(step for step in steps if step.get("response", {}).get("errorCode") == MEMBER_ID_REQUIRED)
@@ -43,7 +43,7 @@ def test_the_first_join_writes_a_record_in_4_x_only():
 
 def test_the_leaders_sync_writes_the_group_in_4_x():
     """4.3.1-deletes: the first SyncGroup is answered NONE, and the group has its member in the log."""
-    folder = captured("new_deletes") / "conversations" / "4.3.1-deletes"
+    folder = captured("conversations") / "conversations" / "4.3.1-deletes"
     steps = [json.loads(line) for line in (folder / "conversation.jsonl").read_text(encoding="utf-8").splitlines()]
     sync = next(step for step in steps if step.get("api") == "SyncGroup")
     assert (sync["response"]["errorCode"], sync["appended"]) == (0, [{"partition": 0, "first": 1, "last": 1}])

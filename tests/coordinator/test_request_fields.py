@@ -75,7 +75,15 @@ FIELDS = {
     "assignments": st.dictionaries(TEXTS, METADATA, max_size=2),
 }
 """For each parameter of a request: values that a client can send, and values that no client can send."""
-FLAGS = {"require_known_member_id", "supports_skip_assignment", "supports_abortable_error", "require_stable", "commits"}
+FLAGS = {
+    "by_topic_id",
+    "supports_group_not_found",
+    "require_known_member_id",
+    "supports_skip_assignment",
+    "supports_abortable_error",
+    "require_stable",
+    "commits",
+}
 METHODS = [name for name in vars(GroupCoordinator) if not name.startswith("_")]
 
 

@@ -94,7 +94,7 @@ def read_running(kafka, log):
 
 def test_a_running_new_coordinator_answers_as_a_load_of_its_log():
     """4.3.1-deletes: every OffsetFetch and DescribeGroups, before and after the restart of the broker."""
-    folder = captured("new_deletes") / "conversations" / "4.3.1-deletes"
+    folder = captured("conversations") / "conversations" / "4.3.1-deletes"
     next_offsets = dict.fromkeys(range(4), 0)
     seen = []
     for line in (folder / "conversation.jsonl").read_text(encoding="utf-8").splitlines()[1:]:

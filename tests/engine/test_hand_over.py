@@ -82,7 +82,7 @@ RUNS = {
     **{key: {FAILS: 2} for key in ("4.3.1-ghost", "4.4.0-ghost")},
 }
 """Runs whose broker was told to write the message format of an older release, or which got records that it refuses."""
-RUN_FAMILIES = ("runs", "v440", "conversations", "new_deletes", "new_expiry", "new_conversations")
+RUN_FAMILIES = ("runs", "v440", "conversations", "new_expiry", "new_conversations")
 
 
 @pytest.mark.parametrize("family", RUN_FAMILIES)

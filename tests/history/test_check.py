@@ -156,7 +156,6 @@ def captured_logs():
     for family, folder in (
         ("v440", "v440/runs"),
         ("conversations", "conversations"),
-        ("new_conversations", "conversations"),
     ):
         for answers in sorted((captured(family) / folder).glob("*/answers.json")):
             yield pytest.param(answers, answers.with_name("log"), id=f"{folder}/{answers.parent.name}")

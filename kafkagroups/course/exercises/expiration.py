@@ -78,12 +78,12 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         state=ClassicState(group.state),
         protocol_type=group.type or None,
     )
-    classic_group.offsets.committed = {
+    committed = {
         TopicPartition.parse(name): make_commit(commit_day, expiry_day)
         for name, (commit_day, expiry_day) in group.offsets.items()
     }
     classic_group.subscribed_topics = frozenset(group.read_topics) if group.type == "consumer" else None
-    return [str(partition) for partition in find_expired_offsets(classic_group, now, retention)]
+    return [str(partition) for partition in find_expired_offsets(classic_group, committed, (), now, retention)]
 
 
 def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:

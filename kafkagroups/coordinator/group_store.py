@@ -1,0 +1,252 @@
+"""What the requests need from a coordinator's memory and log.
+
+The rules of joins, rebalances and checks are the same in both coordinators. They reach memory and log through this
+interface. `GroupMetadataManager` (manager.py) is the memory of the classic coordinator: one cache, changed when the log
+answers. `PartitionedGroups` (partitioned_groups.py) is that of the new coordinator: a state machine for each partition,
+changed by the records.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.logs import OffsetsLogs
+from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
+from kafkagroups.coordinator.settings import Settings
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_member import Cancellable
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.states import ClassicState
+from kafkagroups.log.batch import NO_PRODUCER_ID
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.dialects import dialect
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import Record
+from kafkagroups.records.wire import UUID
+from kafkagroups.records.written_values import value_version
+
+OFFSET_RECORD_TYPE = 1
+GROUP_RECORD_TYPE = 2
+NO_TOPIC_ID = UUID.default
+
+
+def _ignore_group(group: ClassicGroup) -> None:
+    pass
+
+
+class GroupStore(ABC):
+    """The groups and offsets of the partitions that this broker leads.
+
+    - `owned`: the partitions that this broker leads.
+    - `loading`: the partitions that this broker is loading now.
+    - `epochs`: the newest coordinator epoch of each partition. The epoch grows each time a broker becomes the leader.
+      A call with an older epoch is late and is ignored.
+    - `on_loaded`, `on_unloaded`: called for each classic group after its partition is loaded, or when it is unloaded.
+    """
+
+    def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
+        self.settings = settings
+        self.logs = logs
+        self.clock = clock
+        self.owned: set[int] = set()
+        self.loading: set[int] = set()
+        self.epochs: dict[int, int] = {}
+        self.on_loaded: Callable[[ClassicGroup], None] = _ignore_group
+        self.on_unloaded: Callable[[ClassicGroup], None] = _ignore_group
+        self.dialect = dialect(settings.coordinator, settings.kafka)
+
+    # Partitions
+
+    def partition_for(self, group_id: str) -> int:
+        """Return the partition of the offsets topic that stores the group."""
+        return partition_for(group_id, self.settings.offsets_topic_num_partitions)
+
+    def is_local(self, group_id: str) -> bool:
+        """Return whether this broker owns the group's partition."""
+        return self.partition_for(group_id) in self.owned
+
+    def is_loading(self, group_id: str) -> bool:
+        """Return whether the group's partition is being loaded."""
+        return self.partition_for(group_id) in self.loading
+
+    def is_missing(self, group_id: str) -> bool:
+        """Return whether this broker owns the group's partition, but the group does not exist or is Dead."""
+        group = self.get_group(group_id)
+        return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
+
+    def accept_epoch(self, partition: int, epoch: int) -> bool:
+        """Return False if the partition has a newer coordinator epoch. Otherwise store `epoch` and return True."""
+        newest_epoch = max(epoch, self.epochs.get(partition, epoch))
+        self.epochs[partition] = newest_epoch
+        return epoch == newest_epoch
+
+    @abstractmethod
+    def load_partition(self, partition: int, epoch: int = 0) -> None:
+        """Read the partition's log, and call `on_loaded` for each classic group.
+
+        The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
+        newest coordinator epoch.
+        """
+
+    @abstractmethod
+    def unload_partition(self, partition: int, epoch: int | None = None) -> None:
+        """Call `on_unloaded` for each classic group of the partition, and forget the partition.
+
+        The call is ignored if `epoch` is older than the partition's newest coordinator epoch. With None, the call is
+        never ignored.
+        """
+
+    # Groups
+
+    @abstractmethod
+    def get_group(self, group_id: str) -> ClassicGroup | None:
+        """Return the classic group, or None if it does not exist."""
+
+    @abstractmethod
+    def add_group(self, group: ClassicGroup) -> ClassicGroup:
+        """Add the group, unless there is a group with this id. Return the group that is there. No record is written."""
+
+    @abstractmethod
+    def current_groups(self) -> list[ClassicGroup]:
+        """Return all classic groups, in the order of Kafka's hash map."""
+
+    def build_group(self, group_id: str) -> ClassicGroup:
+        """Return a new Empty group. Do not add the group."""
+        return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
+
+    def get_or_create(self, group_id: str) -> ClassicGroup:
+        """Return the group. If it does not exist, add an Empty group. No record is written."""
+        return self.add_group(self.build_group(group_id))
+
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        """Show groups and offsets as clients may read them, until the end of the `with` block."""
+        yield
+
+    def after(
+        self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
+    ) -> Cancellable:
+        """Run the action for the group after `delay_ms` milliseconds.
+
+        `is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`.
+        """
+        return self.clock.after(delay_ms, action)
+
+    @abstractmethod
+    def end_join(self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None]) -> None:
+        """Note that a JoinGroup is handled. `is_new` says whether it created the group.
+
+        `refuse` answers the JoinGroup with an error, unless it is answered.
+        """
+
+    # What is written
+
+    @abstractmethod
+    def store_group(
+        self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
+    ) -> None:
+        """Append the group's record. Then call `complete` with an error code.
+
+        The keys of `assignments` are member ids. The error is NONE, NOT_COORDINATOR if the group's partition is not on
+        this broker, or what members get if the append fails (error_codes.py).
+        """
+
+    @abstractmethod
+    def store_offsets(
+        self,
+        group: ClassicGroup,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        complete: Callable[[CommitErrors], None],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+    ) -> None:
+        """Append a commit as one batch, and call `complete` with an error for each partition when it is answered.
+
+        `producer_id` is -1 if the commit is not in a transaction.
+        """
+
+    @abstractmethod
+    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
+        """Commit or abort the offsets in the producer's open transaction.
+
+        A marker is the record that ends a transaction. `partitions` are the partitions of the offsets topic that
+        contain the transaction's marker. Only groups in these partitions change.
+        """
+
+    @abstractmethod
+    def get_offsets(
+        self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, FetchedOffset]:
+        """Return the group's offsets. If `partitions` is None, return all committed offsets.
+
+        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. With
+        `require_stable`, a partition that has a pending commit gets the error UNSTABLE_OFFSET_COMMIT.
+        """
+
+    @abstractmethod
+    def delete_groups(self, groups: Sequence[ClassicGroup]) -> dict[str, Errors]:
+        """Delete Empty groups and their offsets. Return the errors of the appends by group id, if there are any."""
+
+    @abstractmethod
+    def delete_offsets(self, group: ClassicGroup, partitions: Sequence[TopicPartition]) -> Errors:
+        """Delete a group's offsets for these partitions. Return the error of the append."""
+
+    @abstractmethod
+    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
+        """Delete the offsets for these partitions in all groups. Return the number of deleted committed offsets.
+
+        `topic_ids` are the ids of the deleted topics, by name.
+        """
+
+    @abstractmethod
+    def delete_expired(self) -> int:
+        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets.
+
+        A broker does this every offsets.retention.check.interval.ms.
+        """
+
+    # Records
+
+    def build_group_record(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
+        """Return the group's record, with the value version that the broker's Kafka version writes."""
+        return self._build_record(
+            GROUP_RECORD_TYPE, GroupMetadataKey(group.group_id), group.build_record_value(assignments)
+        )
+
+    def build_offset_record(self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Record:
+        """Return the record of a commit, with the value version that the broker's Kafka version writes."""
+        value = OffsetCommitValue(
+            offset=offset.offset,
+            leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+            commit_timestamp=offset.commit_timestamp,
+            expire_timestamp=-1 if offset.expire_timestamp is None else offset.expire_timestamp,
+            topic_id=NO_TOPIC_ID if offset.topic_id is None else offset.topic_id,
+        )
+        key = OffsetCommitKey(group_id, partition.topic, partition.partition)
+        return self._build_record(OFFSET_RECORD_TYPE, key, value, expires=offset.expire_timestamp is not None)
+
+    def _build_record(
+        self,
+        record_type: int,
+        key: GroupMetadataKey | OffsetCommitKey,
+        value: GroupMetadataValue | OffsetCommitValue,
+        *,
+        expires: bool = False,
+    ) -> Record:
+        return Record(record_type, key, value, value_version(record_type, self.settings.kafka, expires=expires))
+
+
+def build_offset_tombstone(group_id: str, partition: TopicPartition) -> Record:
+    """Return the record that deletes a group's offset for a partition."""
+    return Record(OFFSET_RECORD_TYPE, OffsetCommitKey(group_id, partition.topic, partition.partition), None, None)
+
+
+def build_group_tombstone(group_id: str) -> Record:
+    """Return the record that deletes a classic group."""
+    return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)

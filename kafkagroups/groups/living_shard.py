@@ -1,0 +1,119 @@
+"""The state of one partition in a running new coordinator: what its log says, and what the log has not confirmed yet.
+
+A running coordinator applies a record to its memory before the record is in the log, with the same code as a load
+(new_shard.py). Until the log confirms the record, three things need the earlier state: a failed append takes the
+changes back, a fetch must not see them, and neither must DescribeGroups and ListGroups. The living shard therefore
+remembers each changed group as it was before.
+
+The changes since the last appended batch also contain groups without a record, for example the group of a refused
+commit. Such a group becomes visible with the next batch of the partition, and a load does not find it.
+
+A classic group is remembered as an object, not by its content: its members and its state live in memory only, so taking
+back an append does not bring an earlier generation back.
+
+Simpler than Kafka: Kafka's maps keep every version of every entry until the log has confirmed it (timeline maps). Here
+a group is copied as a whole before its first change in a batch.
+Source: SnapshottableCoordinator, SnapshotRegistry, GroupMetadataManager.replay (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.live_and_loaded import build_classic_group
+from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.modern_group import ModernGroup, copy_group
+from kafkagroups.groups.new_shard import NewShard
+from kafkagroups.groups.offsets import GroupOffsetsCopy, Offsets
+from kafkagroups.log.batch import Batch
+
+
+class _EarlierGroup(NamedTuple):
+    """A group and its offsets before a change. `group` is None if the group did not exist."""
+
+    group: Any
+    offsets: GroupOffsetsCopy
+
+
+Changes = dict[str, _EarlierGroup]
+"""The groups that one batch changed, by id, as they were before the batch."""
+
+
+@dataclass
+class LivingShard(NewShard):
+    """What a running coordinator knows of one partition. `groups` contains ClassicGroup and ModernGroup objects.
+
+    `now_ms` is the current time, which a group without a record gets as the time of its state. `appended` are the
+    changes of each batch that the log has not confirmed, the oldest first. `unappended` are the changes since then.
+    """
+
+    groups: dict[str, Any] = field(default_factory=dict)
+    offsets: Offsets = field(default_factory=Offsets)
+    now_ms: int = 0
+    appended: deque[Changes] = field(default_factory=deque)
+    unappended: Changes = field(default_factory=dict)
+
+    def keep_classic_group(self, group: Group) -> None:
+        self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
+
+    def add_group(self, group: ClassicGroup | ModernGroup) -> None:
+        """Add a group for which no record is written, or replace the group with its id."""
+        self._remember(group.group_id)
+        self.groups[group.group_id] = group
+
+    def apply_new(self, batch: Batch, keys: LogKeys) -> None:
+        """Apply a batch that the coordinator is about to append, or the marker that another broker wrote."""
+        changed_groups = {group_id for group_id, _, _ in read_keys(batch, keys)}
+        if batch.is_control:
+            changed_groups.update(self.offsets.pending.get(batch.producer_id, ()))
+        for group_id in changed_groups:
+            self._remember(group_id)
+        self.apply(batch, keys)
+
+    def end_batch(self) -> None:
+        """Note that the changes until now belong to the batch that is appended next."""
+        self.appended.append(self.unappended)
+        self.unappended = {}
+
+    def confirm(self) -> None:
+        """Forget how the groups were before the oldest unconfirmed batch: the log has confirmed it."""
+        self.appended.popleft()
+
+    def revert(self, batch_count: int) -> None:
+        """Take back the newest `batch_count` unconfirmed batches, and all changes since then."""
+        self._swap(self.unappended)
+        self.unappended = {}
+        for _ in range(batch_count):
+            self._swap(self.appended.pop())
+
+    @contextmanager
+    def committed(self) -> Iterator[None]:
+        """Show the state that the log has confirmed, until the end of the `with` block."""
+        later_changes = [changes for changes in (*self.appended, self.unappended) if changes]
+        for changes in reversed(later_changes):
+            self._swap(changes)
+        try:
+            yield
+        finally:
+            for changes in later_changes:
+                self._swap(changes)
+
+    def _remember(self, group_id: str) -> None:
+        if group_id not in self.unappended:
+            group = self.groups.get(group_id)
+            earlier = copy_group(group) if isinstance(group, ModernGroup) else group
+            self.unappended[group_id] = _EarlierGroup(earlier, self.offsets.copy_group(group_id))
+
+    def _swap(self, changes: Changes) -> None:
+        """Exchange the groups in `changes` with the current ones."""
+        for group_id, earlier in changes.items():
+            current = self.groups.pop(group_id, None)
+            if earlier.group is not None:
+                self.groups[group_id] = earlier.group
+            changes[group_id] = _EarlierGroup(current, self.offsets.replace_group(group_id, earlier.offsets))

@@ -13,12 +13,12 @@ from kafkagroups.cli.log_text import describe_unknown_group
 from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
 from kafkagroups.cli.output import format_time_ms, print_json, print_text
 from kafkagroups.cli.progress import spinner
-from kafkagroups.history.event import Event, count_of
+from kafkagroups.history.event import Event
 from kafkagroups.history.last_moves import describe_last_move, describe_position
 from kafkagroups.history.moved_commits import order_by_time
 from kafkagroups.history.rewound import describe_rewound
-from kafkagroups.history.static_members import fold_replacements
-from kafkagroups.history.timeline import Timeline
+from kafkagroups.history.timeline import Timeline, fold_replacements
+from kafkagroups.history.words import count_of
 from kafkagroups.loading.group_choice import has_wildcard
 
 POSITIONS_SHOWN = 20

@@ -107,6 +107,15 @@ class Fates(Observer):
     def _keep(self, entry: RecordFate) -> None:
         self.records.setdefault((entry.partition, entry.offset), []).append(entry)
 
+    def drop(self, entry: RecordFate) -> None:
+        """Remove the entry of a record that is no longer needed, to save memory."""
+        position = (entry.partition, entry.offset)
+        others = [other for other in self.records.get(position, ()) if other is not entry]
+        if others:
+            self.records[position] = others
+        else:
+            self.records.pop(position, None)
+
     def _build_marker_entry(self, record: LogRecord) -> tuple[RecordFate, Record | None]:
         entry = _new_entry(self.partition, record)
         try:
@@ -221,7 +230,7 @@ class Fates(Observer):
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
 
         `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
-        key of this record. If so, the log cleaner removes this record. Only the subclass `Stats` (stats.py) uses
+        key of this record. If so, the log cleaner removes this record. Only the subclass `Observed` (totals.py) uses
         `has_same_key`.
         """
         entry.fate = fate

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
-from kafkagroups.history.event import Event, count_of, list_names
+from kafkagroups.history.event import Event
 from kafkagroups.history.group_log import GroupRecord, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
+from kafkagroups.history.words import count_of, list_names
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.holes import DamagedHole, Hole
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import LISTED_NAMES, Event, count_of, list_names, time_or_none
+from kafkagroups.history.event import Event, Member, describe_new_settings
 from kafkagroups.history.group_log import GroupRecord
 from kafkagroups.history.group_requests import (
     CLASSIC_GROUP,
@@ -30,8 +30,8 @@ from kafkagroups.history.group_requests import (
     read_request,
     split_requests,
 )
-from kafkagroups.history.member import Member, describe_new_settings
 from kafkagroups.history.subscriptions import Subscriptions, describe_changed
+from kafkagroups.history.words import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
 

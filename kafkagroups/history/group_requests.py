@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.history.event import Member
 from kafkagroups.history.group_log import GroupRecord
-from kafkagroups.history.member import Member
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.group_keys import MemberIdKey
 

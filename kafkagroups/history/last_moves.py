@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Event, describe_time
-from kafkagroups.history.member import Member
+from kafkagroups.history.event import Event, Member
+from kafkagroups.history.words import describe_time
 
 MIN_STANDSTILL_MS = 5 * 60_000
 """The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""

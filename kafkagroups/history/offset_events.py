@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, cast
 
 from kafkagroups.groups.log_records import get_topic_partition
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, Event, describe_duration, time_or_none
+from kafkagroups.history.event import Cause, Event
 from kafkagroups.history.group_events import GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.history.last_moves import Position
 from kafkagroups.history.offset_expiry import Expiry, find_retention_begin, get_expire_time, judge_expiry
 from kafkagroups.history.rewound import RewoundPosition
+from kafkagroups.history.words import describe_duration, time_or_none
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import UUID

@@ -7,7 +7,8 @@ from typing import Any
 
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, time_or_none
+from kafkagroups.history.event import Cause
+from kafkagroups.history.words import time_or_none
 
 
 @dataclass(slots=True)

@@ -29,9 +29,9 @@ from typing import Any
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.replicas import compare
+from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkagroups.history.event import list_names
-from kafkagroups.history.member import Member
+from kafkagroups.history.event import Member
+from kafkagroups.history.words import list_names
 
 
 def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> list[str]:

@@ -11,14 +11,13 @@ from kafkagroups.groups.expire_times import Expiration, find_expirations, find_p
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.group_fates import load_into
-from kafkagroups.history.group_log import GroupLog
+from kafkagroups.history.group_log import GroupLog, load_group_log
 from kafkagroups.history.load_failure import LoadFailure, add_details, find_load_failures
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.history.rewound import RewoundPosition, sort_rewound
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.partitioning import partition_for
@@ -148,15 +147,6 @@ def explain_group(topic: OpenTopic, question: Question) -> Explanation:
         chosen = choose_log(topic.logs, question.group, topic.partitions, find_numbers, path=topic.path)
         topic = topic.part(*chosen)
     return explain_log(*load_group_log(topic, question.group), question)
-
-
-def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None) -> tuple[Groups, GroupLog]:
-    """Load a topic. Return the result of the load, and the log of the group, in which the fates are settled.
-
-    `whole` is the one of `OpenTopic.load`.
-    """
-    group_log = GroupLog(topic.dialect, group)
-    return load_into(group_log, topic, whole), group_log
 
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:

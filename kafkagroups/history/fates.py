@@ -20,7 +20,7 @@ from kafkagroups.groups.log_records import OFFSET_KEYS, LogKeys, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
-from kafkagroups.groups.offsets import Orphan, ReadOnlyOffsets, TopicPartition
+from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.holes import Hole
@@ -67,11 +67,6 @@ class Fates(Observer):
         """The entries of the newest group records with a value. The keys are (partition, group id)."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
         """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
-        self._pending_by_group: dict[int, dict[int, list[StoredOffset]]] = {}
-        """The pending commits of groups, by the offset of their records. Only `settle` uses this mapping.
-
-        The keys are Python's `id` of groups and orphans. Several commits have the same record offset only in odd logs.
-        """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
@@ -212,7 +207,7 @@ class Fates(Observer):
             return
         newest_values = self._newest_values.get((self.partition, group_id))
         if newest_values is None:
-            newest_values = NewestValues(self._decide_group_record)
+            newest_values = NewestValues(self.decide)
             self._newest_values[self.partition, group_id] = newest_values
         key = GroupKey.of(record)
         if record.value is None:
@@ -223,10 +218,7 @@ class Fates(Observer):
         assert self._current is not None
         newest_values.put(key, self._current, offset)
 
-    def _decide_group_record(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool) -> None:
-        self.decide(entry, fate, by, has_same_key=has_same_key)
-
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
+    def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
 
         `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
@@ -248,68 +240,38 @@ class Fates(Observer):
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
                 continue
             group = groups.get(entry.group)
-            orphan = orphans.get(entry.group)
+            known = group or orphans.get(entry.group)
             if group is not None and group.partition != entry.partition:
                 _ignore(entry, f"the group is answered from partition {group.partition}")
-            elif group is not None:
-                self._settle_known(entry, group)
-            elif orphan is not None:
-                self._settle_orphan(entry, orphan)
+            elif known is not None:
+                self._settle_group(entry, known)
             elif entry.partition in failed:
                 _ignore(entry, f"the load fails: {failed[entry.partition]}")
                 entry.is_unloaded = True
             else:
                 _ignore(entry, _ANSWERED_ELSEWHERE)
 
-    def _settle_known(self, entry: RecordFate, group: AnyGroup) -> None:
-        """Decide the fate of a record of a group that the coordinator has."""
-        is_group_record = entry.key is None
-        if is_group_record:
-            newest_values = self._newest_values.get((entry.partition, group.group_id))
-            if newest_values and any(newest is entry for newest in newest_values.records.values()):
-                entry.fate = Fate.WINS
-            else:
-                _ignore(entry, _NOT_REACHED)
-        elif self._is_stored_in(entry, group.offsets, group.partition):
+    def _settle_group(self, entry: RecordFate, group: AnyGroup | Orphan) -> None:
+        """Decide the fate of a record of a group that the coordinator has, or of which it has only the offsets."""
+        is_orphan = isinstance(group, Orphan)
+        is_of_share = not isinstance(group, Orphan) and group.type == "share"
+        offset = None if entry.key is None else group.offsets.get(entry.key)
+        pending = group.pending.get(NO_PRODUCER_ID if entry.producer_id is None else entry.producer_id, {})
+        pending_offset = None if entry.key is None else pending.get(entry.key)
+        newest_values = self._newest_values.get((entry.partition, entry.group or ""))
+        is_newest = newest_values is not None and any(value is entry for value in newest_values.records.values())
+        if entry.key is None and is_newest and not is_orphan:
             entry.fate = Fate.WINS
-        elif self._is_pending_in(entry, group):
+        elif offset is not None and self._is_entry_of(entry, offset, group.partition):
+            entry.fate = Fate.HIDDEN if is_orphan else Fate.WINS
+            if is_orphan:
+                entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
+        elif pending_offset is not None and self._is_entry_of(entry, pending_offset, group.partition):
             entry.fate = Fate.PENDING
         else:
-            entry.by = None
-            _ignore(entry, "a share group has no offsets" if group.type == "share" else _NOT_REACHED)
-
-    def _settle_orphan(self, entry: RecordFate, orphan: Orphan) -> None:
-        """Decide the fate of a record of a group of which the coordinator has only the offsets."""
-        is_group_record = entry.key is None
-        if is_group_record:
-            _ignore(entry, _NOT_REACHED)
-        elif self._is_stored_in(entry, orphan.offsets, orphan.partition):
-            entry.fate = Fate.HIDDEN
-            entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
-        elif self._is_pending_in(entry, orphan):
-            entry.fate = Fate.PENDING
-        else:
-            entry.by = None
-            _ignore(entry, _NOT_REACHED)
-
-    def _is_stored_in(self, entry: RecordFate, offsets: ReadOnlyOffsets, partition: int | None) -> bool:
-        """Return whether `offsets` contains the offset from the record of this entry.
-
-        `partition` is the partition of the offsets topic whose log contains the records of `offsets`.
-        """
-        offset = None if entry.key is None else offsets.get(entry.key)
-        return offset is not None and self._is_entry_of(entry, offset, partition)
-
-    def _is_pending_in(self, entry: RecordFate, group: AnyGroup | Orphan) -> bool:
-        """Return whether a pending commit of the group comes from the record of this entry."""
-        pending = self._pending_by_group.get(id(group))
-        if pending is None:
-            pending = {}
-            self._pending_by_group[id(group)] = pending
-            for offsets in group.pending.values():
-                for offset in offsets.values():
-                    pending.setdefault(offset.record_offset, []).append(offset)
-        return any(self._is_entry_of(entry, offset, group.partition) for offset in pending.get(entry.offset, ()))
+            if entry.key is not None:
+                entry.by = None
+            _ignore(entry, "a share group has no offsets" if is_of_share and entry.key is not None else _NOT_REACHED)
 
     def _is_entry_of(self, entry: RecordFate, offset: StoredOffset, partition: int | None) -> bool:
         """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""

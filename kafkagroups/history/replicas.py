@@ -30,7 +30,7 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -46,9 +46,12 @@ from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import description_json, offsets_json, pending_json
 
-_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "members")
-_OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
-_PENDING_FIELDS = ("producer_id", "offset", "metadata")
+_FIELDS = {
+    "groups": ("type", "state", "protocol_type", "protocol", "members"),
+    "offsets": ("offset", "metadata", "leader_epoch"),
+    "pending": ("producer_id", "offset", "metadata"),
+}
+"""The fields that are compared, by table."""
 
 
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
@@ -59,89 +62,40 @@ def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
     - "groups" has a pair for each group id that differs.
     - "offsets" and "pending" have a dict for each group id. The dict has a pair for each topic partition that differs.
     """
-    groups = {}
-    offsets = {}
-    pending = {}
+    differences: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
     for group_id in sorted({*first, *second, *first.orphans, *second.orphans}):
-        first_group = _group_json(first, group_id)
-        second_group = _group_json(second, group_id)
-        if _select_group_fields(first_group) != _select_group_fields(second_group):
-            groups[group_id] = [first_group, second_group]
-        offset_pairs = _find_differences(
-            _offsets_json(first, group_id), _offsets_json(second, group_id), _select_offset_fields
-        )
-        if offset_pairs:
-            offsets[group_id] = offset_pairs
-        pending_pairs = _find_differences(
-            _pending_json(first, group_id), _pending_json(second, group_id), _select_pending_fields
-        )
-        if pending_pairs:
-            pending[group_id] = pending_pairs
-    return {"groups": groups, "offsets": offsets, "pending": pending}
-
-
-def _group_json(loaded: Groups, group_id: str) -> dict[str, Any] | None:
-    return description_json(loaded[group_id]) if group_id in loaded else None
-
-
-def _offsets_json(loaded: Groups, group_id: str) -> dict[str, Any]:
-    return offsets_json(loaded[group_id].offsets) if group_id in loaded else {}
-
-
-def _pending_json(loaded: Groups, group_id: str) -> dict[str, Any]:
-    group = loaded.get(group_id) or loaded.orphans.get(group_id)
-    return pending_json(group.pending) if group else {}
-
-
-def _select_group_fields(group: dict[str, Any] | None) -> object:
-    return None if group is None else [group[name] for name in _GROUP_FIELDS]
-
-
-def _select_offset_fields(offset: Any) -> object:
-    return [offset[name] for name in _OFFSET_FIELDS]
-
-
-def _select_pending_fields(commits: Any) -> object:
-    return [[commit[name] for name in _PENDING_FIELDS] for commit in commits]
-
-
-def _find_differences(
-    first: dict[str, Any], second: dict[str, Any], select_fields: Callable[[Any], object]
-) -> dict[str, list[Any]]:
-    """Return a pair of values for each key whose values differ. If only one load has the key, the other value is None.
-
-    `select_fields` returns the compared fields of a value.
-    """
-    differences = {}
-    for key in dict.fromkeys([*first, *second]):
-        is_in_both = key in first and key in second
-        if not is_in_both or select_fields(first[key]) != select_fields(second[key]):
-            differences[key] = [first.get(key), second.get(key)]
+        answers = [list_answers(groups, group_id) for groups in (first, second)]
+        for table, key in dict.fromkeys([*answers[0], *answers[1]]):
+            pair = [answer.get((table, key)) for answer in answers]
+            if is_same(table, *pair):
+                continue
+            if table == "groups":
+                differences[table][group_id] = pair
+            else:
+                differences[table].setdefault(group_id, {})[key] = pair
     return differences
-
-
-_SELECT = {"groups": _select_group_fields, "offsets": _select_offset_fields, "pending": _select_pending_fields}
-
-
-def is_same(table: str, first: Any, second: Any) -> bool:
-    """Return whether two answers of a table ("groups", "offsets", "pending") are equal in the compared fields."""
-    if first is None or second is None:
-        return first is second
-    return _SELECT[table](first) == _SELECT[table](second)
 
 
 def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
     """Return everything that is compared of a group, by table and topic partition ("" for the group itself)."""
-    answers: dict[tuple[str, str], Any] = {}
-    group = _group_json(loaded, group_id)
-    if group is not None:
-        answers["groups", ""] = group
-    answers |= {("offsets", key): offset for key, offset in _offsets_json(loaded, group_id).items()}
-    answers |= {("pending", key): commits for key, commits in _pending_json(loaded, group_id).items()}
+    group = loaded.get(group_id)
+    holder = group or loaded.orphans.get(group_id)
+    answers: dict[tuple[str, str], Any] = {} if group is None else {("groups", ""): description_json(group)}
+    answers |= {("offsets", key): offset for key, offset in offsets_json(group.offsets if group else {}).items()}
+    answers |= {("pending", key): commits for key, commits in pending_json(holder.pending if holder else {}).items()}
     return answers
 
 
-TABLES = ("groups", "offsets", "pending")
+def is_same(table: str, first: Any, second: Any) -> bool:
+    """Return whether two answers of a table ("groups", "offsets", "pending") are equal in the compared fields."""
+
+    def select(answer: Any) -> list[Any]:
+        rows = answer if table == "pending" else [answer]
+        return [[row[name] for name in _FIELDS[table]] for row in rows]
+
+    if first is None or second is None:
+        return first is second
+    return select(first) == select(second)
 
 
 class Truncation(NamedTuple):
@@ -213,7 +167,7 @@ class Replicas:
 
         An answer that is the same again has no difference, but an entry here: it is healed.
         """
-        healed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+        healed: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
         for table, groups in self.differences.items():
             for group_id, content in groups.items():
                 healed[table][group_id] = False if table == "groups" else dict.fromkeys(content, False)

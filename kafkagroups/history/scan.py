@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafkagroups.anatomy.written_by import describe_writers
-from kafkagroups.groups import fold as readable
 from kafkagroups.groups.group_parts import GroupParts
-from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.history.cleaning import TombstonesStay, TooLarge, Uncleaned
 from kafkagroups.history.failures import DamagedBytes, FailedLoad
 from kafkagroups.history.finding import sort_findings
@@ -25,20 +23,18 @@ from kafkagroups.history.group_rules import (
     list_known_groups,
 )
 from kafkagroups.history.moved_groups import MisplacedGroups, find_count_change, find_misplaced, find_moved_offsets
+from kafkagroups.history.observed_load import ObservedLoad
 from kafkagroups.history.odd_writers import ClockJump, MixedWriters
 from kafkagroups.history.rule import Partition, Rule
 from kafkagroups.history.second_pass import Follower, read_again
 from kafkagroups.history.static_members import SharedInstanceIds
 from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
-from kafkagroups.history.totals import OFFSET_TYPES, Observed, Row, Totals, take_totals
+from kafkagroups.history.totals import OFFSET_TYPES, Observed, Row, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
 from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
 from kafkagroups.loading import native
-from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
-from kafkagroups.records.dialects import Dialect
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
@@ -67,23 +63,17 @@ class CountedTopic:
             topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
         self.topic = topic
         self.by = by
-        self.totals: dict[int | None, Totals] = {}
-        self.groups = topic.load(engine=Engine(topic.chosen_engine.name, self._fold), whole=whole)
+        load = ObservedLoad(topic, lambda log: Observed(topic.dialect, log), whole, follow=native.COUNTS)
+        self.groups = load.groups
+        self.totals = {number: observer.finish() for number, observer in load.observers.items()}
+        for log in topic.logs:
+            shard = load.shards.get(log.partition)
+            if shard is not None:
+                self.totals[log.partition] = take_totals(shard, log, topic.dialect, by_topic=by == "topic")
         self._misplaced, is_explained = find_misplaced(topic.logs, self.groups)
         self.topic_partitions = self.groups.topic_partitions
         if is_explained:
             self.topic_partitions = replace(self.topic_partitions, changed=None)
-
-    def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-        if self.topic.chosen_engine.name == "compiled":
-            shard = native.fold_if_possible(log, dialect, stop, follow=native.COUNTS, count_bytes=count_bytes)
-            if shard is not None:
-                self.totals[log.partition] = take_totals(shard, log, dialect, by_topic=self.by == "topic")
-                return shard
-        observer = Observed(dialect, log)
-        shard = readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer)
-        self.totals[log.partition] = observer.finish()
-        return shard
 
     def read_stats(self) -> Iterator[Stats]:
         """Yield the statistics of each log, after a second pass over it if something needs one."""

@@ -17,8 +17,7 @@ from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
 from kafkagroups.history.event import Cause, Event, event_json
 from kafkagroups.history.gaps import Gaps, mark_damaged
 from kafkagroups.history.group_events import GroupEvents
-from kafkagroups.history.group_fates import load_into
-from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
+from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_log
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.last_moves import Position, finish_positions, standstill_event
 from kafkagroups.history.moved_commits import describe_lower_commits
@@ -114,8 +113,7 @@ def build_timeline(topic: OpenTopic, group: str, selection: Selection, retention
     `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
     """
     dialect = topic.dialect
-    group_log = GroupLog(dialect, group)
-    groups = load_into(group_log, topic)
+    groups, group_log = load_group_log(topic, group)
     all_events: list[Event] = []
     rewound: list[RewoundPosition] = []
     positions: list[Position] = []

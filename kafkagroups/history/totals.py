@@ -277,7 +277,7 @@ class Observed(Fates):
             self._totals.markers = (aborts + (not is_commit), commits + is_commit)
             self._open.pop(batch.producer_id, None)
 
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
+    def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         if fate is Fate.WINS:
             super().decide(entry, fate, by)
             return

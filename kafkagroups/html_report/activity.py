@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.history.event import Event
-from kafkagroups.history.group_fates import select_records
-from kafkagroups.history.group_log import GroupLog
+from kafkagroups.history.group_log import GroupLog, select_records
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import walk
 from kafkagroups.log.batch import CODEC, Batch, LogRecord

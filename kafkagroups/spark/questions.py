@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
+from kafkagroups.history.explain import Explanation, Question, explain_log
+from kafkagroups.history.group_log import load_group_log
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.group_choice import choose_log

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
 from kafkagroups.history.event import Event
 from kafkagroups.history.group_log import GroupRecord, Step
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
@@ -119,19 +118,17 @@ def _find_first_records(steps: list[Step]) -> list[_FirstRecord]:
     first_records = []
     for number, step in enumerate(steps):
         if isinstance(step, GroupRecord):
-            key = (step.record.type, step.record.key)
+            key = (step.type, step.record.key)
             if key not in seen_keys:
                 seen_keys.add(key)
-                is_offset = isinstance(step.record.key, OFFSET_KEYS)
+                is_offset = step.is_offset
                 first_records.append(_FirstRecord(number, _name_records(step), is_offset))
     return first_records
 
 
-def _name_records(group_record: GroupRecord) -> str:
-    record = group_record.record
-    if isinstance(record.key, OFFSET_KEYS):
-        return str(get_topic_partition(record))
+def _name_records(record: GroupRecord) -> str:
+    if record.is_offset:
+        return str(record.key)
     if record.type == CLASSIC_GROUP:
-        generation = None if record.value is None else cast(Any, record.value).generation
-        return "generations" if generation is None else f"generations than {generation}"
+        return "generations" if record.value is None else f"generations than {record.value.generation}"
     return "members" if record.type in MEMBERS else "epochs and assignments"

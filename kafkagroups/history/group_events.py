@@ -110,14 +110,14 @@ class GroupEvents:
         for request, following in zip(requests, [*requests[1:], None], strict=True):
             last = request[-1]
             is_first_generation = not self._has_generation
-            self._has_generation |= last.record.type == CLASSIC_GROUP
-            if last.record.value is None and last.record.type in (CLASSIC_GROUP, *EPOCHS):
+            self._has_generation |= last.type == CLASSIC_GROUP
+            if last.value is None and last.type in (CLASSIC_GROUP, *EPOCHS):
                 if following is not None and converts(last, following):
                     self._old_type = self.state.type or "classic"
                 else:
                     yield self._delete(last)
-            elif last.record.type == CLASSIC_GROUP:
-                value = cast(GroupMetadataValue, last.record.value)
+            elif last.type == CLASSIC_GROUP:
+                value = cast(GroupMetadataValue, last.value)
                 # Generation 1 is the first one with members. A group of another type keeps its members.
                 is_new = value.generation <= 1 or self._old_type is not None
                 has_known_past = is_new or not (self.has_hole and is_first_generation)
@@ -239,13 +239,13 @@ class GroupEvents:
 
     def _apply_request(self, request: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of the records that one request of a consumer, share or streams group wrote."""
-        group_type = GROUP_TYPE_BY_RECORD_TYPE[request[0].record.type]
+        group_type = GROUP_TYPE_BY_RECORD_TYPE[request[0].type]
         if self.state.type != group_type:
             kept_members = self.state.members if self._old_type is not None else {}
             self.state = GroupState(group_type, None, group_type, dict(kept_members))
         old_members = dict(self.state.members)
         change = read_request(request)
-        member_offset = next((each.offset for each in request if each.record.type in MEMBERS), change.first.offset)
+        member_offset = next((each.offset for each in request if each.type in MEMBERS), change.first.offset)
         if change.epoch is not None:
             self.state.generation = change.epoch
         self.state.patterns |= change.patterns

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups import fold as readable
-from kafkagroups.groups.log_records import OFFSET_KEYS, read_control_type
+from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.observed_load import ObservedLoad
 from kafkagroups.history.record_fate import RecordFate
@@ -48,6 +49,24 @@ class GroupRecord(NamedTuple):
     first_offset: int
     producer_id: int
     is_pending: bool
+
+    @property
+    def type(self) -> int:
+        return self.record.type
+
+    @property
+    def value(self) -> Any:
+        """The decoded value; None for a tombstone."""
+        return self.record.value
+
+    @property
+    def is_offset(self) -> bool:
+        return isinstance(self.record.key, OFFSET_KEYS)
+
+    @property
+    def key(self) -> TopicPartition:
+        """The topic partition of an offset record."""
+        return get_topic_partition(self.record)
 
 
 class Marker(NamedTuple):

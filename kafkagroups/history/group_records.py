@@ -14,7 +14,6 @@ from typing import Any
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
-from kafkagroups.groups.log_records import OFFSET_KEYS
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.shard import Shard
 from kafkagroups.history.event import Event
@@ -55,13 +54,13 @@ def read_group_records(
                 _apply(shard, group_record, group_id)
         except (LoadFailed, BadBytes):
             return contents
-        if all(isinstance(group_record.record.key, OFFSET_KEYS) for group_record in batch):
+        if all(group_record.is_offset for group_record in batch):
             continue
         found = shard.groups.get(group_id)
         group = found.decode() if isinstance(found, UndecodedGroup) else found
         description = _describe(group)
         for group_record in batch:
-            if isinstance(group_record.record.key, OFFSET_KEYS):
+            if group_record.is_offset:
                 continue
             change = changes.get(group_record.offset)
             contents[group_record.offset] = description | {
@@ -80,9 +79,9 @@ def _group_records_by_batch(steps: list[Step]) -> Iterator[list[GroupRecord]]:
 
 def _apply(shard: Shard, group_record: GroupRecord, group_id: str) -> None:
     """Apply a record to the group in a shard. The offsets are left out: they do not change the group's description."""
-    if not isinstance(group_record.record.key, OFFSET_KEYS):
+    if not group_record.is_offset:
         shard.replay_group(group_record.offset, group_record.record, group_id)
-    elif shard.dialect.coordinator == "new" and group_record.record.value is not None:
+    elif shard.dialect.coordinator == "new" and group_record.value is not None:
         shard.groups.setdefault(group_id, Group(group_id, shard.partition))
 
 
@@ -101,7 +100,7 @@ def _describe(group: AnyGroup | None) -> dict[str, Any]:
 
 def _select_members(group_record: GroupRecord, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the members that a record is about: all members for the record of a group, else the member in its key."""
-    if group_record.record.type in (CLASSIC_GROUP, *EPOCHS):
+    if group_record.type in (CLASSIC_GROUP, *EPOCHS):
         return members
     member_id = getattr(group_record.record.key, "member_id", None)
     return [member for member in members if member["member_id"] == member_id]

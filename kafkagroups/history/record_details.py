@@ -6,25 +6,26 @@ tombstones, and commits that survive a tombstone, the events and the causes are 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event
-from kafkagroups.history.group_events import GroupState
 from kafkagroups.history.group_log import GroupLog
 from kafkagroups.history.group_records import read_group_records
-from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
+from kafkagroups.history.group_requests import EPOCHS
 from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.history.rewound import RewoundPosition
-from kafkagroups.history.timeline import walk
+from kafkagroups.history.timeline import PartitionHistory, walk
+from kafkagroups.loading.groups import Groups
 
-_OFFSET = re.compile("offset ([0-9]+): ")
-"""How the reason begins if the load fails at one record (groups/fold.py)."""
+_SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
+"""The events whose sentence is shown at their record. The others repeat what the record's columns contain.
+
+The sentence of a rewind is shown at the commit (`OffsetEvents.rewinds`), and not at the marker of its transaction."""
+_COUNTING = (Fate.WINS, Fate.PENDING)
 
 
 @dataclass(frozen=True)
@@ -50,24 +51,16 @@ class LoadFailure:
     conflict: RecordFate | None = None
 
 
-def find_load_failures(failed: Mapping[int | None, str], entries: list[RecordFate]) -> list[LoadFailure]:
-    """Return the failures of the partitions with records of a group.
-
-    `failed` contains the reason for each partition whose load fails. `entries` are the records of the group.
-    """
-    partitions = {entry.partition for entry in entries}
-    return [
-        _describe_failure(partition, reason, [entry for entry in entries if entry.partition == partition])
-        for partition, reason in failed.items()
-        if partition in partitions
-    ]
+def find_load_failures(groups: Groups, entries: list[RecordFate]) -> Iterator[LoadFailure]:
+    """Yield the failures of the partitions with records of a group. `entries` are its records."""
+    for partition, reason in groups.failed.items():
+        own = [entry for entry in entries if entry.partition == partition]
+        if own:
+            offset = groups.partitions[partition].record_offset
+            yield LoadFailure(partition, reason, offset, None if offset is None else _find_conflict(own, offset))
 
 
-def _describe_failure(partition: int | None, reason: str, entries: list[RecordFate]) -> LoadFailure:
-    match = _OFFSET.match(reason)
-    if match is None:
-        return LoadFailure(partition, reason)
-    offset = int(match[1])
+def _find_conflict(entries: list[RecordFate], offset: int) -> RecordFate | None:
     newest: RecordFate | None = None
     for entry in entries:
         if entry.offset < offset and entry.type in EPOCHS:
@@ -75,47 +68,31 @@ def _describe_failure(partition: int | None, reason: str, entries: list[RecordFa
         if entry.offset != offset or newest is None or newest.fate is Fate.TOMBSTONE:
             continue
         group_type = GROUP_TYPE_BY_RECORD_TYPE.get(entry.type or 0)
-        if group_type is not None and group_type != GROUP_TYPE_BY_RECORD_TYPE[newest.type or 0]:
-            return LoadFailure(partition, reason, offset, newest)
-    return LoadFailure(partition, reason, offset)
-
-
-_SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
-"""The events whose sentence is shown at their record. The others repeat what the record's columns contain.
-
-The sentence of a rewind is shown at the commit (`OffsetEvents.rewinds`), and not at the marker of its transaction."""
-_COUNTING = (Fate.WINS, Fate.PENDING)
-
-
-class GroupAtEnd(NamedTuple):
-    """The group at the end of a partition's log, and its positions that went back."""
-
-    state: GroupState
-    rewound: list[RewoundPosition]
+        if group_type not in (None, GROUP_TYPE_BY_RECORD_TYPE[newest.type or 0]):
+            return newest
+    return None
 
 
 def add_details(
     group_log: GroupLog, all_entries: list[RecordFate], retention_ms: int | None = None
-) -> dict[int | None, GroupAtEnd]:
+) -> dict[int | None, PartitionHistory]:
     """Set `replaced`, `went_back`, `group_record`, `cause` and `what` of the records in a settled log.
 
     If a tombstone follows a record that counts, also set its `why`.
     `all_entries` are the records of the log, in its order. `retention_ms` is the broker's offsets.retention.minutes.
-    Return the group at the end of each partition of the log.
+    Return the history of the group in each partition of the log.
     """
-    ends: dict[int | None, GroupAtEnd] = {}
-    group_id = group_log.wanted_group
-    assert group_id is not None
+    histories: dict[int | None, PartitionHistory] = {}
     dialect = group_log.dialect
     entries: dict[int | None, list[RecordFate]] = {}
     for entry in all_entries:
         entries.setdefault(entry.partition, []).append(entry)
     for partition, partition_entries in entries.items():
         steps = group_log.steps.get(partition, [])
-        events, history = walk(steps, partition, dialect, start_offset=0, skips_routine=True, retention_ms=retention_ms)
-        ends[partition] = GroupAtEnd(history.group.state, history.offsets.find_rewound())
-        sentences = _join_sentences(events)
-        contents = read_group_records(steps, partition, dialect, group_id, events)
+        history = walk(steps, partition, dialect, start_offset=0, skips_routine=True, retention_ms=retention_ms)
+        histories[partition] = history
+        sentences = _join_sentences(history.events)
+        contents = read_group_records(steps, partition, dialect, group_log.wanted_group or "", history.events)
         for entry in partition_entries:
             if entry.committed is not None and not entry.is_unreadable:
                 entry.replaced = history.offsets.replaced.get(entry.offset)
@@ -129,7 +106,7 @@ def add_details(
             if entry.fate is Fate.TOMBSTONE:
                 entry.cause = history.causes.get(entry.offset)
         _explain_survivors(partition_entries, is_classic=dialect.coordinator == "classic")
-    return ends
+    return histories
 
 
 def _join_sentences(events: Iterable[Event]) -> dict[int, str]:
@@ -152,7 +129,7 @@ def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
     for entry in reversed(entries):
         if entry.fate is Fate.TOMBSTONE and entry.key is not None:
             offset_tombstones[entry.key] = entry
-        elif entry.fate is Fate.TOMBSTONE and entry.type in (CLASSIC_GROUP, *EPOCHS):
+        elif entry.fate is Fate.TOMBSTONE and entry.type in GROUP_ENDING_TYPES:
             group_tombstone = entry
         elif entry.fate in _COUNTING and entry.key is not None:
             tombstone = offset_tombstones.get(entry.key)

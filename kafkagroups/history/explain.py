@@ -11,10 +11,10 @@ from kafkagroups.groups.expire_times import Expiration, find_expirations, find_p
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.group_log import GroupLog, load_group_log
 from kafkagroups.history.positions import Position, sort_rewound
 from kafkagroups.history.record_details import LoadFailure, add_details, find_load_failures
-from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic

@@ -14,9 +14,8 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
-from kafkagroups.history.fates import Fates
+from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.observed_load import ObservedLoad
-from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic

@@ -18,9 +18,8 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Fates
+from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.observed_load import ObservedLoad
-from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic

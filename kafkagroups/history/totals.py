@@ -20,8 +20,7 @@ from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.log_records import read_control_type, read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups

@@ -21,8 +21,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups

@@ -75,8 +75,9 @@ class Position:
     """The committed offset right before the last step back."""
 
     def __post_init__(self) -> None:
-        self.highest, self.highest_record = self.now, self.record
-        self.moved_record, self.moved_ms = self.record, self.committed_ms
+        self.highest = self.now
+        self.highest_record = self.moved_record = self.record
+        self.moved_ms = self.committed_ms
 
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool) -> None:
         """Add a commit."""

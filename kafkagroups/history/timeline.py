@@ -13,7 +13,6 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
@@ -35,63 +34,48 @@ from kafkagroups.log.holes import DamagedHole, Hole
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.frames import events_frame
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-class _FirstRecord(NamedTuple):
-    """The first record of a key that is in the log.
 
-    `number` is its place in the steps. `name` is the topic partition of an offset, or what other records are about.
+def describe_gap(partition: int | None, hole: Hole, first_records: Iterable[GroupRecord], start_offset: int) -> Event:
+    """Return the event of a hole in the log of a group.
+
+    `first_records` are the first records of each key that are in the log, and `start_offset` is its first offset.
     """
+    what = f"{_describe_range(hole, start_offset)}; "
+    what += f"{_describe_missing([record for record in first_records if record.offset > hole.last])}."
+    if isinstance(hole, DamagedHole):
+        place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
+        what = f"The bytes of {place} are damaged; any record of this group can be there."
+    return Event(partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
 
-    number: int
-    name: str
-    is_offset: bool
+
+def _describe_range(hole: Hole, start_offset: int) -> str:
+    """Return what is missing. Offsets before the start of the log were not removed by the cleaner."""
+    before_start = max(0, min(start_offset, hole.last + 1) - hole.first)
+    removed = hole.missing - before_start
+    parts = [f"The log begins at {start_offset}"] if before_start else []
+    if removed:
+        first = max(hole.first, start_offset)
+        parts.append(f"{count_of(removed, 'record')} cleaned away in {first} to {hole.last}")
+    return ", ".join(parts)
 
 
-class Gaps:
-    """The gaps in the history of a group in one partition.
+def _describe_missing(later: list[GroupRecord]) -> str:
+    """Return which records of the group can be missing. `later` are the first records of keys behind the hole."""
+    partitions = [record.key for record in later if record.is_offset]
+    names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
+    if partitions:
+        names.append(f"commits of {list_names(partitions)}")
+    return f"perhaps older {' and '.join(names)}" if names else "of this group only deleted or aborted ones"
 
-    `steps` is the log of the group (group_log.py). `start_offset` is the first offset of the log.
-    """
 
-    def __init__(self, partition: int | None, steps: list[Step], start_offset: int) -> None:
-        self.partition = partition
-        self._start_offset = start_offset
-        self._number_by_hole = {step: number for number, step in enumerate(steps) if isinstance(step, Hole)}
-        self._first_records = _find_first_records(steps)
-        self._first_numbers = [first.number for first in self._first_records]
-
-    def describe(self, hole: Hole) -> Event:
-        """Return the event of a hole in the log."""
-        if isinstance(hole, DamagedHole):
-            place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
-            what = f"The bytes of {place} are damaged; any record of this group can be there."
-            return Event(self.partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
-        what = f"{self._describe_range(hole)}; {self._describe_missing(hole)}."
-        return Event(self.partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
-
-    def _describe_range(self, hole: Hole) -> str:
-        """Return what is missing. Offsets before the start of the log were not removed by the cleaner."""
-        before_start = max(0, min(self._start_offset, hole.last + 1) - hole.first)
-        removed = hole.missing - before_start
-        parts = []
-        if before_start:
-            parts.append(f"The log begins at {self._start_offset}")
-        if removed:
-            first = max(hole.first, self._start_offset)
-            parts.append(f"{count_of(removed, 'record')} cleaned away in {first} to {hole.last}")
-        return ", ".join(parts)
-
-    def _describe_missing(self, hole: Hole) -> str:
-        """Return which records of the group can be missing."""
-        later_keys = self._first_records[bisect_right(self._first_numbers, self._number_by_hole[hole]) :]
-        if not later_keys:
-            return "of this group only deleted or aborted ones"
-        partitions = [first.name for first in later_keys if first.is_offset]
-        others = [first.name for first in later_keys if not first.is_offset]
-        names = list(dict.fromkeys(others))
-        if partitions:
-            names.append(f"commits of {list_names(partitions)}")
-        return f"perhaps older {' and '.join(names)}"
+def _name_records(record: GroupRecord) -> str:
+    """Return what a record of the group itself is about."""
+    if record.type == CLASSIC_GROUP:
+        return "generations" if record.value is None else f"generations than {record.value.generation}"
+    return "members" if record.type in MEMBERS else "epochs and assignments"
 
 
 def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
@@ -125,32 +109,6 @@ def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
     if undamaged > 0:
         parts.append(Hole(first, hole.last, undamaged))
     return parts
-
-
-def _find_first_records(steps: list[Step]) -> list[_FirstRecord]:
-    """Return the first record of each key, in the order of the log."""
-    seen_keys = set()
-    first_records = []
-    for number, step in enumerate(steps):
-        if isinstance(step, GroupRecord):
-            key = (step.type, step.record.key)
-            if key not in seen_keys:
-                seen_keys.add(key)
-                is_offset = step.is_offset
-                first_records.append(_FirstRecord(number, _name_records(step), is_offset))
-    return first_records
-
-
-def _name_records(record: GroupRecord) -> str:
-    if record.is_offset:
-        return str(record.key)
-    if record.type == CLASSIC_GROUP:
-        return "generations" if record.value is None else f"generations than {record.value.generation}"
-    return "members" if record.type in MEMBERS else "epochs and assignments"
-
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass
@@ -366,15 +324,18 @@ def walk(
     `build_timeline`.
     """
     history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
-    if not any(isinstance(step, GroupRecord) for step in steps):
+    first_records: dict[object, GroupRecord] = {}
+    for step in steps:
+        if isinstance(step, GroupRecord):
+            first_records.setdefault((step.type, step.record.key), step)
+    if not first_records:
         return history
-    gaps = Gaps(partition, steps, start_offset)
     events: list[tuple[int, Event]] = []
     number_by_record: dict[int, int] = {}
     for number, batch in enumerate(_divide(steps)):
         first = batch[0]
         if isinstance(first, Hole):
-            events.append((number, gaps.describe(first)))
+            events.append((number, describe_gap(partition, first, first_records.values(), start_offset)))
             history.offsets.hole_count += 1
             history.group.has_hole = True
         elif isinstance(first, Marker):

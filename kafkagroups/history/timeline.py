@@ -13,7 +13,7 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def describe_gap(partition: int | None, hole: Hole, first_records: Iterable[GroupRecord], start_offset: int) -> Event:
+def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
     """Return the event of a hole in the log of a group.
 
-    `first_records` are the first records of each key that are in the log, and `start_offset` is its first offset.
+    `later` are the first records of the keys that are only behind the hole, and `start_offset` is the first offset of
+    the log.
     """
     what = f"{_describe_range(hole, start_offset)}; "
-    what += f"{_describe_missing([record for record in first_records if record.offset > hole.last])}."
+    what += f"{_describe_missing(later)}."
     if isinstance(hole, DamagedHole):
         place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
         what = f"The bytes of {place} are damaged; any record of this group can be there."
@@ -62,8 +63,8 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
     return ", ".join(parts)
 
 
-def _describe_missing(later: list[GroupRecord]) -> str:
-    """Return which records of the group can be missing. `later` are the first records of keys behind the hole."""
+def _describe_missing(later: Collection[GroupRecord]) -> str:
+    """Return which records of the group can be missing."""
     partitions = [record.key for record in later if record.is_offset]
     names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
     if partitions:
@@ -324,24 +325,27 @@ def walk(
     `build_timeline`.
     """
     history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
-    first_records: dict[object, GroupRecord] = {}
+    later: dict[object, GroupRecord] = {}
+    """The first records of the keys that have none so far."""
     for step in steps:
         if isinstance(step, GroupRecord):
-            first_records.setdefault((step.type, step.record.key), step)
-    if not first_records:
+            later.setdefault((step.type, step.record.key), step)
+    if not later:
         return history
     events: list[tuple[int, Event]] = []
     number_by_record: dict[int, int] = {}
     for number, batch in enumerate(_divide(steps)):
         first = batch[0]
         if isinstance(first, Hole):
-            events.append((number, describe_gap(partition, first, first_records.values(), start_offset)))
+            events.append((number, describe_gap(partition, first, later.values(), start_offset)))
             history.offsets.hole_count += 1
             history.group.has_hole = True
         elif isinstance(first, Marker):
             events += [(number, event) for event in history.offsets.end_transaction(first)]
         else:
             records = [step for step in batch if isinstance(step, GroupRecord)]
+            for record in records:
+                later.pop((record.type, record.record.key), None)
             events += [(number, event) for event in history.apply_batch(records)]
             number_by_record |= {id(record): number for record in records if record.is_pending}
     # An open transaction is known only at the end of the log, but its event belongs to its first record.

@@ -12,7 +12,7 @@ from kafkagroups.cli.output import print_findings, print_json, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
-from kafkagroups.history.event import count_of, list_names
+from kafkagroups.history.words import count_of, list_names
 
 ARGUMENTS = """
 PATH... --coordinator --kafka --partitions

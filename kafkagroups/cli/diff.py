@@ -18,8 +18,8 @@ from kafkagroups.cli.options import choose_dialect, find_rules, print_problems, 
 from kafkagroups.cli.output import print_json, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.history.event import count_of
 from kafkagroups.history.replicas import Change, Replicas, Truncation
+from kafkagroups.history.words import count_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.fork import Branch, Fork
 

@@ -10,7 +10,7 @@ from typing import Any
 from kafkagroups.cli.options import Parser
 from kafkagroups.cli.output import print_error, print_json, print_line
 from kafkagroups.cli.progress import spinner
-from kafkagroups.history.event import count_of
+from kafkagroups.history.words import count_of
 from kafkagroups.repair.edit import edit
 
 STEPS = """

@@ -37,9 +37,10 @@ from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, count_of, describe_duration
+from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation
-from kafkagroups.history.record_fate import RecordFate, history_json
+from kafkagroups.history.fates import RecordFate, history_json
+from kafkagroups.history.words import count_of, describe_duration
 from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES

@@ -27,7 +27,7 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.expire_times import find_expirations
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.history.event import count_of
+from kafkagroups.history.words import count_of
 from kafkagroups.loading.group_choice import choose_log, has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Outcome, Start, judge_start

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from kafkagroups.cli.options import DEFAULT_PARTITIONS
 from kafkagroups.cli.output import format_time, print_text
-from kafkagroups.history.event import count_of, list_names
-from kafkagroups.history.partition_count_text import describe_assumption, describe_beyond, describe_missing
+from kafkagroups.history.words import count_of, describe_assumption, describe_beyond, describe_missing, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.partitioning import partition_for

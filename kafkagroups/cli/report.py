@@ -9,7 +9,7 @@ from kafkagroups.cli.options import choose_dialect, find_rules, print_problems
 from kafkagroups.cli.output import print_error, print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.history.event import count_of
+from kafkagroups.history.words import count_of
 from kafkagroups.topic import Topic
 
 ARGUMENTS = """

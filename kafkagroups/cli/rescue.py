@@ -23,7 +23,7 @@ from kafkagroups.cli.options import (
 from kafkagroups.cli.output import print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.errors import UsageError
-from kafkagroups.history.event import list_names
+from kafkagroups.history.words import list_names
 from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
 from kafkagroups.repair.plan import RescuePlan, Why, find_ambiguous, read_plan, write_plan
 

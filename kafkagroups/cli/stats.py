@@ -26,23 +26,22 @@ from kafkagroups.cli.options import (
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_json, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.history.event import count_of
-from kafkagroups.history.group_names import choose_large, find_prefix, name_family
-from kafkagroups.history.moved_groups import MovedOffset, sort_moved
+from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.stats import (
     RECORDS_LOADED_PER_SECOND,
     ROW_KINDS,
     WRITER,
     Count,
+    MovedOffset,
     PartitionStats,
     Stats,
+    sort_moved,
     sort_rows,
-    sort_versions,
     sort_writers,
-    value_versions_json,
 )
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.history.writers import WriterCount
+from kafkagroups.history.words import count_of
+from kafkagroups.history.writers import WriterCount, sort_versions, value_versions_json
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
@@ -127,7 +126,7 @@ def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
             "first_timestamp_ms": writer.first_timestamp_ms,
             "last_timestamp_ms": writer.last_timestamp_ms,
         }
-        for writer in sort_writers(statistics)
+        for writer in sort_writers(statistics.writers)
     ]
 
 
@@ -221,7 +220,7 @@ def _print_moved_offsets(path: str, moved: list[MovedOffset], top: int, dialect:
 
 def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
     """Return the name and the counts of each row, the largest first. A family that is a finding has one row."""
-    large = choose_large(statistics.families, statistics.live_records) if statistics.by == "group" else {}
+    large = choose_families(statistics) if statistics.by == "group" else {}
     if not large:
         return sort_rows(statistics)
     summed = Stats(statistics.by)
@@ -229,9 +228,9 @@ def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
     for name, count in statistics.rows.items():
         prefix = find_prefix(name) if isinstance(name, str) else None
         sizes[prefix or ""] += 1
-        summed.add(Stats(statistics.by, rows={prefix if prefix in large else name: count}))
+        summed.add_row(prefix if prefix in large else name, count)
     return [
-        (name_family(name, sizes[name]) if isinstance(name, str) and name in large else name, count)
+        (f"{name}… ({sizes[name]})" if isinstance(name, str) and name in large else name, count)
         for name, count in sort_rows(summed)
     ]
 

@@ -13,12 +13,9 @@ from kafkagroups.cli.log_text import describe_unknown_group
 from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
 from kafkagroups.cli.output import format_time_ms, print_json, print_text
 from kafkagroups.cli.progress import spinner
-from kafkagroups.history.event import Event, count_of
-from kafkagroups.history.last_moves import describe_last_move, describe_position
-from kafkagroups.history.moved_commits import order_by_time
-from kafkagroups.history.rewound import describe_rewound
-from kafkagroups.history.static_members import fold_replacements
-from kafkagroups.history.timeline import Timeline
+from kafkagroups.history.event import Event
+from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
+from kafkagroups.history.words import count_of, name_record
 from kafkagroups.loading.group_choice import has_wildcard
 
 POSITIONS_SHOWN = 20
@@ -82,13 +79,19 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         order = "The events of several partitions are in the order of their times. "
     if shown and shown[0].partition is not None:
         first = shown[0]
-        meaning = f"{_format_position(first)} is offset {first.offset} in partition {first.partition}"
+        meaning = (
+            f"{name_record(first.partition, first.offset)} is offset {first.offset} in partition {first.partition}"
+        )
         print_text(f"{order}{meaning} of __consumer_offsets.")
-    position_width = max((len(_format_position(event)) for event in shown), default=0)
+    position_width = max((len(name_record(event.partition, event.offset)) for event in shown), default=0)
     for event in shown:
         # A gap has no time.
         time = "" if event.timestamp_ms is None else f"{format_time_ms(event.timestamp_ms):23} "
-        start = "gap: " if event.event == "gap" else f"{time}{_format_position(event):>{position_width}} "
+        start = (
+            "gap: "
+            if event.event == "gap"
+            else f"{time}{name_record(event.partition, event.offset):>{position_width}} "
+        )
         print_text(start + event.what)
     _print_rewound(history, shows_all=args.all)
     _print_positions(history, shows_all=args.all)
@@ -105,13 +108,8 @@ def _print_rewound(history: Timeline, *, shows_all: bool) -> None:
     if not rewound:
         return
     print_text("Positions that went back, at the end of the log:")
-    last_moves = {(each.partition, each.topic_partition): each for each in history.positions}
     for position in rewound:
-        last_move = last_moves.get((position.partition, position.topic_partition))
-        text = describe_rewound(position)
-        if last_move is not None:
-            text = f"{text.removesuffix('.')}; {describe_last_move(last_move)}."
-        print_text(f"  {text}")
+        print_text(f"  {position.describe_rewound().removesuffix('.')}; {position.describe_last_move()}.")
     more = len(history.rewound) - len(rewound)
     if more:
         print_text(f"  {count_of(more, 'more position')} that went back: --all shows all of them.")
@@ -126,7 +124,10 @@ def _print_positions(history: Timeline, *, shows_all: bool) -> None:
         shown = [position for position in shown if position.stands_still][:POSITIONS_SHOWN]
     print_text("Positions at the end of the log, the oldest moves first (! stands still while others move):")
     for position in shown:
-        print_text(f"{'!' if position.stands_still else ' '} {describe_position(position)}")
+        place = name_record(position.partition, position.moved_record)
+        mark = "!" if position.stands_still else " "
+        last_move = position.describe_last_move()
+        print_text(f"{mark} {position.topic_partition}: {position.now} ({place}), {last_move}.")
     more = len(history.positions) - len(shown)
     if more:
         print_text(f"  {count_of(more, 'more position')}: --all shows all of them.")
@@ -141,8 +142,3 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
         if shows_all or not event.is_routine:
             selected.append(event)
     return selected if shows_all else fold_replacements(selected)
-
-
-def _format_position(event: Event) -> str:
-    """Return the partition and the offset of an event, for example 9:43."""
-    return f"{event.offset}" if event.partition is None else f"{event.partition}:{event.offset}"

@@ -26,18 +26,20 @@ import os
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.finding import Finding, join_words
+from kafkagroups.history.release_changes import list_read_types
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.log_to_clean import LogToClean, read_log
 from kafkagroups.log.segment_file import is_segment_name, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import READ_TYPES, Dialect
+from kafkagroups.records.dialects import Dialect
 
 MAX_SIZE = 8 * 2**20
 """Each reachable log is written and loaded. A log of this size takes about 5 s, measured on one core."""
@@ -80,33 +82,28 @@ class AfterCleaning:
         """
         if not _is_whole(log) or loaded.damage is not None or loaded.zeros is not None:
             return []
-        read_types = {number for number, versions in READ_TYPES.items() if self.rules.version in versions}
-        if loaded.error is None and (self.rules.coordinator == "classic" or read_types.isdisjoint(types)):
-            self.judged.add(log.partition)
-            return []
-        if log.size > min(MAX_SIZE, self._bytes_left):
-            return []
-        self._bytes_left -= log.size
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                findings = self._find_by_passes(log, _Cleanings(log, Path(folder)))
-            except (UsageError, BadBytes):
-                # The cleaner itself fails at some logs, and at times that do not fit into 64 bits.
+        findings: list[Finding] = []
+        if loaded.error is not None or not list_read_types(self.rules).isdisjoint(types):
+            if log.size > min(MAX_SIZE, self._bytes_left):
                 return []
+            self._bytes_left -= log.size
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    findings = list(islice(self._find_by_passes(log, _Cleanings(log, Path(folder))), 1))
+                except (UsageError, BadBytes):
+                    # The cleaner itself fails at some logs, and at times that do not fit into 64 bits.
+                    return []
         self.judged.add(log.partition)
         return findings
 
-    def _find_by_passes(self, log: Log, cleanings: _Cleanings) -> list[Finding]:
+    def _find_by_passes(self, log: Log, cleanings: _Cleanings) -> Iterator[Finding]:
         now = self._load(cleanings.log)
-        if not now.records:
-            return []
-        for cleaned in cleanings.list_logs():
+        for cleaned in cleanings.list_logs() if now.records else ():
             after = self._load(cleaned.log)
             if now.error is None and after.error is not None:
-                return [_describe_loss(log, self.rules, cleaned, after)]
+                yield _describe_loss(log, self.rules, cleaned, after)
             if now.error is not None and after.error is None and cleaned.is_whole:
-                return [_describe_gain(log, self.rules, cleaned, now)]
-        return []
+                yield _describe_gain(log, self.rules, cleaned, now)
 
     def _load(self, log: Log) -> LoadedPartition:
         return OpenTopic([log], self.rules, engine="auto").load().partitions[log.partition]
@@ -130,7 +127,9 @@ class _Cleanings:
 
     def _new_folder(self) -> Path:
         self._count += 1
-        return self._folder / str(self._count) / self._name
+        folder = self._folder / str(self._count) / self._name
+        folder.mkdir(parents=True)
+        return folder
 
     def _open(self, folder: Path) -> Log:
         return open_log(folder, max_batch_bytes=self._max_batch_bytes)
@@ -138,7 +137,6 @@ class _Cleanings:
     def _copy(self, log: Log, new_segment: int | None = None) -> Log:
         """Return a copy of a log, with a new, empty active segment if `new_segment` is given."""
         folder = self._new_folder()
-        folder.mkdir(parents=True)
         for segment in log.segments:
             (folder / os.path.basename(segment)).write_bytes(log.read(segment))
         if new_segment is not None:
@@ -172,7 +170,6 @@ class _Cleanings:
             if number:
                 name = f"another {name[2:]} when delete.retention.ms is over and new records were appended"
             folder = self._new_folder()
-            folder.parent.mkdir(parents=True, exist_ok=True)
             clean(log, folder, CleanerConfig(time_ms, DELETE_RETENTION_MS, first_uncleanable=pass_end))
             after = self._open(folder)
             if _read_content(log) == _read_content(after):
@@ -199,14 +196,10 @@ def _read_content(log: Log) -> list[bytes]:
     return [content for content in (Path(segment).read_bytes() for segment in log.segments) if content]
 
 
-def _describe_steps(cleaned: CleanedLog) -> str:
-    return ", then ".join(cleaned.steps)
-
-
 def _describe_loss(log: Log, rules: Dialect, cleaned: CleanedLog, after: LoadedPartition) -> Finding:
     what = (
         f"Kafka {rules.kafka} loads the partition now, but the log cleaner can make it unloadable: after this it fails "
-        f"({_describe_steps(cleaned)}): {after.error}."
+        f"({', then '.join(cleaned.steps)}): {after.error}."
     )
     command = ["kafkagroups", "rescue", "plan", log.path]
     remedy = (
@@ -219,7 +212,7 @@ def _describe_loss(log: Log, rules: Dialect, cleaned: CleanedLog, after: LoadedP
 def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPartition) -> Finding:
     what = (
         f"Kafka {rules.kafka} fails to load the partition now, but loads it after the log cleaner has run "
-        f"({_describe_steps(cleaned)})."
+        f"({', then '.join(cleaned.steps)})."
     )
     remedy = (
         "A broker that leads the partition cleans these records only if its active segment is rolled before it dies"

@@ -16,11 +16,11 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
-from kafkagroups.history.count_logs import CountedTopic
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.group_names import find_look_alikes
+from kafkagroups.history.group_rules import find_look_alikes
 from kafkagroups.history.release_changes import find_changes
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
+from kafkagroups.history.scan import CountedTopic
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Stats
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage
@@ -32,7 +32,7 @@ from kafkagroups.records.versions import (
 )
 
 LOAD_KINDS = (
-    *("damage", "zeros", "load_failure", "refused", "further_failure"),
+    *("damage", "zeros", "load_failure"),
     *("misplaced_groups", "endless_pending_commit", "clock_jump", "shared_instance_id"),
 )
 """The kinds of the statistics' findings that say something about the next load."""
@@ -186,36 +186,35 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     if target is None:
         counted = CountedTopic(topic)
         return judge(counted, counted.read_stats())
-    counted = CountedTopic(replace(topic, dialect=target), failure_kind="refused")
+    counted = CountedTopic(replace(topic, dialect=target))
     check = judge(counted, counted.read_stats())
+    refused = [replace(each, kind="refused") if each.kind == "load_failure" else each for each in check.findings]
     before = replace(counted.topic, dialect=topic.dialect)  # Small logs are in memory by now.
     changes = find_changes(before.logs, before.load(), counted.groups, topic.dialect, target)
-    findings = sort_findings([*check.findings, *changes])
-    return replace(check, dialect=topic.dialect, target=target, findings=findings)
+    return replace(check, dialect=topic.dialect, target=target, findings=sort_findings([*refused, *changes]))
 
 
 def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
     """Return the verdict about a topic that was counted. `stats_of_logs` are the statistics of its logs."""
     dialect = counted.topic.dialect
     findings: list[Finding] = []
-    partition_of: dict[str, int | None] = {}
+    known_groups: dict[str, KnownGroup] = {}
     checks = {}
     after_cleaning = AfterCleaning(dialect)
     for log, stats in zip(counted.topic.logs, stats_of_logs, strict=True):
         number = log.partition
         loaded = counted.groups.partitions[number]
         findings += [finding for finding in stats.findings if finding.kind in LOAD_KINDS]
-        findings += after_cleaning.find(log, loaded, counted.signs[number].types)
-        partition_of |= stats.partition_of_group
+        findings += after_cleaning.find(log, loaded, counted.totals[number].types)
+        known_groups |= stats.known_groups
         checks[number] = PartitionCheck(
             loaded.error,
             loaded.record_offset,
             loaded.damage,
             loaded.records,
             log.size,
-            counted.lost_groups.get(number, []),
+            stats.groups_lost.get(number, []),
             judged_after_cleaning=number in after_cleaning.judged,
         )
-    findings += find_look_alikes(partition_of)
-    topic_partitions = counted.topic_partitions
-    return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), topic_partitions)
+    findings += find_look_alikes(known_groups)
+    return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)

@@ -1,21 +1,12 @@
-"""One event in the history of a group, as a dataclass and as JSON, and the words of its sentence."""
+"""One event in the history of a group, as a dataclass and as JSON, and a member of a group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.member import Member
-from kafkagroups.log.batch import NO_TIMESTAMP
-
-LISTED_NAMES = 3
-"""How many names a sentence contains. The other names are only counted."""
-_UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
-"""The units of a duration: ms and name. A duration of less than two units is given in the next smaller unit."""
 
 
 class Cause(Enum):
@@ -33,6 +24,64 @@ class Cause(Enum):
     OFFSET_DELETED = "offset_deleted"
     TOPIC_DELETED = "topic_deleted"
     UNKNOWN = "unknown"
+
+
+class Member(NamedTuple):
+    """A member as its newest record describes it.
+
+    `topics` are the names of the topics to which the member subscribes; None if the subscription cannot be read.
+    `pattern` is the pattern of topic names to which it subscribes. A streams member has neither: its topology is in
+    another record. The timeouts are in ms. Those fields that the record does not have are None, or "" for the host.
+    """
+
+    name: str
+    instance_id: str | None
+    topics: frozenset[str] | None
+    pattern: str | None = None
+    client_id: str = ""
+    host: str = ""
+    rack: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+
+    @property
+    def description(self) -> str:
+        """The member's name and its host."""
+        return f"{self.name}{self.host_text}"
+
+    @property
+    def host_text(self) -> str:
+        """The host in parentheses, as a part of a sentence; "" if the host is not known."""
+        host = self.host.removeprefix("/")
+        return f" ({host})" if host else ""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What a new process of the same static member can have changed, by the name in a sentence."""
+        return {
+            "client id": self.client_id,
+            "host": self.host.removeprefix("/"),
+            "rack": self.rack,
+            "session timeout": _describe_ms(self.session_timeout_ms),
+            "rebalance timeout": _describe_ms(self.rebalance_timeout_ms),
+        }
+
+
+def describe_new_settings(old: Member, new: Member) -> str:
+    """Return the settings that differ, for example "rack a -> none"; "" if none differs."""
+    return ", ".join(
+        f"{name} {_describe_setting(old.settings[name])} -> {_describe_setting(setting)}"
+        for name, setting in new.settings.items()
+        if setting != old.settings[name]
+    )
+
+
+def _describe_ms(ms: int | None) -> str | None:
+    return None if ms is None else f"{ms} ms"
+
+
+def _describe_setting(setting: object) -> str:
+    return "none" if setting is None or setting == "" else str(setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,36 +178,3 @@ def _member_json(member_id: str, member: Member) -> dict[str, Any]:
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }
-
-
-def time_or_none(timestamp: int) -> int | None:
-    """Return a timestamp, or None if it stands for no time."""
-    return None if timestamp == NO_TIMESTAMP else timestamp
-
-
-def list_names(names: Sequence[object]) -> str:
-    """Return names for a sentence, for example "a, b, c and 2 more"."""
-    listed = ", ".join(str(name) for name in names[:LISTED_NAMES])
-    more = len(names) - LISTED_NAMES
-    return f"{listed} and {more} more" if more > 0 else listed
-
-
-def describe_time(ms: int) -> str:
-    """Return a time for a sentence, to the second. `ms` is in ms since 1970. A record can contain any number."""
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):
-        return f"{ms} ms since 1970"
-
-
-def count_of(count: int, noun: str) -> str:
-    """Return a number with its noun, for example "1 record" or "2 records"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def describe_duration(duration_ms: int) -> str:
-    """Return a duration for a sentence, for example "61 s" or "7 days"."""
-    for unit_ms, name in _UNITS:
-        if duration_ms >= 2 * unit_ms:
-            return f"{duration_ms // unit_ms} {name}"
-    return f"{duration_ms} ms"

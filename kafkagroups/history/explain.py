@@ -11,14 +11,13 @@ from kafkagroups.groups.expire_times import Expiration, find_expirations, find_p
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.group_fates import load_into
-from kafkagroups.history.group_log import GroupLog
-from kafkagroups.history.load_failure import LoadFailure, add_details, find_load_failures
-from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.history.rewound import RewoundPosition, sort_rewound
+from kafkagroups.history.fates import RecordFate
+from kafkagroups.history.group_log import GroupLog, load_group_log
+from kafkagroups.history.positions import Position, sort_rewound
+from kafkagroups.history.record_details import LoadFailure, add_details, find_load_failures
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.partitioning import partition_for
@@ -91,7 +90,7 @@ class Explanation:
     record_partitions: frozenset[int | None] = frozenset()
     failures: list[LoadFailure] = field(default_factory=list)
     protected: list[Expiration] = field(default_factory=list)
-    rewound: list[RewoundPosition] = field(default_factory=list)
+    rewound: list[Position] = field(default_factory=list)
 
     def find_damage(self) -> dict[int | None, Damage]:
         """Return the damage that the answer depends on, by partition: the log is cut there after an unclean start.
@@ -150,27 +149,18 @@ def explain_group(topic: OpenTopic, question: Question) -> Explanation:
     return explain_log(*load_group_log(topic, question.group), question)
 
 
-def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None) -> tuple[Groups, GroupLog]:
-    """Load a topic. Return the result of the load, and the log of the group, in which the fates are settled.
-
-    `whole` is the one of `OpenTopic.load`.
-    """
-    group_log = GroupLog(topic.dialect, group)
-    return load_into(group_log, topic, whole), group_log
-
-
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     """Return the answer to a question after a load. `groups` and `group_log` are the results of `load_group_log`."""
     entries = list(group_log)
-    ends = add_details(group_log, entries, question.retention_ms)
+    histories = add_details(group_log, entries, question.retention_ms)
     found = groups.get(question.group)
     answer: Any = None
     expirations: list[Expiration] = []
     protected: list[Expiration] = []
     if found is not None:
         answer = _find_answer(found, question)
-        end = ends.get(found.partition)
-        subscribes = None if end is None else end.state.subscribes
+        story = histories.get(found.partition)
+        subscribes = None if story is None else story.group.state.subscribes
         expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
         protected = find_protected(found, expirations)
     history = entries if question.topic is None else group_log.records_of(question.selects)
@@ -190,10 +180,13 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         {number: loaded.gaps for number, loaded in groups.partitions.items() if loaded.gaps is not None},
         {number: loaded.damage for number, loaded in groups.partitions.items() if loaded.damage is not None},
         frozenset(entry.partition for entry in entries) if found is None else frozenset((found.partition,)),
-        find_load_failures(groups.failed, entries),
+        list(find_load_failures(groups, entries)),
         [expiration for expiration in protected if question.selects(expiration.topic_partition)],
         sort_rewound(
-            position for end in ends.values() for position in end.rewound if question.selects(position.topic_partition)
+            position
+            for story in histories.values()
+            for key, position in story.offsets.positions.items()
+            if question.selects(key)
         ),
     )
 

@@ -11,17 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups import fold as readable
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.shard import CountBytes, Shard
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.groups.shard import Shard
+from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.observed_load import ObservedLoad
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.columns import Column, record_batches
 from kafkagroups.tables.engine_columns import copy_records
@@ -53,33 +51,16 @@ def read_record_table(
 
 def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """Load a topic as one coordinator does, and yield the table `fates` as Arrow record batches."""
-    observed: dict[int, Fates] = {}
-    groups = topic.load(engine=_create_engine(topic.chosen_engine, observed))
+    load = ObservedLoad(topic, lambda log: Fates(topic.dialect), follow=native.COUNTS)
+    groups = load.groups
     answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
     for log in topic.logs:
-        fates = observed.pop(id(log), None)
+        fates = load.observers.pop(log.partition, None)
         if fates is None:
             yield from _read_followed(log, topic.dialect, columns, answers)
         else:
             fates.settle(groups.groups, groups.orphans, groups.failed)
             yield from record_batches("fates", columns, _fate_rows(log, topic.dialect, fates))
-
-
-def _create_engine(engine: Engine, observed: dict[int, Fates]) -> Engine:
-    """Return an engine that observes the logs that the readable engine loads.
-
-    The keys of `observed` are Python's `id` of these logs.
-    """
-
-    def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-        shard = native.fold_if_possible(log, dialect, follow=native.COUNTS) if engine.name == "compiled" else None
-        if shard is not None:
-            return shard
-        fates = Fates(dialect)
-        observed[id(log)] = fates
-        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=fates)
-
-    return Engine(engine.name, fold)
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:

@@ -14,14 +14,17 @@ remaining records are decided after the load:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, LogKeys, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
-from kafkagroups.groups.offsets import Orphan, ReadOnlyOffsets, TopicPartition
-from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.groups.offsets import Orphan, TopicPartition
+from kafkagroups.history.event import Cause
+from kafkagroups.history.words import time_or_none
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.holes import Hole
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -29,6 +32,125 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.reading_releases import describe_readers
 from kafkagroups.records.serde import Record, UnknownContent, decode, decode_with_key
+
+
+@dataclass(slots=True)
+class RecordFate:
+    """One record and its fate.
+
+    Attributes
+    ----------
+    partition, offset
+        The partition of the offsets topic, and the record's offset in this partition. The partition is None if the
+        log's folder has no partition number.
+    type, group
+        The record type and the group id. Both are None for markers and for records that cannot be read.
+    key
+        The topic partition in the key of an offset record; None for other records.
+    member_id
+        The member id in the key of a member's record; None for other records.
+    fate
+        What happened to the record; None until the fate is decided.
+    by
+        The offset (in the same partition) of the record that decided the fate: the newer record, the tombstone or the
+        marker. None if no other record decided the fate.
+    why
+        Why the record is ignored, or why it counts although a tombstone follows it. None for other records.
+    size
+        The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
+    timestamp
+        The record's timestamp, in ms since the epoch. -1 means that the record has no timestamp.
+    file
+        The path of the segment that contains the record; None if the batch was not read from a file.
+    committed
+        The offset that an offset record commits; None for other records and tombstones.
+    replaced
+        The offset that was committed right before an offset record took effect. A record in a transaction takes effect
+        at the marker. None if there was none, or if the record never took effect. Only `explain` sets this attribute
+        and the next one.
+    went_back
+        Whether an offset record commits a smaller offset than the one that it replaced. The replaced offset can also be
+        a pending one whose transaction was committed later.
+    note
+        Offset record: the commit's metadata. Marker: "commit" or "abort". Tombstone, other record: None.
+    producer_id, producer_epoch
+        The producer id and the producer epoch of the record's batch; None if the batch has no producer.
+    is_transactional
+        Whether the record's batch has the transactional bit.
+    is_unreadable
+        Whether the coordinator cannot read the record's value, or does not read its type.
+    is_unloaded
+        Whether the record is ignored because the load of the partition fails.
+    group_record
+        Group record: the group after the record's batch (record_details.py). None for other records. Only `explain`
+        sets this attribute and the next two.
+    cause
+        Tombstone: how the record came to be, as far as the log tells. None for other records.
+    what
+        One sentence about what the record changed, as in `timeline`. None if there is nothing to say.
+    """
+
+    partition: int | None
+    offset: int
+    type: int | None
+    group: str | None
+    key: TopicPartition | None
+    member_id: str | None
+    fate: Fate | None
+    by: int | None = None
+    why: str | None = None
+    size: int = 0
+    timestamp: int = -1
+    file: str | None = None
+    committed: int | None = None
+    replaced: int | None = None
+    went_back: bool = False
+    note: str | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    is_transactional: bool = False
+    is_unreadable: bool = False
+    is_unloaded: bool = False
+    group_record: dict[str, Any] | None = None
+    cause: Cause | None = None
+    what: str | None = None
+
+
+def history_json(entry: RecordFate) -> dict[str, Any]:
+    """Return a record and its fate as JSON, for the output of `explain`."""
+    assert entry.fate is not None
+    fields: dict[str, Any] = {
+        "partition": entry.partition,
+        "offset": entry.offset,
+        "type": entry.type,
+        "key": None if entry.key is None else str(entry.key),
+        "fate": entry.fate.value,
+        "by": entry.by,
+        "timestamp": entry.timestamp,
+        "timestamp_ms": time_or_none(entry.timestamp),
+        "group_record": entry.group_record,
+    }
+    if entry.committed is not None:
+        fields |= {
+            "committed_offset": entry.committed,
+            "from": entry.replaced,
+            "went_back": entry.went_back,
+            "metadata": entry.note,
+        }
+    if entry.fate is Fate.MARKER:
+        fields["control"] = entry.note
+    if entry.producer_id is not None:
+        fields |= {"producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
+    if entry.member_id is not None:
+        fields["member_id"] = entry.member_id
+    if entry.fate is Fate.TOMBSTONE:
+        fields["cause"] = (entry.cause or Cause.UNKNOWN).value
+    if entry.what is not None:
+        fields["what"] = entry.what
+    if entry.why is not None:
+        fields["why"] = entry.why
+    return fields
+
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 """The home of a group is the partition that the hash of the group id chooses."""
@@ -67,11 +189,6 @@ class Fates(Observer):
         """The entries of the newest group records with a value. The keys are (partition, group id)."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
         """The offsets of the tombstones that deleted groups. The keys are (partition, group id)."""
-        self._pending_by_group: dict[int, dict[int, list[StoredOffset]]] = {}
-        """The pending commits of groups, by the offset of their records. Only `settle` uses this mapping.
-
-        The keys are Python's `id` of groups and orphans. Several commits have the same record offset only in odd logs.
-        """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
@@ -106,6 +223,15 @@ class Fates(Observer):
 
     def _keep(self, entry: RecordFate) -> None:
         self.records.setdefault((entry.partition, entry.offset), []).append(entry)
+
+    def drop(self, entry: RecordFate) -> None:
+        """Remove the entry of a record that is no longer needed, to save memory."""
+        position = (entry.partition, entry.offset)
+        others = [other for other in self.records.get(position, ()) if other is not entry]
+        if others:
+            self.records[position] = others
+        else:
+            self.records.pop(position, None)
 
     def _build_marker_entry(self, record: LogRecord) -> tuple[RecordFate, Record | None]:
         entry = _new_entry(self.partition, record)
@@ -203,7 +329,7 @@ class Fates(Observer):
             return
         newest_values = self._newest_values.get((self.partition, group_id))
         if newest_values is None:
-            newest_values = NewestValues(self._decide_group_record)
+            newest_values = NewestValues(self.decide)
             self._newest_values[self.partition, group_id] = newest_values
         key = GroupKey.of(record)
         if record.value is None:
@@ -214,14 +340,11 @@ class Fates(Observer):
         assert self._current is not None
         newest_values.put(key, self._current, offset)
 
-    def _decide_group_record(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool) -> None:
-        self.decide(entry, fate, by, has_same_key=has_same_key)
-
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
+    def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
 
         `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
-        key of this record. If so, the log cleaner removes this record. Only the subclass `Stats` (stats.py) uses
+        key of this record. If so, the log cleaner removes this record. Only the subclass `Observed` (totals.py) uses
         `has_same_key`.
         """
         entry.fate = fate
@@ -239,68 +362,38 @@ class Fates(Observer):
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
                 continue
             group = groups.get(entry.group)
-            orphan = orphans.get(entry.group)
+            known = group or orphans.get(entry.group)
             if group is not None and group.partition != entry.partition:
                 _ignore(entry, f"the group is answered from partition {group.partition}")
-            elif group is not None:
-                self._settle_known(entry, group)
-            elif orphan is not None:
-                self._settle_orphan(entry, orphan)
+            elif known is not None:
+                self._settle_group(entry, known)
             elif entry.partition in failed:
                 _ignore(entry, f"the load fails: {failed[entry.partition]}")
                 entry.is_unloaded = True
             else:
                 _ignore(entry, _ANSWERED_ELSEWHERE)
 
-    def _settle_known(self, entry: RecordFate, group: AnyGroup) -> None:
-        """Decide the fate of a record of a group that the coordinator has."""
-        is_group_record = entry.key is None
-        if is_group_record:
-            newest_values = self._newest_values.get((entry.partition, group.group_id))
-            if newest_values and any(newest is entry for newest in newest_values.records.values()):
-                entry.fate = Fate.WINS
-            else:
-                _ignore(entry, _NOT_REACHED)
-        elif self._is_stored_in(entry, group.offsets, group.partition):
+    def _settle_group(self, entry: RecordFate, group: AnyGroup | Orphan) -> None:
+        """Decide the fate of a record of a group that the coordinator has, or of which it has only the offsets."""
+        is_orphan = isinstance(group, Orphan)
+        is_of_share = not isinstance(group, Orphan) and group.type == "share"
+        offset = None if entry.key is None else group.offsets.get(entry.key)
+        pending = group.pending.get(NO_PRODUCER_ID if entry.producer_id is None else entry.producer_id, {})
+        pending_offset = None if entry.key is None else pending.get(entry.key)
+        newest_values = self._newest_values.get((entry.partition, entry.group or ""))
+        is_newest = newest_values is not None and any(value is entry for value in newest_values.records.values())
+        if entry.key is None and is_newest and not is_orphan:
             entry.fate = Fate.WINS
-        elif self._is_pending_in(entry, group):
+        elif offset is not None and self._is_entry_of(entry, offset, group.partition):
+            entry.fate = Fate.HIDDEN if is_orphan else Fate.WINS
+            if is_orphan:
+                entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
+        elif pending_offset is not None and self._is_entry_of(entry, pending_offset, group.partition):
             entry.fate = Fate.PENDING
         else:
-            entry.by = None
-            _ignore(entry, "a share group has no offsets" if group.type == "share" else _NOT_REACHED)
-
-    def _settle_orphan(self, entry: RecordFate, orphan: Orphan) -> None:
-        """Decide the fate of a record of a group of which the coordinator has only the offsets."""
-        is_group_record = entry.key is None
-        if is_group_record:
-            _ignore(entry, _NOT_REACHED)
-        elif self._is_stored_in(entry, orphan.offsets, orphan.partition):
-            entry.fate = Fate.HIDDEN
-            entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
-        elif self._is_pending_in(entry, orphan):
-            entry.fate = Fate.PENDING
-        else:
-            entry.by = None
-            _ignore(entry, _NOT_REACHED)
-
-    def _is_stored_in(self, entry: RecordFate, offsets: ReadOnlyOffsets, partition: int | None) -> bool:
-        """Return whether `offsets` contains the offset from the record of this entry.
-
-        `partition` is the partition of the offsets topic whose log contains the records of `offsets`.
-        """
-        offset = None if entry.key is None else offsets.get(entry.key)
-        return offset is not None and self._is_entry_of(entry, offset, partition)
-
-    def _is_pending_in(self, entry: RecordFate, group: AnyGroup | Orphan) -> bool:
-        """Return whether a pending commit of the group comes from the record of this entry."""
-        pending = self._pending_by_group.get(id(group))
-        if pending is None:
-            pending = {}
-            self._pending_by_group[id(group)] = pending
-            for offsets in group.pending.values():
-                for offset in offsets.values():
-                    pending.setdefault(offset.record_offset, []).append(offset)
-        return any(self._is_entry_of(entry, offset, group.partition) for offset in pending.get(entry.offset, ()))
+            if entry.key is not None:
+                entry.by = None
+            _ignore(entry, "a share group has no offsets" if is_of_share and entry.key is not None else _NOT_REACHED)
 
     def _is_entry_of(self, entry: RecordFate, offset: StoredOffset, partition: int | None) -> bool:
         """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,8 +12,6 @@ TOPIC_KINDS = ("group_family", "look_alike_groups", "partition_count_changed")
 GROUPS_TOOL = ("kafka-consumer-groups.sh", "--bootstrap-server", "HOST:PORT")
 TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
 """The first words of commands of Kafka's tools."""
-GROUPS_SHOWN = 20
-"""More names than in other sentences: a group that is not named can lose records unnoticed."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +88,3 @@ def _quote_word(word: str) -> str:
 def quote(text: str) -> str:
     """Return a text in quotes, as one word of a shell's command."""
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def list_groups(group_ids: Collection[str]) -> str:
-    """Return the names of the groups that a finding is about, sorted."""
-    names = sorted(group_ids)
-    more = len(names) - GROUPS_SHOWN
-    listed = ", ".join(names[:GROUPS_SHOWN])
-    return f"{listed} and {more} more" if more > 0 else listed

@@ -2,21 +2,34 @@
 
 A hole is a range of offsets whose records the log cleaner has removed (log/holes.py). The command `timeline` reads the
 history of a group from this log.
+
+The native engine loads a log much faster than the readable engine. It finds the batches of the group on the way, and
+the readable engine then replays only these. This gives the same fates, because records of other groups never change the
+fate of a group's record. A load that fails is the only exception, and then the readable engine replays the whole log.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import OFFSET_KEYS, read_control_type
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.observed_load import ObservedLoad
+from kafkagroups.loading import native
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.holes import Hole, HoleFinder, join_holes
+from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, UnknownContent
+from kafkagroups.records.wire import MAX_STRING_BYTES
 
 
 class GroupRecord(NamedTuple):
@@ -36,6 +49,24 @@ class GroupRecord(NamedTuple):
     producer_id: int
     is_pending: bool
 
+    @property
+    def type(self) -> int:
+        return self.record.type
+
+    @property
+    def value(self) -> Any:
+        """The decoded value; None for a tombstone."""
+        return self.record.value
+
+    @property
+    def is_offset(self) -> bool:
+        return isinstance(self.record.key, OFFSET_KEYS)
+
+    @property
+    def key(self) -> TopicPartition:
+        """The topic partition of an offset record."""
+        return get_topic_partition(self.record)
+
 
 class Marker(NamedTuple):
     """A marker that ends a transaction with offsets of the group. `commits` is False for an aborted transaction."""
@@ -53,10 +84,10 @@ class GroupLog(Fates):
     """The fates of a group's records, and the log of the group.
 
     `steps` has the log of the group in each partition, in the order of the log. Two holes never follow each other. To
-    use this class, call `load_into` (group_fates.py) with an object of it.
+    get one, call `load_group_log`.
     """
 
-    def __init__(self, dialect: Dialect, group: str | None = None) -> None:
+    def __init__(self, dialect: Dialect, group: str) -> None:
         super().__init__(dialect, group)
         self.steps: dict[int | None, list[Step]] = {}
         self._hole_finders: dict[int | None, HoleFinder] = {}
@@ -129,3 +160,70 @@ class GroupLog(Fates):
         if isinstance(other, GroupLog):
             for partition, steps in other.steps.items():
                 self.steps.setdefault(partition, []).extend(steps)
+
+
+_REPLACEMENT_CHARACTER = "\ufffd"
+"""Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
+
+
+def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None) -> tuple[Groups, GroupLog]:
+    """Load a topic. Return the result of the load, and the log of a group, in which the fates are settled.
+
+    `whole` is the one of `OpenTopic.load`.
+    """
+    dialect = topic.dialect
+    if not _has_one_encoding(group):
+        topic = replace(topic, engine="python")
+    load = ObservedLoad(topic, lambda log: GroupLog(dialect, group), whole, group=group)
+    group_log = GroupLog(dialect, group)
+    for log in topic.logs:
+        part = load.observers.get(log.partition)
+        if part is None:
+            part = GroupLog(dialect, group)
+            batches = _observe_batches(native.reading_of(load.shards[log.partition]), log, dialect, group, part)
+            readable.fold_batches(log.partition, batches, dialect, part)
+        group_log.add(part)
+    group_log.settle(load.groups.groups, load.groups.orphans, load.groups.failed)
+    return load.groups, group_log
+
+
+def _has_one_encoding(group: str) -> bool:
+    """Return whether the records of a group id all contain the same bytes for it, and a key has room for them."""
+    try:
+        encoded_id = group.encode()
+    except UnicodeEncodeError:  # Half of a surrogate pair.
+        return False
+    return _REPLACEMENT_CHARACTER not in group and len(encoded_id) <= MAX_STRING_BYTES
+
+
+def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, group_log: GroupLog) -> Iterator[Batch]:
+    """Yield the batches of a group, without the records of other groups. Add each batch and each hole to "
+    "`group_log`."""
+    encoded_id = group.encode()
+    key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
+    places, last_hole = reading.found_batches()
+    for (_, _, _, hole), batch in zip(places, native.read_batches_at(log, places), strict=True):
+        if hole is not None:
+            group_log.add_hole(log.partition, Hole(*hole))
+        if not batch.is_control:
+            batch = select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
+        group_log.add_batch(log.partition, batch)
+        yield batch
+    if last_hole is not None:
+        group_log.add_hole(log.partition, Hole(*last_hole))
+
+
+def select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
+    """Return a batch with only the records whose key has `key_part` after the record type.
+
+    `keeps_first` also keeps the first record: the classic coordinator compares the offsets of the first records.
+    """
+
+    def parse_records(_: Batch) -> tuple[LogRecord, ...]:
+        return tuple(
+            record
+            for index, record in enumerate(batch.records)
+            if (keeps_first and index == 0) or (record.key or b"").startswith(key_part, 2)
+        )
+
+    return replace(batch, parse_records=parse_records)

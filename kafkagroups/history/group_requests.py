@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.history.event import Member
 from kafkagroups.history.group_log import GroupRecord
-from kafkagroups.history.member import Member
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.group_keys import MemberIdKey
 
@@ -63,7 +63,7 @@ def read_request(request: list[GroupRecord]) -> Change:
     change = Change(request[0])
     for group_record in request:
         record = group_record.record
-        value = cast(Any, record.value)
+        value = group_record.value
         member_id = record.key.member_id if isinstance(record.key, MemberIdKey) else ""
         if record.type in MEMBERS:
             change.members[member_id] = None if value is None else _read_modern_member(value)
@@ -117,14 +117,14 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
     if not (record.type in MEMBERS or has_assignment_tombstone or has_new_epoch):
         return False
     after_members = (*EPOCHS, *TARGETS, *TARGET_EPOCHS, *CURRENT_ASSIGNMENTS)
-    return any(each.record.type in after_members and each.record.value is not None for each in request)
+    return any(each.type in after_members and each.value is not None for each in request)
 
 
 def converts(tombstone: GroupRecord, following: list[GroupRecord]) -> bool:
     """Return whether the next record gives the deleted group another type."""
     record = following[0].record
     is_classic = record.type == CLASSIC_GROUP
-    return record.value is not None and is_classic != (tombstone.record.type == CLASSIC_GROUP)
+    return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP)
 
 
 def find_replaced_instances(joined: list[Member], left: list[Member]) -> list[str]:

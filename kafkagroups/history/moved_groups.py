@@ -17,14 +17,15 @@ the two is loaded alone, so both positions are known, although a broker answers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
-from kafkagroups.history.event import count_of, describe_time, list_names
-from kafkagroups.history.finding import Finding, list_groups
+from kafkagroups.groups.offsets import ReadOnlyOffsets
+from kafkagroups.history.finding import Finding
+from kafkagroups.history.rule import Misplaced, Rule
+from kafkagroups.history.stats import MovedOffset
+from kafkagroups.history.words import count_of, describe_time, list_groups, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.native import Extent
@@ -32,67 +33,39 @@ from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, Partit
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 
-KIND = "misplaced_groups"
-Extents = Mapping[str, Extent]
 
+def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None, Misplaced], bool]:
+    """Return what is misplaced in each partition, and whether copied files explain a change of the partition count.
 
-@dataclass
-class _Misplaced:
-    """The groups of a partition that belong to other partitions, and their records.
-
-    `homes` has the home partition of each group. `moved` are those of the groups that a change of the partition count
-    explains. `same_until` has the last offset up to which the log has the same bytes as that of a home partition.
+    `groups` is the load of the logs. If files that were copied explain all groups of the change, the count was not
+    changed.
     """
-
-    homes: dict[str, int] = field(default_factory=dict)
-    moved: set[str] = field(default_factory=set)
-    same_until: dict[int, int] = field(default_factory=dict)
-    records: int = 0
-    first: int = -1
-    last: int = -1
-
-
-class Misplaced(NamedTuple):
-    """The findings about groups in a wrong partition, by partition number.
-
-    `explains_change`: copied files explain all groups of a change of the partition count, so the count was not changed.
-    """
-
-    findings: dict[int | None, list[Finding]]
-    explains_change: bool = False
-
-
-def find_misplaced(logs: Sequence[Log], groups: Groups, find_extents: Callable[[int | None], Extents]) -> Misplaced:
-    """Return what is misplaced. `groups` is the load of the logs, and `find_extents` says where groups have records."""
-    count = _find_count(groups)
-    if count is None:
-        return Misplaced({})
-    places = _find_places(groups, count)
+    places = _find_places(groups)
     log_of = {log.partition: log for log in logs}
     copied: set[str] = set()
     for number, misplaced in places.items():
         for home in sorted(set(misplaced.homes.values())):
-            if number in log_of and home in log_of:
-                same_until = _find_same(log_of[number], log_of[home])
-                if same_until is not None:
-                    misplaced.same_until[home] = same_until
+            same_until = _find_same(log_of[number], log_of[home]) if number in log_of and home in log_of else None
+            if same_until is not None:
+                misplaced.same_until[home] = same_until
         copied |= {group_id for group_id, home in misplaced.homes.items() if home in misplaced.same_until}
     change = groups.topic_partitions.changed
-    explains_change = change is not None and set(change.groups) <= copied
-    findings: dict[int | None, list[Finding]] = {}
-    for number, misplaced in places.items():
-        for group_id in misplaced.moved - copied:
-            del misplaced.homes[group_id]
-        if not misplaced.homes or number not in log_of:
-            continue
-        extents = find_extents(number)
-        found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]
-        misplaced.records = sum(extent.records for extent in found)
-        misplaced.first = min((extent.first for extent in found), default=-1)
-        misplaced.last = max((extent.last for extent in found), default=-1)
-        if misplaced.records:
-            findings[number] = [_describe(number, count, misplaced, groups.coordinator)]
-    return Misplaced(findings, explains_change)
+    if change is not None:
+        for group_id in set(change.groups) - copied:
+            places.get(partition_for(group_id, change.from_count), Misplaced(0)).homes.pop(group_id, None)
+    return places, change is not None and set(change.groups) <= copied
+
+
+def _find_places(groups: Groups) -> dict[int | None, Misplaced]:
+    """Return the groups with records in a partition that is not their home partition, by this partition's number."""
+    count = _find_count(groups)
+    places: dict[int | None, Misplaced] = {}
+    for group_id, numbers in groups.partitions_of.items() if count is not None else ():
+        home = partition_for(group_id, count or 1)
+        for number in numbers:
+            if number is not None and number != home:
+                places.setdefault(number, Misplaced(count or 1)).homes[group_id] = home
+    return dict(sorted(places.items(), key=lambda place: place[0] or 0))
 
 
 def _find_count(groups: Groups) -> int | None:
@@ -111,23 +84,6 @@ def _find_count(groups: Groups) -> int | None:
     return None
 
 
-def _find_places(groups: Groups, count: int) -> dict[int, _Misplaced]:
-    """Return the groups with records in a partition that is not their home partition, by this partition's number."""
-    change = groups.topic_partitions.changed
-    moved = set() if change is None else set(change.groups)
-    places: dict[int, _Misplaced] = {}
-    for group_id, numbers in groups.partitions_of.items():
-        home = partition_for(group_id, count)
-        for number in numbers:
-            if number is None or number == home:
-                continue
-            misplaced = places.setdefault(number, _Misplaced())
-            misplaced.homes[group_id] = home
-            if change is not None and group_id in moved and partition_for(group_id, change.from_count) == number:
-                misplaced.moved.add(group_id)
-    return dict(sorted(places.items()))
-
-
 def _find_same(log: Log, other: Log) -> int | None:
     """Return the last offset up to which two logs have the same batches; None if the first batches differ."""
     last = None
@@ -141,43 +97,55 @@ def _find_same(log: Log, other: Log) -> int | None:
     return last
 
 
-def _describe(number: int, count: int, misplaced: _Misplaced, coordinator: str) -> Finding:
-    homes = sorted(set(misplaced.homes.values()))
-    partition = "partition" if len(homes) == 1 else "partitions"
-    belong = "belongs" if len(misplaced.homes) == 1 else "belong"
-    are = "is" if misplaced.records == 1 else "are"
-    place = f"offset {misplaced.first}" if misplaced.records == 1 else f"offsets {misplaced.first} to {misplaced.last}"
-    what = (
-        f"{count_of(misplaced.records, 'record')} ({place}) {are} of "
-        f"{count_of(len(misplaced.homes), 'group')} that {belong} to {partition} {list_names(homes)} of {count} "
-        f"({list_groups(misplaced.homes)})."
-    )
-    old_answers = (
-        "a classic coordinator can answer them with these records"
-        if coordinator == "classic"
-        else "their offsets of this partition are not answered"
-    )
-    if misplaced.same_until:
-        home, last = max(misplaced.same_until.items(), key=lambda pair: pair[1])
-        what += (
-            f" Up to offset {last}, this log is a copy of the beginning of partition {home}: somebody has put its "
-            "files into the wrong folder. The own older records of this partition are missing."
+class MisplacedGroups(Rule):
+    def find(self) -> Iterator[Finding]:
+        misplaced = self.partition.misplaced
+        if misplaced is not None and misplaced.homes:
+            extents = self.partition.totals.read_extents()
+            found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]
+            if found:
+                yield self._describe(misplaced, found)
+
+    def _describe(self, misplaced: Misplaced, extents: list[Extent]) -> Finding:
+        records = sum(extent.records for extent in extents)
+        first = min(extent.first for extent in extents)
+        last = max(extent.last for extent in extents)
+        homes = sorted(set(misplaced.homes.values()))
+        partition = "partition" if len(homes) == 1 else "partitions"
+        belong = "belongs" if len(misplaced.homes) == 1 else "belong"
+        are = "is" if records == 1 else "are"
+        place = f"offset {first}" if records == 1 else f"offsets {first} to {last}"
+        what = (
+            f"{count_of(records, 'record')} ({place}) {are} of {count_of(len(misplaced.homes), 'group')} that {belong} "
+            f"to {partition} {list_names(homes)} of {misplaced.count} ({list_groups(misplaced.homes)})."
         )
-        remedy = (
-            f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop the "
-            f"consumers of all groups of both partitions, stop the broker, copy both folders, and restore the files of "
-            f"partition {number}. Then compare the offsets with kafkagroups load before the consumers start."
+        old_answers = (
+            "a classic coordinator can answer them with these records"
+            if self.partition.dialect.coordinator == "classic"
+            else "their offsets of this partition are not answered"
         )
-    else:
-        what += (
-            " Either the partition count was changed, or files of another partition were put into this folder: "
-            f"{old_answers}."
-        )
-        remedy = (
-            "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder came "
-            "from. Until it is clear, keep the consumers of these groups stopped, and change no file."
-        )
-    return Finding(number, misplaced.first, None, None, KIND, what, remedy)
+        if misplaced.same_until:
+            home, same_until = max(misplaced.same_until.items(), key=lambda pair: pair[1])
+            what += (
+                f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}: somebody has "
+                "put its files into the wrong folder. The own older records of this partition are missing."
+            )
+            remedy = (
+                f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop "
+                "the consumers of all groups of both partitions, stop the broker, copy both folders, and restore the "
+                f"files of partition {self.partition.number}. Then compare the offsets with kafkagroups load before "
+                "the consumers start."
+            )
+        else:
+            what += (
+                " Either the partition count was changed, or files of another partition were put into this folder: "
+                f"{old_answers}."
+            )
+            remedy = (
+                "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder "
+                "came from. Until it is clear, keep the consumers of these groups stopped, and change no file."
+            )
+        return self.finding(first, "misplaced_groups", what, remedy)
 
 
 def find_count_change(change: PartitionCountChange) -> Finding:
@@ -204,41 +172,6 @@ def find_count_change(change: PartitionCountChange) -> Finding:
         "them."
     )
     return Finding(None, None, None, None, "partition_count_changed", what, remedy)
-
-
-@dataclass(frozen=True)
-class MovedOffset:
-    """The offsets of a group for one topic partition: in the group's old home partition, and in the new one.
-
-    An offset is None if its partition has no committed offset for the topic partition, or if it does not load.
-    """
-
-    group: str
-    topic_partition: TopicPartition
-    old: OffsetAndMetadata | None
-    new: OffsetAndMetadata | None
-
-    @property
-    def is_newest_old(self) -> bool:
-        """Whether the newest commit is in the old home partition. If both have the same time, it is not."""
-        if self.old is None or self.new is None:
-            return self.new is None
-        return self.old.commit_timestamp > self.new.commit_timestamp
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the positions as `stats --json` prints them."""
-        return {
-            "group": self.group,
-            "topic_partition": str(self.topic_partition),
-            "old": None if self.old is None else self.old.offset,
-            "new": None if self.new is None else self.new.offset,
-            "newest": "old" if self.is_newest_old else "new",
-        }
-
-
-def sort_moved(moved: Iterable[MovedOffset]) -> list[MovedOffset]:
-    """Return the positions for a table: those that a broker can lose stand first."""
-    return sorted(moved, key=lambda offset: not offset.is_newest_old)
 
 
 def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:

@@ -26,23 +26,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import Finding
 from kafkagroups.history.replicas import compare
+from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
-from kafkagroups.records.versions import parse_newest_patch
 from kafkagroups.tables.group_json import description_json
 
 _KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
 _GROUP_FIELDS = ("type", "state", "protocol_type", "protocol")
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
-_RECORD_TYPE_BYTES = 2
 _KEEP_OFFSETS = (
     "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
     "afterwards if they are still needed."
@@ -103,50 +100,35 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
 
     A group that no longer exists, or is now a classic group, is left out: its old records are not needed.
     """
-    skipped_types = _read_types(old_rules) - _read_types(new_rules)
-    if not skipped_types:
-        return
-    prefixes = {number.to_bytes(_RECORD_TYPE_BYTES, "big"): number for number in skipped_types}
+    skipped_types = list_read_types(old_rules) - list_read_types(new_rules)
     keys = LogKeys(dialect("new", old_rules.kafka))
-    found: dict[str, tuple[int, int, set[int]]] = {}
-    for batch in log:
-        try:
-            records = () if batch.is_control else batch.records
-        except BadBytes:
-            continue
-        for record in records:
-            number = prefixes.get((record.key or b"")[:_RECORD_TYPE_BYTES])
-            if number is None:
-                continue
-            try:
-                group_id = keys[record.key].group_id
-            except BadBytes:
-                continue
-            first, count, types = found.get(group_id or "", (record.offset, 0, set()))
-            found[group_id or ""] = (first, count + 1, types | {number})
+    found: dict[str, list[tuple[int, int]]] = {}
+    for batch in log if skipped_types else ():
+        for group_id, key, record in read_keys(batch, keys):
+            if key.decoded.type in skipped_types:
+                found.setdefault(group_id, []).append((record.offset, key.decoded.type))
     has_answers = before.partitions[log.partition].error is None
-    for group_id, (first, count, types) in found.items():
+    for group_id, records in found.items():
         if has_answers and (group_id not in before or before[group_id].type == "classic"):
             continue
+        types = sorted({number for _, number in records})
         kinds = list_names(sorted({GROUP_TYPE_BY_RECORD_TYPE[number] for number in types}))
-        numbers = ", ".join(map(str, sorted(types)))
         what = (
-            f"Kafka {new_rules.kafka} ({new_rules.coordinator} coordinator) skips {count_of(count, 'record')} of "
-            f"{kinds} group {group_id} (types {numbers}), so it does not know the group's members and assignments."
+            f"Kafka {new_rules.kafka} ({new_rules.coordinator} coordinator) skips {count_of(len(records), 'record')} "
+            f"of {kinds} group {group_id} (types {', '.join(map(str, types))}), so it does not know the group's "
+            "members and assignments."
         )
         remedy = (
             "Before the change, stop the members of the group, so that it is empty; members that start afterwards need "
             "a protocol that the other release has."
         )
-        yield Finding(log.partition, first, group_id, None, "skipped", what, remedy)
+        yield Finding(log.partition, records[0][0], group_id, None, "skipped", what, remedy)
 
 
-def _read_types(rules: Dialect) -> set[int]:
+def list_read_types(rules: Dialect) -> set[int]:
     """Return the record types above 2 that a coordinator reads."""
-    if rules.coordinator == "classic":
-        return set()
-    version = parse_newest_patch(rules.kafka)
-    return {number for number, versions in READ_TYPES.items() if version in versions}
+    is_classic = rules.coordinator == "classic"
+    return {number for number, versions in READ_TYPES.items() if rules.version in versions and not is_classic}
 
 
 def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
@@ -192,10 +174,7 @@ def _is_new_assignor_name(old: Any, new: Any) -> bool:
     if None not in (old["protocol"], new["protocol"]):
         return False
 
-    def keep_others(answer: dict[str, Any]) -> dict[str, Any]:
-        return {field: value for field, value in answer.items() if field not in _ASSIGNOR_FIELDS}
-
-    return keep_others(old) == keep_others(new)
+    return bool(old | dict.fromkeys(_ASSIGNOR_FIELDS) == new | dict.fromkeys(_ASSIGNOR_FIELDS))
 
 
 def _is_lost(group_id: str, before: Groups, after: Groups, failed: set[int | None]) -> bool:

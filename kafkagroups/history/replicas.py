@@ -30,7 +30,7 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -39,16 +39,18 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_control_type
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.fork import Branch, Fork, find_fork
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import description_json, offsets_json, pending_json
 
-_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "members")
-_OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
-_PENDING_FIELDS = ("producer_id", "offset", "metadata")
+_FIELDS = {
+    "groups": ("type", "state", "protocol_type", "protocol", "members"),
+    "offsets": ("offset", "metadata", "leader_epoch"),
+    "pending": ("producer_id", "offset", "metadata"),
+}
+"""The fields that are compared, by table."""
 
 
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
@@ -59,89 +61,40 @@ def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
     - "groups" has a pair for each group id that differs.
     - "offsets" and "pending" have a dict for each group id. The dict has a pair for each topic partition that differs.
     """
-    groups = {}
-    offsets = {}
-    pending = {}
+    differences: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
     for group_id in sorted({*first, *second, *first.orphans, *second.orphans}):
-        first_group = _group_json(first, group_id)
-        second_group = _group_json(second, group_id)
-        if _select_group_fields(first_group) != _select_group_fields(second_group):
-            groups[group_id] = [first_group, second_group]
-        offset_pairs = _find_differences(
-            _offsets_json(first, group_id), _offsets_json(second, group_id), _select_offset_fields
-        )
-        if offset_pairs:
-            offsets[group_id] = offset_pairs
-        pending_pairs = _find_differences(
-            _pending_json(first, group_id), _pending_json(second, group_id), _select_pending_fields
-        )
-        if pending_pairs:
-            pending[group_id] = pending_pairs
-    return {"groups": groups, "offsets": offsets, "pending": pending}
-
-
-def _group_json(loaded: Groups, group_id: str) -> dict[str, Any] | None:
-    return description_json(loaded[group_id]) if group_id in loaded else None
-
-
-def _offsets_json(loaded: Groups, group_id: str) -> dict[str, Any]:
-    return offsets_json(loaded[group_id].offsets) if group_id in loaded else {}
-
-
-def _pending_json(loaded: Groups, group_id: str) -> dict[str, Any]:
-    group = loaded.get(group_id) or loaded.orphans.get(group_id)
-    return pending_json(group.pending) if group else {}
-
-
-def _select_group_fields(group: dict[str, Any] | None) -> object:
-    return None if group is None else [group[name] for name in _GROUP_FIELDS]
-
-
-def _select_offset_fields(offset: Any) -> object:
-    return [offset[name] for name in _OFFSET_FIELDS]
-
-
-def _select_pending_fields(commits: Any) -> object:
-    return [[commit[name] for name in _PENDING_FIELDS] for commit in commits]
-
-
-def _find_differences(
-    first: dict[str, Any], second: dict[str, Any], select_fields: Callable[[Any], object]
-) -> dict[str, list[Any]]:
-    """Return a pair of values for each key whose values differ. If only one load has the key, the other value is None.
-
-    `select_fields` returns the compared fields of a value.
-    """
-    differences = {}
-    for key in dict.fromkeys([*first, *second]):
-        is_in_both = key in first and key in second
-        if not is_in_both or select_fields(first[key]) != select_fields(second[key]):
-            differences[key] = [first.get(key), second.get(key)]
+        answers = [list_answers(groups, group_id) for groups in (first, second)]
+        for table, key in dict.fromkeys([*answers[0], *answers[1]]):
+            pair = [answer.get((table, key)) for answer in answers]
+            if is_same(table, *pair):
+                continue
+            if table == "groups":
+                differences[table][group_id] = pair
+            else:
+                differences[table].setdefault(group_id, {})[key] = pair
     return differences
-
-
-_SELECT = {"groups": _select_group_fields, "offsets": _select_offset_fields, "pending": _select_pending_fields}
-
-
-def is_same(table: str, first: Any, second: Any) -> bool:
-    """Return whether two answers of a table ("groups", "offsets", "pending") are equal in the compared fields."""
-    if first is None or second is None:
-        return first is second
-    return _SELECT[table](first) == _SELECT[table](second)
 
 
 def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
     """Return everything that is compared of a group, by table and topic partition ("" for the group itself)."""
-    answers: dict[tuple[str, str], Any] = {}
-    group = _group_json(loaded, group_id)
-    if group is not None:
-        answers["groups", ""] = group
-    answers |= {("offsets", key): offset for key, offset in _offsets_json(loaded, group_id).items()}
-    answers |= {("pending", key): commits for key, commits in _pending_json(loaded, group_id).items()}
+    group = loaded.get(group_id)
+    holder = group or loaded.orphans.get(group_id)
+    answers: dict[tuple[str, str], Any] = {} if group is None else {("groups", ""): description_json(group)}
+    answers |= {("offsets", key): offset for key, offset in offsets_json(group.offsets if group else {}).items()}
+    answers |= {("pending", key): commits for key, commits in pending_json(holder.pending if holder else {}).items()}
     return answers
 
 
-TABLES = ("groups", "offsets", "pending")
+def is_same(table: str, first: Any, second: Any) -> bool:
+    """Return whether two answers of a table ("groups", "offsets", "pending") are equal in the compared fields."""
+
+    def select(answer: Any) -> list[Any]:
+        rows = answer if table == "pending" else [answer]
+        return [[row[name] for name in _FIELDS[table]] for row in rows]
+
+    if first is None or second is None:
+        return first is second
+    return select(first) == select(second)
 
 
 class Truncation(NamedTuple):
@@ -213,7 +166,7 @@ class Replicas:
 
         An answer that is the same again has no difference, but an entry here: it is healed.
         """
-        healed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+        healed: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
         for table, groups in self.differences.items():
             for group_id, content in groups.items():
                 healed[table][group_id] = False if table == "groups" else dict.fromkeys(content, False)
@@ -251,22 +204,21 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
     stop = topics[0].stop
     logs_a, logs_b = ({log.partition: log for log in topic.logs} for topic in topics)
     for partition in logs_a:
-        if partition not in logs_b:
-            continue
-        fork = find_fork(logs_a[partition], logs_b[partition], stop)
+        fork = find_fork(logs_a[partition], logs_b[partition], stop) if partition in logs_b else None
         if fork is None:
             continue
         result.forks[partition] = fork
-        truncation = _find_truncation(fork)
-        result.truncations[partition] = truncation
-        sides = []
-        for log, branch, loaded in ((logs_a[partition], fork.a, loads[0]), (logs_b[partition], fork.b, loads[1])):
+        truncation = result.truncations[partition] = _find_truncation(fork)
+        sides = {}
+        for name, log, branch, loaded in (
+            ("a", logs_a[partition], fork.a, loads[0]),
+            ("b", logs_b[partition], fork.b, loads[1]),
+        ):
             before = loaded
             if branch.only:
-                until = Stop(fork.batch_offset, stop.until_time)
-                before = replace(topics[0], stop=until).part(log).load()
-            sides.append((before, loaded))
-        changes = _find_changes(partition, sides, truncation.newer)
+                before = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time)).part(log).load()
+            sides[name] = _Side(before, loaded)
+        changes = list(_find_changes(partition, sides, truncation.newer))
         older_log = logs_a[partition] if truncation.newer == "b" else logs_b[partition]
         result.changes[partition] = _add_ends(changes, older_log, fork.offset, truncation.newer, topics[0].dialect)
     return result
@@ -285,21 +237,18 @@ def _age(branch: Branch) -> tuple[int, int]:
     return newest_epoch, branch.end_offset
 
 
-def _find_changes(partition: int | None, sides: list[tuple[Groups, Groups]], newer_side: str) -> list[Change]:
-    """Return the answers of one partition that the replicas changed after the fork, or that differ.
+class _Side(NamedTuple):
+    """The loads of one replica: of its log before the fork, and of its whole log."""
 
-    `sides` has for a and for b the load of the log before the fork, and the load of the whole log.
-    """
-    group_ids = {
-        group_id
-        for _, loaded in sides
-        for group_id, partition_numbers in loaded.partitions_of.items()
-        if partition in partition_numbers
-    }
-    is_b_newer = newer_side == "b"
-    newer_loads = sides[is_b_newer]
-    older_loads = sides[not is_b_newer]
-    changes = []
+    before: Groups
+    after: Groups
+
+
+def _find_changes(partition: int | None, sides: dict[str, _Side], newer_side: str) -> Iterator[Change]:
+    """Yield the answers of one partition that the replicas changed after the fork, or that differ."""
+    loads = [side.after for side in sides.values()]
+    group_ids = {name for loaded in loads for name, numbers in loaded.partitions_of.items() if partition in numbers}
+    newer_loads, older_loads = (sides["a"], sides["b"]) if newer_side == "a" else (sides["b"], sides["a"])
     for group_id in sorted(group_ids):
         newer_before, newer_after = (list_answers(loaded, group_id) for loaded in newer_loads)
         older_before, older_after = (list_answers(loaded, group_id) for loaded in older_loads)
@@ -307,78 +256,61 @@ def _find_changes(partition: int | None, sides: list[tuple[Groups, Groups]], new
             table, key = entry
             newer = newer_after.get(entry)
             older = older_after.get(entry)
+            before = older_before.get(entry)
             has_newer_changed = not is_same(table, newer_before.get(entry), newer)
-            has_older_changed = not is_same(table, older_before.get(entry), older)
+            has_older_changed = not is_same(table, before, older)
             is_healed = is_same(table, newer, older)
             if is_healed and not (has_newer_changed and has_older_changed):
                 continue
             if not is_healed and has_newer_changed:
-                is_back = older is None and older_before.get(entry) is not None and table != "pending"
+                is_back = older is None and before is not None and table != "pending"
                 is_healed = not has_older_changed or not (is_back or _is_behind(table, newer, older))
             if not is_healed and table == "pending" and older is not None:
-                commit_entry = ("offsets", key)
-                is_healed = _replaces_pending(older, newer_after.get(commit_entry), newer_before.get(commit_entry))
-            a = older if is_b_newer else newer
-            b = newer if is_b_newer else older
-            before = older_before.get(entry)
-            change = Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed)
-            changes.append(change)
-    return changes
+                commits = [answers.get(("offsets", key)) for answers in (newer_after, newer_before)]
+                is_healed = _replaces_pending(older, *commits)
+            a, b = (newer, older) if newer_side == "a" else (older, newer)
+            yield Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed)
 
 
 def _add_ends(
     changes: list[Change], older_log: Log, fork_offset: int, newer_side: str, dialect: Dialect
 ) -> list[Change]:
     """Return the changes, with `ended_by` of the answers that the older replica ended and that the newer one has."""
-    ended = {
-        (change.table, change.group, change.key)
-        for change in changes
-        if (change.a if newer_side == "b" else change.b) is None and change.has_older_changed and not change.is_healed
-    }
-    if not ended:
+
+    def is_ended(change: Change) -> bool:
+        older = change.a if newer_side == "b" else change.b
+        return older is None and change.has_older_changed and not change.is_healed
+
+    if not any(map(is_ended, changes)):
         return changes
-    tombstones: dict[tuple[str, str, str], int] = {}
+    ends: dict[tuple[str, str, str], str] = {}
     markers: dict[int, str] = {}
     keys = LogKeys(dialect)
     for batch in older_log:
         if batch.last_offset < fork_offset:
             continue
         try:
-            if batch.is_control:
-                # The first marker ends what was pending at the fork.
-                for record in batch.records[:1]:
-                    markers.setdefault(batch.producer_id, _name_marker(record))
-                continue
-            for record in batch.records:
+            # The first marker ends what was pending at the fork.
+            for record in batch.records[:1] if batch.is_control else ():
+                name = read_control_type(record).name.lower()
+                markers.setdefault(batch.producer_id, f"{name} marker {record.offset}")
+            for record in () if batch.is_control else batch.records:
                 key = keys[record.key]
                 if record.value is None and key.group_id is not None:
                     table = "groups" if key.partition is None else "offsets"
                     place = (table, key.group_id, "" if key.partition is None else str(key.partition))
-                    tombstones[place] = record.offset
+                    ends[place] = f"tombstone {record.offset}"
         except BadBytes:
             break
-    return [change._replace(ended_by=_find_end(change, ended, tombstones, markers)) for change in changes]
 
+    def find_end(change: Change) -> str:
+        if change.table == "pending":
+            commits = change.a or change.b or []
+            return next((markers[commit["producer_id"]] for commit in commits if commit["producer_id"] in markers), "")
+        of_group = ends.get(("groups", change.group, ""), "")
+        return ends.get((change.table, change.group, change.key), of_group)
 
-def _name_marker(record: LogRecord) -> str:
-    """Return the type and the offset of a marker, for example "commit marker 117"."""
-    return f"{read_control_type(record).name.lower()} marker {record.offset}"
-
-
-def _find_end(
-    change: Change,
-    ended: set[tuple[str, str, str]],
-    tombstones: Mapping[tuple[str, str, str], int],
-    markers: Mapping[int, str],
-) -> str:
-    place = (change.table, change.group, change.key)
-    if place not in ended:
-        return ""
-    if change.table == "pending":
-        commits = change.a or change.b or []
-        return next((markers[commit["producer_id"]] for commit in commits if commit["producer_id"] in markers), "")
-    offset = tombstones.get(place, tombstones.get(("groups", change.group, "")))
-    return "" if offset is None else f"tombstone {offset}"
+    return [change._replace(ended_by=find_end(change)) if is_ended(change) else change for change in changes]
 
 
 def _replaces_pending(lost: list[dict[str, Any]], committed: Any, committed_before: Any) -> bool:

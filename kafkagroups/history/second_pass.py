@@ -6,12 +6,10 @@ followers name their producers, the native engine finds the batches of these. Ot
 
 from __future__ import annotations
 
-import struct
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
-from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.errors import BadBytes
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
@@ -21,24 +19,17 @@ from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import DEFAULT_DIALECT
 
-START_OF_LOG = MIN_INT64
-END_OF_LOG = MAX_INT64
-_PRODUCER_ID_POSITION = 43
-"""The position of the producer id in a batch of magic 2."""
-_producer_id = struct.Struct(">q")
 
-
-class Follower(ABC):
+class Follower:
     """What a second pass feeds: batches from `first_offset` to the one that begins at `last_offset`.
 
     `producers` are the ids of the producers whose batches it gets. None: all batches. Empty: it needs no pass.
     """
 
-    producers: Collection[int] | None = None
-    first_offset = START_OF_LOG
-    last_offset = END_OF_LOG
+    producers: Collection[int] | None = ()
+    first_offset = MIN_INT64
+    last_offset = MAX_INT64
 
-    @abstractmethod
     def follow(self, batch: Batch) -> None:
         """Take the next batch. Its records can be unreadable."""
 
@@ -85,15 +76,4 @@ def _read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, 
         if reading is not None:
             yield from native.read_batches_at(log, reading.found_batches()[0])
             return
-    if log.skips_damage:
-        yield from (batch for batch in log if batch.producer_id in producer_ids)
-        return
-    try:
-        for found in log.find_batches(None):
-            frame = found.frame
-            if frame.base_offset > last_offset:
-                return
-            if frame.magic == 2 and _producer_id.unpack_from(found.data, _PRODUCER_ID_POSITION)[0] in producer_ids:
-                yield found.parse()
-    except InvalidLog:
-        return  # The load has found the damage, too.
+    yield from log

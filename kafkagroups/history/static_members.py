@@ -12,27 +12,24 @@ The settings of a record are the client id, the host, the timeouts and the rack 
 replaces a static member, it keeps the client id and the host of the old one. So they often do not tell the processes
 apart. A group is examined in a record if the first member of the record is static.
 Source: GroupMetadata.replaceStaticMember, GroupCoordinator.updateStaticMemberAndRebalance (3.9); ClassicGroup (4.3.1).
-
-A timeline shows the repeated new ids of an instance id as one event.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.history.event import Event, describe_time
 from kafkagroups.history.finding import Finding
+from kafkagroups.history.rule import Rule
+from kafkagroups.history.words import describe_time
 from kafkagroups.records.consumer_protocol import decode_subscription
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import decode
 
-KIND = "shared_instance_id"
 MIN_REPLACEMENTS = 5
 FAST_MS = 600_000
 ALTERNATING_MS = 3_600_000
@@ -66,146 +63,80 @@ class Replacement(NamedTuple):
     settings: Settings
 
 
-@dataclass
-class _Series:
-    """Replacements of one instance id, each within ALTERNATING_MS of the one before.
+class SharedInstanceIds(Rule):
+    def find(self) -> Iterator[Finding]:
+        dialect = self.partition.dialect
+        replaced: dict[tuple[bytes, str], list[Replacement]] = {}
+        for record in self.partition.totals.replaced:
+            value = decode(record.key, record.value, dialect).value
+            assert isinstance(value, GroupMetadataValue)
+            for member in (value.members[index] for index in record.indexes):
+                replacement = Replacement(record.offset, record.timestamp_ms, _read_settings(member))
+                replaced.setdefault((record.key, member.group_instance_id or ""), []).append(replacement)
+        for (key, instance_id), replacements in replaced.items():
+            group_key = decode(key, None, dialect).key
+            assert isinstance(group_key, GroupMetadataKey)
+            for series in _split(replacements):
+                starts = range(len(series) - MIN_REPLACEMENTS + 1)
+                start = next((each for each in starts if _is_shared(series[each : each + MIN_REPLACEMENTS])), None)
+                if start is not None:
+                    yield self._describe(group_key.group, instance_id, series[start:])
 
-    `recent` has the last MIN_REPLACEMENTS of them. `first` is set when they fulfil the rule. From then on, `count`,
-    `switches` and `settings` count: all replacements, those with other settings than the one before, and each setting.
-    """
-
-    recent: deque[Replacement] = field(default_factory=lambda: deque(maxlen=MIN_REPLACEMENTS))
-    first: Replacement | None = None
-    count: int = 0
-    switches: int = 0
-    settings: Counter[Settings] = field(default_factory=Counter)
-
-    def add(self, replacement: Replacement) -> None:
-        is_switch = bool(self.recent) and self.recent[-1].settings != replacement.settings
-        self.recent.append(replacement)
-        if self.first is not None:
-            self.switches += is_switch
-            self._count([replacement])
-        elif len(self.recent) == MIN_REPLACEMENTS and (self._is_fast() or self._alternates()):
-            self.first = self.recent[0]
-            self.switches = sum(later.settings != earlier.settings for earlier, later in pairwise(self.recent))
-            self._count(self.recent)
-
-    def _count(self, replacements: deque[Replacement] | list[Replacement]) -> None:
-        self.count += len(replacements)
-        for replacement in replacements:
-            if replacement.settings in self.settings or len(self.settings) < _MAX_SETTINGS:
-                self.settings[replacement.settings] += 1
-
-    def _is_fast(self) -> bool:
-        return self.recent[-1].timestamp_ms - self.recent[0].timestamp_ms <= FAST_MS
-
-    def _alternates(self) -> bool:
-        settings = [replacement.settings for replacement in self.recent]
-        is_alternating = len(set(settings)) == 2 and settings[::2] == [settings[0]] * len(settings[::2])
-        has_time = self.recent[-1].timestamp_ms - self.recent[0].timestamp_ms <= ALTERNATING_MS
-        return has_time and is_alternating and settings[1::2] == [settings[1]] * len(settings[1::2])
+    def _describe(self, group: str, instance_id: str, series: Sequence[Replacement]) -> Finding:
+        first = series[0]
+        last = series[-1]
+        what = (
+            f"Static member {instance_id} of group {group} got a new member id {len(series)} times, from offset "
+            f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+            f"({describe_time(last.timestamp_ms)}). {_describe_settings([each.settings for each in series])}"
+        )
+        remedy = (
+            f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
+            "and give each process its own id. Then look for records that both processes have handled."
+        )
+        return self.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
-class StaticMembers:
-    """Follows the static members of the classic groups in one log. Add the group records in order."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._members: dict[bytes, dict[str, str]] = {}
-        """The member id of each instance id in the newest record of a group, by the key of the record."""
-        self._series: dict[tuple[bytes, str], _Series] = {}
-        self._ended: list[tuple[bytes, str, _Series]] = []
-        """The series that fulfilled the rule and have ended."""
-
-    def add(self, offset: int, timestamp_ms: int, key: bytes, value: bytes | None) -> None:
-        """Add the next record of type 2."""
-        try:
-            content = decode(key, value, self._dialect).value
-        except BadBytes:
-            return
-        members = content.members if isinstance(content, GroupMetadataValue) else []
-        if not members or members[0].group_instance_id is None:
-            self._members.pop(key, None)
-            return
-        known = self._members.get(key, {})
-        member_ids = {}
-        for member in members:
-            instance_id = member.group_instance_id
-            if instance_id is None:
-                continue
-            member_ids[instance_id] = member.member_id
-            if known.get(instance_id, member.member_id) != member.member_id:
-                self._add_replacement(key, instance_id, Replacement(offset, timestamp_ms, read_settings(member)))
-        self._members[key] = member_ids
-
-    def add_replaced(self, offset: int, timestamp_ms: int, key: bytes, value: bytes, indexes: list[int]) -> None:
-        """Add a record in which the members with these indexes have new member ids. Records between may be left out."""
-        content = decode(key, value, self._dialect).value
-        assert isinstance(content, GroupMetadataValue)
-        for member in (content.members[index] for index in indexes):
-            replacement = Replacement(offset, timestamp_ms, read_settings(member))
-            self._add_replacement(key, member.group_instance_id or "", replacement)
-
-    def _add_replacement(self, key: bytes, instance_id: str, replacement: Replacement) -> None:
-        series = self._series.get((key, instance_id))
-        if series is None or replacement.timestamp_ms - series.recent[-1].timestamp_ms > ALTERNATING_MS:
-            if series is not None and series.first is not None:
-                self._ended.append((key, instance_id, series))
-            series = _Series()
-            self._series[key, instance_id] = series
-        series.add(replacement)
-
-    def find(self, partition: int | None) -> list[Finding]:
-        """Return a finding for each instance id that was replaced again and again. `partition` is that of the log."""
-        running = [(key, instance_id, series) for (key, instance_id), series in self._series.items() if series.first]
-        findings = []
-        for key, instance_id, series in [*self._ended, *running]:
-            group_key = decode(key, None, self._dialect).key
-            if isinstance(group_key, GroupMetadataKey):
-                findings.append(_describe(partition, group_key.group, instance_id, series))
-        return findings
+def _split(replacements: Sequence[Replacement]) -> Iterator[list[Replacement]]:
+    """Yield the series of an instance id: replacements that are each within ALTERNATING_MS of the one before."""
+    series: list[Replacement] = []
+    for replacement in replacements:
+        if series and replacement.timestamp_ms - series[-1].timestamp_ms > ALTERNATING_MS:
+            yield series
+            series = []
+        series.append(replacement)
+    yield series
 
 
-def read_settings(member: MemberMetadata) -> Settings:
+def _is_shared(series: Sequence[Replacement]) -> bool:
+    """Return whether MIN_REPLACEMENTS replacements fulfil the rule."""
+    span_ms = series[-1].timestamp_ms - series[0].timestamp_ms
+    settings = [replacement.settings for replacement in series]
+    alternates = len(set(settings)) == 2 and all(earlier != later for earlier, later in pairwise(settings))
+    return span_ms <= FAST_MS or (span_ms <= ALTERNATING_MS and alternates)
+
+
+def _read_settings(member: MemberMetadata) -> Settings:
     """Return the settings of a member. The rack is in the subscription, if the client sends it (KIP-881)."""
     rack = None
-    try:
+    with suppress(BadBytes):
         rack = decode_subscription(member.subscription).message.rack_id
-    except BadBytes:
-        rack = None
     return Settings(
         member.client_id, member.client_host, member.session_timeout, member.rebalance_timeout, rack or None
     )
 
 
-def _describe(partition: int | None, group: str, instance_id: str, series: _Series) -> Finding:
-    assert series.first is not None
-    last = series.recent[-1]
-    what = (
-        f"Static member {instance_id} of group {group} got a new member id {series.count} times, from offset "
-        f"{series.first.offset} ({describe_time(series.first.timestamp_ms)}) to offset {last.offset} "
-        f"({describe_time(last.timestamp_ms)}). {_describe_settings(series)}"
-    )
-    remedy = (
-        f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
-        "and give each process its own id. Then look for records that both processes have handled."
-    )
-    return Finding(partition, series.first.offset, group, None, KIND, what, remedy)
-
-
-def _describe_settings(series: _Series) -> str:
+def _describe_settings(series: Sequence[Settings]) -> str:
     """Return what differs between the records, and what it means."""
-    settings = list(series.settings)
-    lines = [
-        f"{text} ({series.settings[found]} times)" for found, text in zip(settings, _list_texts(settings), strict=True)
-    ]
+    settings = list(dict.fromkeys(series))[:_MAX_SETTINGS]
     if len(settings) == 1:
         return (
             "All these records have the same settings. Either two processes have this instance id and fence each "
             "other, or one process starts again and again."
         )
-    has_two = series.switches >= MIN_SWITCHES
+    counts = Counter(series)
+    lines = [f"{text} ({counts[found]} times)" for found, text in zip(settings, _list_texts(settings), strict=True)]
+    has_two = sum(earlier != later for earlier, later in pairwise(series)) >= MIN_SWITCHES
     meaning = "Two processes have this instance id and fence each other. " if has_two else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
@@ -225,51 +156,3 @@ def _list_texts(settings: list[Settings]) -> Iterator[str]:
             unit = " ms" if _LABELS[number] in _TIMEOUTS else ""
             values.append(f"{_LABELS[number]} {value}{unit}")
         yield ", ".join(values)
-
-
-MIN_FOLDED = 2
-"""The smallest number of further new ids that stand in one line."""
-
-
-def fold_replacements(events: list[Event]) -> list[Event]:
-    """Return the events of one or more partitions with one event for repeated new ids of a static member.
-
-    In consecutive events about new ids, the first event of each static member stays, and one event follows that sums up
-    the others.
-    """
-    folded: list[Event] = []
-    for has_replaced, run in groupby(events, key=lambda event: bool(event.replaced_instances)):
-        same_kind = list(run)
-        folded += _fold_run(same_kind) if has_replaced else same_kind
-    return folded
-
-
-def _fold_run(run: list[Event]) -> Iterator[Event]:
-    by_instances: dict[tuple[int | None, tuple[str, ...]], list[Event]] = {}
-    for event in run:
-        by_instances.setdefault((event.partition, event.replaced_instances), []).append(event)
-    for event in run:
-        same = by_instances[event.partition, event.replaced_instances]
-        if len(same) <= MIN_FOLDED or event is same[0]:
-            yield event
-        elif event is same[1]:
-            yield replace(event, what=_describe_repeated(same))
-
-
-def _describe_repeated(same: list[Event]) -> str:
-    """Return a sentence about all events except the first one."""
-    last = same[-1]
-    place = f"{last.offset}" if last.partition is None else f"{last.partition}:{last.offset}"
-    until = "" if last.timestamp_ms is None else f" until {describe_time(last.timestamp_ms)}"
-    changes = sum(_get_settings(before) != _get_settings(after) for before, after in pairwise(same))
-    count = len(same) - 1
-    if changes == count:
-        settings = ", each with other settings than the one before"
-    else:
-        settings = f", {changes} of them with other settings than the one before" if changes else ""
-    names = ", ".join(last.replaced_instances)
-    return f"static member {names}: {count} more new ids{until} ({place}){settings}. --all shows each."
-
-
-def _get_settings(event: Event) -> list[dict[str, object]]:
-    return [member.settings for _, member in event.members]

@@ -15,25 +15,19 @@ Passes of the cleaner leave traces. A broker writes the offsets of a partition w
 a place where offsets are missing. A batch with a delete horizon has been through a pass, too: the pass sets the horizon
 in the first batch with a tombstone or an unused marker that it keeps. A pass that removes nothing and keeps no
 tombstone leaves no trace.
-
-A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
-an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
 Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.group_names import Family
-from kafkagroups.history.moved_groups import MovedOffset
-from kafkagroups.history.second_pass import Follower, list_readable
-from kafkagroups.history.writers import WriterCount, WriterRange
+from kafkagroups.history.writers import TypeAndVersion, VersionCount, WriterCount, WriterRange
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.damage import Gap
@@ -41,136 +35,17 @@ from kafkagroups.log.damage import Gap
 NO_TRACE = -1
 DELETE_RETENTION_MS = 86_400_000
 """The default of the topic's setting delete.retention.ms, which the log does not contain."""
-
-
-class Traces(NamedTuple):
-    """The traces in one segment.
-
-    Attributes
-    ----------
-    end
-        The Kafka offset after the last trace; NO_TRACE if there is none.
-    horizon_ms
-        The newest delete horizon, in ms since the epoch; NO_TIMESTAMP if no batch has one.
-    newest_ms
-        The largest timestamp of the batches that have a delete horizon; NO_TIMESTAMP if no batch has one.
-    """
-
-    end: int = NO_TRACE
-    horizon_ms: int = NO_TIMESTAMP
-    newest_ms: int = NO_TIMESTAMP
-
-
-def add_batch(traces: Traces, batch: Batch, previous_end: int) -> Traces:
-    """Return the traces of a segment up to a batch. `previous_end` is the offset after the batch before it.
-
-    The native engine follows the same rules (`Follow::start_batch`, follow.rs). A batch that begins before
-    `previous_end` is odd: only its delete horizon is a trace.
-    """
-    end = traces.end
-    if batch.base_offset >= previous_end:
-        if batch.base_offset > previous_end:
-            end = batch.base_offset
-        if batch.last_offset - batch.base_offset + 1 > record_count(batch):
-            end = batch.next_offset
-    if batch.magic >= 2 and batch.attributes & DELETE_HORIZON:
-        horizon_ms = max(traces.horizon_ms, batch.base_timestamp)
-        return Traces(batch.next_offset, horizon_ms, max(traces.newest_ms, batch.max_timestamp))
-    return traces if end == traces.end else traces._replace(end=end)
-
-
-def find_cleaned_up_to(segment_bases: Sequence[int], traces: Sequence[Traces]) -> int | None:
-    """Return the Kafka offset up to which the log was cleaned; None if it contains no trace.
-
-    A pass cleans whole segments. So the offset is the base offset of the segment after the last one with a trace. If
-    the last segment of the log has a trace, the log is a copy, and the offset is the one after the last trace. Later
-    passes can have cleaned more, without a trace. A pass whose offset map was full stopped inside the segment.
-    """
-    for number in range(len(traces) - 1, -1, -1):
-        if traces[number].end != NO_TRACE:
-            return traces[number].end if number == len(segment_bases) - 1 else segment_bases[number + 1]
-    return None
-
-
-def find_last_cleaned(traces: Sequence[Traces]) -> int | None:
-    """Return the time of the newest pass that set a delete horizon, in ms since the epoch.
-
-    The horizon is the time of the pass plus delete.retention.ms. The default of this setting is assumed. The result is
-    None if no batch has a horizon. It is also None if the pass would then be older than a record that it cleaned: the
-    setting was smaller. Later passes can have set no horizon.
-    """
-    horizon_ms = max((trace.horizon_ms for trace in traces), default=NO_TIMESTAMP)
-    newest_ms = max((trace.newest_ms for trace in traces), default=NO_TIMESTAMP)
-    if horizon_ms == NO_TIMESTAMP or horizon_ms - DELETE_RETENTION_MS < newest_ms:
-        return None
-    return horizon_ms - DELETE_RETENTION_MS
-
-
-class TypeAndVersion(NamedTuple):
-    """A record type and the version of a value. The version is None for tombstones."""
-
-    type: int
-    version: int | None
-
-
-@dataclass
-class VersionCount:
-    """The number of the records with a value version, and their first and last timestamps (None: no timestamps)."""
-
-    records: int = 0
-    first_timestamp_ms: int | None = None
-    last_timestamp_ms: int | None = None
-
-    def add(self, other: VersionCount) -> None:
-        """Add the records of another count."""
-        self.records += other.records
-        firsts = [time for time in (self.first_timestamp_ms, other.first_timestamp_ms) if time is not None]
-        lasts = [time for time in (self.last_timestamp_ms, other.last_timestamp_ms) if time is not None]
-        self.first_timestamp_ms = min(firsts, default=None)
-        self.last_timestamp_ms = max(lasts, default=None)
-
-
-class VersionCounter(Follower):
-    """Counts the value versions in a second pass.
-
-    A record without a key, or with a key or a value of less than two bytes, is not counted.
-    """
-
-    def __init__(self) -> None:
-        self.counts: dict[TypeAndVersion, VersionCount] = {}
-
-    def follow(self, batch: Batch) -> None:
-        if batch.is_control:
-            return
-        for record in list_readable(batch):
-            if record.key is None or len(record.key) < 2 or (record.value is not None and len(record.value) < 2):
-                continue
-            version = None if record.value is None else int.from_bytes(record.value[:2], "big", signed=True)
-            name = TypeAndVersion(int.from_bytes(record.key[:2], "big", signed=True), version)
-            time_ms = None if record.timestamp == NO_TIMESTAMP else record.timestamp
-            self.counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
-
-
-def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:
-    """Return the counts as `stats --by type --json` prints them, sorted by type and version."""
-    return [{**name._asdict(), **vars(count)} for name, count in sort_versions(counts)]
-
-
-def sort_versions(counts: dict[TypeAndVersion, VersionCount]) -> list[tuple[TypeAndVersion, VersionCount]]:
-    """Return the counts in the order of the types and versions. The tombstones of a type are the last ones."""
-
-    def sort_key(item: tuple[TypeAndVersion, VersionCount]) -> tuple[int, bool, int]:
-        name = item[0]
-        return name.type, name.version is None, name.version or 0
-
-    return sorted(counts.items(), key=sort_key)
-
-
 WRITER = "writer"
 ROW_KINDS = ("group", "topic", "type", "partition", WRITER)
 """What one row of the statistics can stand for."""
 RECORDS_LOADED_PER_SECOND = 400_000
 """How many records a broker of 3.9.2 or 4.3.1 loads per second: 10 million in 26 s, measured on two cores."""
+
+
+def check_row_kind(by: str) -> None:
+    """Raise UsageError if `by` is not one of ROW_KINDS."""
+    if by not in ROW_KINDS:
+        raise UsageError(f"by: expected one of {', '.join(ROW_KINDS)}, found {by!r}")
 
 
 @dataclass
@@ -182,7 +57,7 @@ class OpenTransaction:
     the epoch of the first batch.
 
     `aborted_at` and `aborted_ms` are the offset and the time of the last marker of the producer before the transaction,
-    if this marker aborted another transaction with the same epoch; otherwise None (hanging.py).
+    if this marker aborted another transaction with the same epoch; otherwise None (transactions.py).
     """
 
     producer_id: int
@@ -210,19 +85,49 @@ class Count:
     tombstones: int = 0
     in_partitions: list[int | None] = field(default_factory=list)
 
+    def add(self, other: Count) -> None:
+        """Add the numbers of another count."""
+        self.records += other.records
+        self.bytes += other.bytes
+        self.live_records += other.live_records
+        self.live_bytes += other.live_bytes
+        self.tombstones += other.tombstones
+        self.in_partitions += [number for number in other.in_partitions if number not in self.in_partitions]
 
-class SegmentCount(NamedTuple):
-    """The numbers of one segment.
+
+@dataclass
+class SegmentCount:
+    """The numbers of one segment, and the traces of the cleaner in it.
 
     `bytes` is the size of its batches. `replaced_bytes` counts the bytes of the records that were replaced by a newer
-    record of the same key, if this segment contains the later one of the two records. `traces` are those of the
-    cleaner.
+    record of the same key, if this segment contains the later one of the two records. `trace_end` is the Kafka offset
+    after the last trace (NO_TRACE: none). `horizon_ms` is the newest delete horizon, and `newest_ms` the largest
+    timestamp of the batches that have one, in ms since the epoch (NO_TIMESTAMP: none).
     """
 
     base_offset: int
-    bytes: int
-    replaced_bytes: int
-    traces: Traces
+    bytes: int = 0
+    replaced_bytes: int = 0
+    trace_end: int = NO_TRACE
+    horizon_ms: int = NO_TIMESTAMP
+    newest_ms: int = NO_TIMESTAMP
+
+    def add_batch(self, batch: Batch, previous_end: int) -> None:
+        """Add the next batch. `previous_end` is the offset after the batch before it.
+
+        The native engine follows the same rules (`Follow::start_batch`, follow.rs). A batch that begins before
+        `previous_end` is odd: only its delete horizon is a trace.
+        """
+        self.bytes += batch.size
+        if batch.base_offset > previous_end:
+            self.trace_end = batch.base_offset
+        is_sparse = batch.last_offset - batch.base_offset + 1 > record_count(batch)
+        has_horizon = batch.magic >= 2 and bool(batch.attributes & DELETE_HORIZON)
+        if has_horizon or (is_sparse and batch.base_offset >= previous_end):
+            self.trace_end = batch.next_offset
+        if has_horizon:
+            self.horizon_ms = max(self.horizon_ms, batch.base_timestamp)
+            self.newest_ms = max(self.newest_ms, batch.max_timestamp)
 
 
 @dataclass
@@ -233,15 +138,15 @@ class PartitionStats(Count):
     if no record has a timestamp. `next_offset` is the offset after the last batch. `uncleanable_bytes` counts the bytes
     that the cleaner cannot clean now. `freed_bytes` estimates how many bytes a pass of the cleaner would free.
     `written_by` names the Kafka versions that can have written the records. `written_by_ranges` has a range of offsets
-    for each change of the versions (writer_ranges.py).
+    for each change of the versions (writers.py).
 
     `commit_markers` and `abort_markers` count the markers of transactions.
 
-    `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean (`find_stop_base`).
-    `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log
-    contains traces (cleaning_traces.py); None if there are no traces. `dirty_segments` and `dirty_bytes` count the
-    segments from there on that the cleaner can clean. `gaps` are the damaged bytes that the reader has skipped; None
-    without `past_damage`. `active_base_offset` is the base offset of the active segment.
+    `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean. `cleaned_up_to`
+    and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log contains traces; None
+    if there are no traces. `dirty_segments` and `dirty_bytes` count the segments from there on that the cleaner can
+    clean. `gaps` are the damaged bytes that the reader has skipped; None without `past_damage`. `active_base_offset` is
+    the base offset of the active segment.
     """
 
     segments: int = 0
@@ -265,32 +170,28 @@ class PartitionStats(Count):
     commit_markers: int = 0
     abort_markers: int = 0
 
-    def include_timestamp(self, timestamp: int) -> None:
-        """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""
-        first_ms = self.first_timestamp_ms
-        last_ms = self.last_timestamp_ms
-        self.first_timestamp_ms = timestamp if first_ms is None else min(first_ms, timestamp)
-        self.last_timestamp_ms = timestamp if last_ms is None else max(last_ms, timestamp)
-
-    def add_transactions(self, transactions: list[OpenTransaction]) -> None:
-        """Set the open transactions, in the order of their first offsets, and the last stable offset."""
-        self.open_transactions = transactions
-        self.last_stable_offset = transactions[0].first_offset if transactions else self.next_offset
-
     @property
     def is_stopped_by_transaction(self) -> bool:
         """Whether the cleaner would clean less than it can because of an open transaction: not the active segment."""
         return self.first_uncleanable_offset < self.active_base_offset
 
+    @property
+    def span_ms(self) -> int:
+        """The time between the first and the last timestamp."""
+        return (self.last_timestamp_ms or 0) - (self.first_timestamp_ms or 0)
+
     def add_segments(self, segments: Sequence[SegmentCount]) -> None:
-        """Set what the segments of the log say about its cleaning. Call `add_transactions` first."""
+        """Set what the segments of the log say about its cleaning, after `last_stable_offset` was set.
+
+        The cleaner stops before the segment that contains the last stable offset, and before the active segment.
+        """
         bases = [segment.base_offset for segment in segments]
-        traces = [segment.traces for segment in segments]
         self.segments = len(segments)
         self.active_base_offset = bases[-1]
-        self.first_uncleanable_offset = find_stop_base(bases, self.last_stable_offset)
-        self.cleaned_up_to = find_cleaned_up_to(bases, traces)
-        self.last_cleaned_ms = find_last_cleaned(traces)
+        stop_offset = min(bases[-1], self.last_stable_offset)
+        self.first_uncleanable_offset = max((base for base in bases if base <= stop_offset), default=bases[0])
+        self.cleaned_up_to = _find_cleaned_up_to(segments)
+        self.last_cleaned_ms = _find_last_cleaned(segments)
         for segment in segments:
             if segment.base_offset >= self.first_uncleanable_offset:
                 self.uncleanable_bytes += segment.bytes
@@ -301,10 +202,71 @@ class PartitionStats(Count):
                     self.dirty_bytes += segment.bytes
 
 
-def check_row_kind(by: str) -> None:
-    """Raise UsageError if `by` is not one of ROW_KINDS."""
-    if by not in ROW_KINDS:
-        raise UsageError(f"by: expected one of {', '.join(ROW_KINDS)}, found {by!r}")
+def _find_cleaned_up_to(segments: Sequence[SegmentCount]) -> int | None:
+    """Return the Kafka offset up to which the log was cleaned; None if it contains no trace.
+
+    A pass cleans whole segments. So the offset is the base offset of the segment after the last one with a trace. If
+    the last segment of the log has a trace, the log is a copy, and the offset is the one after the last trace. Later
+    passes can have cleaned more, without a trace. A pass whose offset map was full stopped inside the segment.
+    """
+    cleaned_up_to = None
+    for number, segment in enumerate(segments, start=1):
+        if segment.trace_end != NO_TRACE:
+            cleaned_up_to = segment.trace_end if number == len(segments) else segments[number].base_offset
+    return cleaned_up_to
+
+
+def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
+    """Return the time of the newest pass that set a delete horizon, in ms since the epoch.
+
+    The horizon is the time of the pass plus delete.retention.ms. The default of this setting is assumed. The result is
+    None if no batch has a horizon. It is also None if the pass would then be older than a record that it cleaned: the
+    setting was smaller. Later passes can have set no horizon.
+    """
+    horizon_ms = max(segment.horizon_ms for segment in segments)
+    pass_ms = horizon_ms - DELETE_RETENTION_MS
+    return None if horizon_ms == NO_TIMESTAMP or pass_ms < max(each.newest_ms for each in segments) else pass_ms
+
+
+class KnownGroup(NamedTuple):
+    """A group that a broker knows after the load.
+
+    `idle_offsets` is the number of its committed offsets if the group has no members and one of many similar names
+    (group_rules.py); otherwise 0.
+    """
+
+    partition: int | None
+    idle_offsets: int = 0
+
+
+@dataclass(frozen=True)
+class MovedOffset:
+    """The offsets of a group for one topic partition: in the group's old home partition, and in the new one.
+
+    An offset is None if its partition has no committed offset for the topic partition, or if it does not load.
+    """
+
+    group: str
+    topic_partition: TopicPartition
+    old: OffsetAndMetadata | None
+    new: OffsetAndMetadata | None
+
+    @property
+    def is_newest_old(self) -> bool:
+        """Whether the newest commit is in the old home partition. If both have the same time, it is not."""
+        if self.old is None or self.new is None:
+            return self.new is None
+        return self.old.commit_timestamp > self.new.commit_timestamp
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the positions as `stats --json` prints them."""
+        return {
+            "group": self.group,
+            "topic_partition": str(self.topic_partition),
+            "old": None if self.old is None else self.old.offset,
+            "new": None if self.new is None else self.new.offset,
+            "newest": "old" if self.is_newest_old else "new",
+        }
 
 
 @dataclass
@@ -314,7 +276,7 @@ class Stats:
     `by` is one of ROW_KINDS: what a row stands for. `rows` has a Count for each group, topic, record type or partition,
     as `by` says, and for None. If `by` is "writer", `rows` is empty, and `writers` has a WriterCount for each writer.
     `partitions` has a PartitionStats for each partition. `problems` describe the partitions that are damaged or whose
-    load fails. `findings` say what is wrong with the logs, and what to do (findings.py).
+    load fails. `findings` say what is wrong with the logs, and what to do.
     `topic_partitions` is the partition count of the offsets topic, and how it was found. If the count was changed,
     `moved_offsets` has the old and the new positions of the groups that moved to another partition.
     """
@@ -327,21 +289,11 @@ class Stats:
     findings: list[Finding] = field(default_factory=list)
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     moved_offsets: list[MovedOffset] = field(default_factory=list)
-    commits: Counter[str] = field(default_factory=Counter)
-    """The number of commits in one partition, by group id. `add` does not add them."""
-    families: dict[str, Family] = field(default_factory=dict)
-    """The groups with similar names (group_families.py), by what their names begin with."""
-    partition_of_group: dict[str, int | None] = field(default_factory=dict)
-    """The partition of each group that a broker knows after the load."""
+    known_groups: dict[str, KnownGroup] = field(default_factory=dict)
     value_versions: dict[TypeAndVersion, VersionCount] = field(default_factory=dict)
     """The value versions of each record type; empty if `by` is not "type"."""
-
-    def find_row(self, name: object, partition: int | None) -> Count:
-        """Return the row with a name, for a record in a partition of the offsets topic. Add the row if it is new."""
-        row = self.rows.setdefault(name, Count())
-        if partition not in row.in_partitions:
-            row.in_partitions.append(partition)
-        return row
+    groups_lost: dict[int | None, list[str]] = field(default_factory=dict)
+    """By the number of each partition whose load fails: the groups that a broker does not answer for."""
 
     @property
     def live_records(self) -> int:
@@ -352,67 +304,34 @@ class Stats:
         """Return the number of commits of all writers in a partition of the offsets topic."""
         return sum(writer.commits for writer in self.writers if writer.partition == partition)
 
+    def add_row(self, name: object, count: Count) -> None:
+        """Add a count to the row with a name."""
+        self.rows.setdefault(name, Count()).add(count)
+
     def add(self, other: Stats) -> None:
-        """Add the statistics of another partition."""
+        """Add the statistics of other partitions."""
         self.partitions |= other.partitions
         self.problems += other.problems
         self.findings += other.findings
         self.writers += other.writers
-        self.partition_of_group |= other.partition_of_group
+        self.known_groups |= other.known_groups
+        self.groups_lost |= other.groups_lost
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
-        for prefix, family in other.families.items():
-            self.families.setdefault(prefix, Family()).add(family)
         for name, count in other.rows.items():
-            for partition in count.in_partitions:
-                row = self.find_row(name, partition)
-            row.records += count.records
-            row.bytes += count.bytes
-            row.live_records += count.live_records
-            row.live_bytes += count.live_bytes
-            row.tombstones += count.tombstones
+            self.add_row(name, count)
 
 
 def sort_rows(stats: Stats) -> list[tuple[object, Count]]:
     """Return the name and the counts of each row; the row with the most bytes is first."""
-
-    def sort_key(row: tuple[object, Count]) -> tuple[int, str]:
-        name, count = row
-        return -count.bytes, str(name)
-
-    return sorted(stats.rows.items(), key=sort_key)
+    return sorted(stats.rows.items(), key=lambda row: (-row[1].bytes, str(row[0])))
 
 
-def sort_writers(stats: Stats) -> list[WriterCount]:
+def sort_moved(moved: Sequence[MovedOffset]) -> list[MovedOffset]:
+    """Return the positions for a table: those that a broker can lose stand first."""
+    return sorted(moved, key=lambda offset: not offset.is_newest_old)
+
+
+def sort_writers(writers: Sequence[WriterCount]) -> list[WriterCount]:
     """Return the writers; the one with the most commits is first."""
-    return sorted(stats.writers, key=lambda writer: (-writer.commits, writer.key))
-
-
-def find_stop_base(segment_bases: Sequence[int], last_stable_offset: int) -> int:
-    """Return the base offset of the first segment that the cleaner cannot clean.
-
-    The cleaner stops before the segment that contains the last stable offset, and before the active segment, which is
-    the last one. `segment_bases` are the base offsets of all segments of a partition.
-    """
-    stop_offset = min(segment_bases[-1], last_stable_offset)
-    return max((base for base in segment_bases if base <= stop_offset), default=segment_bases[0])
-
-
-def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide `whole` into parts in proportion to `sizes`. The parts are integers whose sum is `whole`.
-
-    If all sizes are 0, the parts are equal, except for rounding.
-    """
-    weights = list(sizes)
-    if not any(weights):
-        weights = [1] * len(weights)
-    total = sum(weights)
-    parts = []
-    weight_sum = 0
-    part_sum = 0
-    for weight in weights:
-        weight_sum += weight
-        part = whole * weight_sum // total - part_sum
-        part_sum += part
-        parts.append(part)
-    return parts
+    return sorted(writers, key=lambda writer: (-writer.commits, writer.key))

@@ -2,36 +2,114 @@
 
 The events come from the records of the group, and not from a broker. So the timeline contains what the log tells. A
 rebalance that did not end, or a commit that was refused, left no record.
-A gap is a range of offsets in which records are missing (gaps.py).
+A gap is a range of offsets in which records are missing.
+
+A missing offset does not tell to which group its record belonged. But the log limits what can be missing. The cleaner
+keeps the newest record of each key, and removes all older records of this key at the same time. So if an older record
+of a key is still in the log, then no later record of the key was removed, except records of aborted transactions. The
+records that can be missing before the first remaining record of a key are its older values.
+Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition
-from kafkagroups.history.event import Cause, Event, count_of, event_json, list_names, time_or_none
-from kafkagroups.history.gaps import Gaps, mark_damaged
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.event import Cause, Event, event_json
 from kafkagroups.history.group_events import GroupEvents
-from kafkagroups.history.group_fates import load_into
-from kafkagroups.history.group_log import GroupLog, GroupRecord, Marker, Step
-from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
-from kafkagroups.history.last_moves import Position, finish_positions, standstill_event
-from kafkagroups.history.moved_commits import describe_lower_commits
+from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_log
+from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
-from kafkagroups.history.rewound import RewoundPosition, sort_rewound
+from kafkagroups.history.positions import Position, finish_positions, sort_rewound
+from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
-from kafkagroups.log.holes import Hole
+from kafkagroups.log.damage import Gap
+from kafkagroups.log.holes import DamagedHole, Hole
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.frames import events_frame
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
+    """Return the event of a hole in the log of a group.
+
+    `later` are the first records of the keys that are only behind the hole, and `start_offset` is the first offset of
+    the log.
+    """
+    what = f"{_describe_range(hole, start_offset)}; "
+    what += f"{_describe_missing(later)}."
+    if isinstance(hole, DamagedHole):
+        place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
+        what = f"The bytes of {place} are damaged; any record of this group can be there."
+    return Event(partition, hole.first, None, "gap", what, from_offset=hole.first, to_offset=hole.last)
+
+
+def _describe_range(hole: Hole, start_offset: int) -> str:
+    """Return what is missing. Offsets before the start of the log were not removed by the cleaner."""
+    before_start = max(0, min(start_offset, hole.last + 1) - hole.first)
+    removed = hole.missing - before_start
+    parts = [f"The log begins at {start_offset}"] if before_start else []
+    if removed:
+        first = max(hole.first, start_offset)
+        parts.append(f"{count_of(removed, 'record')} cleaned away in {first} to {hole.last}")
+    return ", ".join(parts)
+
+
+def _describe_missing(later: Collection[GroupRecord]) -> str:
+    """Return which records of the group can be missing."""
+    partitions = [record.key for record in later if record.is_offset]
+    names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
+    if partitions:
+        names.append(f"commits of {list_names(partitions)}")
+    return f"perhaps older {' and '.join(names)}" if names else "of this group only deleted or aborted ones"
+
+
+def _name_records(record: GroupRecord) -> str:
+    """Return what a record of the group itself is about."""
+    if record.type == CLASSIC_GROUP:
+        return "generations" if record.value is None else f"generations than {record.value.generation}"
+    return "members" if record.type in MEMBERS else "epochs and assignments"
+
+
+def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
+    """Return the steps with a hole of its own for each range of offsets whose bytes are damaged.
+
+    `damaged` are the damaged bytes that the reader has skipped.
+    """
+    ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
+    marked: list[Step] = []
+    for step in steps:
+        parts = _split(step, ranges) if isinstance(step, Hole) else [step]
+        marked += parts
+    return marked
+
+
+def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
+    """Return the parts of a hole: the damaged ranges, and what is missing before, between and after them."""
+    parts: list[Step] = []
+    first = hole.first
+    undamaged = hole.missing
+    for start, end in ranges:
+        if start < hole.first or end > hole.last:
+            continue
+        undamaged -= end - start + 1
+        if start > first and undamaged > 0:
+            missing = min(undamaged, start - first)
+            parts.append(Hole(first, start - 1, missing))
+            undamaged -= missing
+        parts.append(DamagedHole(start, end, end - start + 1))
+        first = end + 1
+    if undamaged > 0:
+        parts.append(Hole(first, hole.last, undamaged))
+    return parts
 
 
 @dataclass
@@ -70,7 +148,7 @@ class Timeline:
     left_out: int = 0
     kafka_rules: str | None = None
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
-    rewound: list[RewoundPosition] = field(default_factory=list)
+    rewound: list[Position] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -79,7 +157,7 @@ class Timeline:
         The last objects have the event "standing_still": one for each position that stands still at the end of the log.
         """
         rules = {} if self.kafka_rules is None else {"kafka_rules": self.kafka_rules}
-        standing = [standstill_event(position) for position in self.positions if position.stands_still]
+        standing = [position.to_event() for position in self.positions if position.stands_still]
         return [event_json(event) | rules for event in [*self.events, *standing]]
 
     def events_frame(self) -> pd.DataFrame:
@@ -113,34 +191,29 @@ def build_timeline(topic: OpenTopic, group: str, selection: Selection, retention
     `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
     """
     dialect = topic.dialect
-    group_log = GroupLog(dialect, group)
-    groups = load_into(group_log, topic)
+    groups, group_log = load_group_log(topic, group)
     all_events: list[Event] = []
-    rewound: list[RewoundPosition] = []
     positions: list[Position] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
-        start_offset = loaded.start_offset
         steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
-        found, partition_history = walk(steps, partition, dialect, start_offset, retention_ms=retention_ms)
-        all_events += found
-        rewound += partition_history.offsets.find_rewound()
-        positions += partition_history.find_positions()
-    all_events = describe_lower_commits(all_events)
-    all_events = [event for event in all_events if _is_selected(event, selection)]
+        history = walk(steps, partition, dialect, loaded.start_offset, retention_ms=retention_ms)
+        all_events += history.events
+        positions += history.find_positions()
+    all_events = [event for event in describe_lower_commits(all_events) if _is_selected(event, selection)]
     events = [event for event in all_events if selection.shows_all or not _is_left_out(event)]
-    left_out = len(all_events) - len(events)
+    selected = [each for each in positions if selection.topic in (None, each.topic_partition.topic)]
     return Timeline(
         group,
         dialect.coordinator,
         dialect.kafka,
         events,
         groups.problems,
-        left_out,
+        len(all_events) - len(events),
         dialect.rules_of,
         groups.topic_partitions,
-        sort_rewound(position for position in rewound if selection.topic in (None, position.topic_partition.topic)),
-        [position for position in positions if selection.topic in (None, position.topic_partition.topic)],
+        sort_rewound(selected),
+        selected,
     )
 
 
@@ -156,62 +229,11 @@ def _is_left_out(event: Event) -> bool:
     return event.is_routine and event.event in ("commit", "epoch")
 
 
-def walk(
-    steps: list[Step],
-    partition: int | None,
-    dialect: Dialect,
-    start_offset: int,
-    *,
-    skips_routine: bool = False,
-    retention_ms: int | None = None,
-) -> tuple[list[Event], PartitionHistory]:
-    """Return all events of a group in one partition, in the order of the log, and the group at the end of the log.
-
-    `start_offset` is the first offset of the log. The result is empty if the partition has no record of the group. If
-    `skips_routine` is true, commits that only move an offset forward are
-    left out. `retention_ms` is the one of `build_timeline`.
-    """
-    history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
-    if not any(isinstance(step, GroupRecord) for step in steps):
-        return [], history
-    gaps = Gaps(partition, steps, start_offset)
-    events: list[tuple[int, Event]] = []
-    number_by_record: dict[int, int] = {}
-    for number, batch in enumerate(_divide(steps)):
-        first = batch[0]
-        if isinstance(first, Hole):
-            events.append((number, gaps.describe(first)))
-            history.offsets.hole_count += 1
-            history.group.has_hole = True
-        elif isinstance(first, Marker):
-            events += [(number, event) for event in history.offsets.end_transaction(first, history.group.state)]
-        else:
-            records = [step for step in batch if isinstance(step, GroupRecord)]
-            events += [(number, event) for event in history.apply_batch(records)]
-            number_by_record |= {id(record): number for record in records if record.is_pending}
-    # An open transaction is known only at the end of the log, but its event belongs to its first record.
-    events += [(number_by_record[id(record)], event) for record, event in history.offsets.find_open_transactions()]
-    events.sort(key=lambda pair: pair[0])
-    return [event for _, event in events], history
-
-
-def _divide(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield the group's records of each batch. A hole and a marker are alone."""
-    for batch_offset, batch in groupby(steps, key=_get_batch_offset):
-        if batch_offset is None:
-            yield from ([step] for step in batch)
-        else:
-            yield list(batch)
-
-
-def _get_batch_offset(step: Step) -> int | None:
-    return step.batch_offset if isinstance(step, GroupRecord) else None
-
-
 class PartitionHistory:
     """The group and its offsets in one partition, after some records of the log.
 
-    `causes` are the causes of the tombstones, by their offsets in the log.
+    `events` are the events, in the order of the log. `causes` are the causes of the tombstones, by their offsets in the
+    log.
     """
 
     def __init__(
@@ -223,13 +245,14 @@ class PartitionHistory:
         retention_ms: int | None = None,
     ) -> None:
         self.group = GroupEvents(partition)
-        self.offsets = OffsetEvents(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
+        self.offsets = OffsetEvents(self.group, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
         self.causes = self.offsets.causes
+        self.events: list[Event] = []
 
     def find_positions(self) -> list[Position]:
         """Return the committed offsets with their last moves, and the members that have them."""
         members = self.group.state.find_members_by_partition(self.offsets.topic_ids)
-        return finish_positions(self.offsets.last_moves.values(), members)
+        return finish_positions(self.offsets.positions.values(), members)
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of the group's records in one batch."""
@@ -237,29 +260,26 @@ class PartitionHistory:
         deletion = ""
         group_cause = Cause.GROUP_DELETED
         for run, following in zip(runs, [*runs[1:], []], strict=True):
-            kind = _get_kind(run[0])
-            if kind is _Kind.COMMIT:
-                for record in run:
-                    yield from self.offsets.commit(record, self.group.state)
-            elif kind is _Kind.OFFSET_TOMBSTONE:
-                deletes_group = any(_is_group_tombstone(record) for record in following)
-                events = list(self._delete_offsets(run, deletes_group=deletes_group))
-                yield from events
-                deletion = self._describe_deletion_with(run, can_expire=bool(events))
-                if any(self.causes[record.offset] is Cause.EXPIRED for record in run):
-                    group_cause = Cause.EXPIRED
-            else:
+            if not run[0].is_offset:
                 had_state = self.group.state.type is not None
                 for event in self.group.apply(run):
                     if event.event == "deleted":
                         event = replace(event, what=deletion or self._describe_deletion(had_state=had_state))
-                        tombstones = (record for record in run if record.record.value is None)
-                        self.causes |= {record.offset: group_cause for record in tombstones}
+                        self.causes |= {record.offset: group_cause for record in run if record.value is None}
                     yield event
+            elif run[0].value is not None:
+                for record in run:
+                    yield from self.offsets.commit(record)
+            else:
+                events = list(self._delete_offsets(run, deletes_group=any(map(_is_group_tombstone, following))))
+                yield from events
+                deletion = self._describe_deletion_with(run, can_expire=bool(events))
+                if any(self.causes[record.offset] is Cause.EXPIRED for record in run):
+                    group_cause = Cause.EXPIRED
 
     def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         had_offsets = self.offsets.has_offsets()
-        yield from self.offsets.delete(tombstones, self.group.state, deletes_group=deletes_group)
+        yield from self.offsets.delete(tombstones, deletes_group=deletes_group)
         has_group = self.group.state.type is not None or self.offsets.has_offsets()
         if self.offsets.is_classic and had_offsets and not has_group and not deletes_group:
             last = tombstones[-1]
@@ -267,11 +287,10 @@ class PartitionHistory:
             yield Event(self.group.partition, last.offset, time_or_none(last.timestamp), "deleted", what)
 
     def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
-        keys = [get_topic_partition(record.record) for record in tombstones]
+        keys = [record.key for record in tombstones]
         what = f"The group was deleted with {count_of(len(keys), 'offset')}: {list_names(keys)}"
-        topics = {key.topic for key in keys}
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.offsets.is_classic and len(topics) == 1 and not can_expire
+        can_be_topic = self.offsets.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
         return f"{what}, or with the topic." if can_be_topic else f"{what}."
 
     def _describe_deletion(self, *, had_state: bool) -> str:
@@ -282,19 +301,151 @@ class PartitionHistory:
         return "The group was deleted, and had no offset."
 
 
-class _Kind(Enum):
-    """What a record of a group is about."""
-
-    COMMIT = "commit"
-    OFFSET_TOMBSTONE = "offset tombstone"
-    GROUP = "group"
-
-
-def _get_kind(record: GroupRecord) -> _Kind:
-    if not isinstance(record.record.key, OFFSET_KEYS):
-        return _Kind.GROUP
-    return _Kind.OFFSET_TOMBSTONE if record.record.value is None else _Kind.COMMIT
+def _get_kind(record: GroupRecord) -> tuple[bool, bool]:
+    return record.is_offset, record.is_offset and record.value is None
 
 
 def _is_group_tombstone(record: GroupRecord) -> bool:
-    return record.record.value is None and record.record.type in (CLASSIC_GROUP, *EPOCHS)
+    return record.value is None and record.type in GROUP_ENDING_TYPES
+
+
+def walk(
+    steps: list[Step],
+    partition: int | None,
+    dialect: Dialect,
+    start_offset: int,
+    *,
+    skips_routine: bool = False,
+    retention_ms: int | None = None,
+) -> PartitionHistory:
+    """Return the history of a group in one partition, from its log.
+
+    `start_offset` is the first offset of the log. There are no events if the partition has no record of the group. If
+    `skips_routine` is true, commits that only move an offset forward are left out. `retention_ms` is the one of
+    `build_timeline`.
+    """
+    history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
+    later: dict[object, GroupRecord] = {}
+    """The first records of the keys that have none so far."""
+    for step in steps:
+        if isinstance(step, GroupRecord):
+            later.setdefault((step.type, step.record.key), step)
+    if not later:
+        return history
+    events: list[tuple[int, Event]] = []
+    number_by_record: dict[int, int] = {}
+    for number, batch in enumerate(_divide(steps)):
+        first = batch[0]
+        if isinstance(first, Hole):
+            events.append((number, describe_gap(partition, first, later.values(), start_offset)))
+            history.offsets.hole_count += 1
+            history.group.has_hole = True
+        elif isinstance(first, Marker):
+            events += [(number, event) for event in history.offsets.end_transaction(first)]
+        else:
+            records = [step for step in batch if isinstance(step, GroupRecord)]
+            for record in records:
+                later.pop((record.type, record.record.key), None)
+            events += [(number, event) for event in history.apply_batch(records)]
+            number_by_record |= {id(record): number for record in records if record.is_pending}
+    # An open transaction is known only at the end of the log, but its event belongs to its first record.
+    events += [(number_by_record[id(record)], event) for record, event in history.offsets.find_open_transactions()]
+    history.events = [event for _, event in sorted(events, key=lambda pair: pair[0])]
+    return history
+
+
+def _divide(steps: list[Step]) -> Iterator[list[Step]]:
+    """Yield the group's records of each batch. A hole and a marker are alone."""
+    for batch_offset, batch in groupby(steps, key=lambda step: getattr(step, "batch_offset", None)):
+        if batch_offset is None:
+            yield from ([step] for step in batch)
+        else:
+            yield list(batch)
+
+
+def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
+    """Return the events of all partitions. Those of first commits that are lower than in another partition say so.
+
+    If the partition count of the offsets topic grows, groups move to other partitions. There, a group has no offsets at
+    first, and its first commits can be far behind its offsets in the old partition.
+    `events` must contain each commit, also those that only move forward. Their order stays.
+    """
+    if len({event.partition for event in events}) < 2:
+        return list(events)
+    described = list(events)
+    newest: dict[TopicPartition, dict[int | None, Event]] = {}
+    """The newest commit of each topic partition, by the partition of the offsets topic."""
+    for number in order_by_time(events):
+        event = events[number]
+        if event.event == "deleted":
+            for commits in newest.values():
+                commits.pop(event.partition, None)
+        key = event.topic_partition
+        if key is None:
+            continue
+        commits = newest.setdefault(key, {})
+        if event.event in ("expired", "offset_deleted"):
+            commits.pop(event.partition, None)
+        elif event.event in ("commit", "transaction_committed") and event.to_offset is not None:
+            if event.from_offset is None:
+                described[number] = _describe_lower(event, list(commits.values()))
+            commits.pop(event.partition, None)
+            commits[event.partition] = event
+    return described
+
+
+def _describe_lower(event: Event, others: list[Event]) -> Event:
+    """Return the event of a first commit. The last one of `others` is the newest commit in another partition."""
+    if not others or event.to_offset is None or (others[-1].to_offset or 0) <= event.to_offset:
+        return event
+    other = others[-1]
+    lower = (
+        f"lower than {other.to_offset} ({other.partition}:{other.offset}), its offset in partition {other.partition}"
+    )
+    return replace(event, what=f"{event.what.removesuffix('.')}; {lower} of __consumer_offsets.")
+
+
+def order_by_time(events: Sequence[Event]) -> list[int]:
+    """Return the numbers of the events in the order of their times. Each partition keeps its order."""
+    latest_ms: dict[int | None, int] = {}
+    keys = []
+    for event in events:
+        time_ms = -1 if event.timestamp_ms is None else event.timestamp_ms
+        latest_ms[event.partition] = max(time_ms, latest_ms.get(event.partition, -1))
+        keys.append(latest_ms[event.partition])
+    return sorted(range(len(events)), key=keys.__getitem__)
+
+
+def fold_replacements(events: list[Event]) -> list[Event]:
+    """Return the events of one or more partitions with one event for repeated new ids of a static member.
+
+    In consecutive events about new ids, the first event of each static member stays, and one event follows that sums up
+    the others if there are at least two.
+    """
+    folded: list[Event] = []
+    for has_replaced, run in groupby(events, key=lambda event: bool(event.replaced_instances)):
+        by_instances: dict[object, list[Event]] = {}
+        for event in run:
+            key = (event.partition, event.replaced_instances) if has_replaced else id(event)
+            same = by_instances.setdefault(key, [])
+            same.append(event)
+            if len(same) <= 2:
+                folded.append(event)
+        sums = {id(same[1]): _sum_up(same) for same in by_instances.values() if len(same) > 2}
+        folded = [sums.get(id(event), event) for event in folded]
+    return folded
+
+
+def _sum_up(same: list[Event]) -> Event:
+    """Return an event about all events except the first one."""
+    last = same[-1]
+    until = "" if last.timestamp_ms is None else f" until {describe_time(last.timestamp_ms)}"
+    settings = [[member.settings for _, member in event.members] for event in same]
+    changes = sum(before != after for before, after in pairwise(settings))
+    count = len(same) - 1
+    text = f", {changes} of them with other settings than the one before" if changes else ""
+    text = ", each with other settings than the one before" if changes == count else text
+    place = name_record(last.partition, last.offset)
+    names = ", ".join(last.replaced_instances)
+    what = f"static member {names}: {count} more new ids{until} ({place}){text}. --all shows each."
+    return replace(same[1], what=what)

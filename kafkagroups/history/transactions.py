@@ -24,18 +24,20 @@ Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.offsets import PartitionOffsets
-from kafkagroups.history.event import count_of, list_names
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
+from kafkagroups.history.rule import Partition, Rule
 from kafkagroups.history.second_pass import Follower
-from kafkagroups.history.stats import OpenTransaction, PartitionStats
-from kafkagroups.loading.groups import Groups
+from kafkagroups.history.stats import OpenTransaction, Stats
+from kafkagroups.history.words import count_of, list_names
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.producer_state import ProducerStates, add_batch
-from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.control import ControlType
 
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000
@@ -49,52 +51,46 @@ class TransactionDetails(Follower):
     """
 
     def __init__(self, transactions: list[OpenTransaction]) -> None:
-        self._producers = {transaction.producer_id: _Producer(transaction) for transaction in transactions}
-        self.producers = self._producers.keys()
+        self._open = {transaction.producer_id: transaction for transaction in transactions}
+        self._epochs: dict[int, int] = {}
+        """By producer: the epoch of the transaction that is open at this place of the log."""
+        self._aborts: dict[int, Batch] = {}
+        """By producer: the newest marker, if it aborted a transaction of the same epoch."""
+        self.producers = self._open.keys()
         self.first_offset = min((transaction.first_offset for transaction in transactions), default=0)
         self.last_offset = max((transaction.first_offset for transaction in transactions), default=0)
 
     def follow(self, batch: Batch) -> None:
-        self._producers[batch.producer_id].follow(batch)
-
-
-class _Producer:
-    """The batches of one producer, up to the first batch of its open transaction."""
-
-    def __init__(self, transaction: OpenTransaction) -> None:
-        self._transaction = transaction
-        self._epoch: int | None = None
-        """The epoch of the transaction that is open at this place of the log; None if no transaction is open."""
-        self._abort: tuple[int, int, int] | None = None
-        """The offset, the epoch and the time of the newest marker, if it aborted a transaction of the same epoch."""
-
-    def follow(self, batch: Batch) -> None:
-        transaction = self._transaction
+        number = batch.producer_id
+        transaction = self._open[number]
         if batch.base_offset > transaction.first_offset:
             return
         if batch.base_offset == transaction.first_offset:
             transaction.producer_epoch = batch.producer_epoch
-            if self._abort is not None and self._abort[1] == batch.producer_epoch:
-                transaction.aborted_at, _, transaction.aborted_ms = self._abort
+            abort = self._aborts.get(number)
+            if abort is not None and abort.producer_epoch == batch.producer_epoch:
+                transaction.aborted_at = abort.base_offset
+                transaction.aborted_ms = abort.max_timestamp
         elif batch.is_control:
-            is_abort = self._epoch == batch.producer_epoch and _aborts(batch)
-            self._abort = (batch.base_offset, batch.producer_epoch, batch.max_timestamp) if is_abort else None
-            self._epoch = None
-        elif batch.is_transactional and self._epoch is None:
-            self._epoch = batch.producer_epoch
+            self._aborts.pop(number, None)
+            if self._epochs.pop(number, None) == batch.producer_epoch and _aborts(batch):
+                self._aborts[number] = batch
+        elif batch.is_transactional:
+            self._epochs.setdefault(number, batch.producer_epoch)
 
 
 def _aborts(batch: Batch) -> bool:
     """Return whether a control batch aborts a transaction. The cleaner can have removed its marker."""
-    try:
-        return bool(batch.records) and decode_control_key(batch.records[0].key) is ControlType.ABORT
-    except BadBytes:
-        return False
+    with suppress(BadBytes):
+        return any(read_control_type(record) is ControlType.ABORT for record in batch.records[:1])
+    return False
 
 
-def find_hanging(number: int | None, counts: PartitionStats, now_ms: int) -> Iterator[Finding]:
-    """Yield the findings about open transactions. `now_ms` is the time of the newest record of all logs."""
-    for transaction in counts.open_transactions:
+def find_hanging(stats: Stats) -> Iterator[Finding]:
+    """Yield the findings about open transactions. Their age is that at the newest record of all logs."""
+    now_ms = max((counts.last_timestamp_ms or 0 for counts in stats.partitions.values()), default=0)
+    pairs = [(number, each) for number, counts in stats.partitions.items() for each in counts.open_transactions]
+    for number, transaction in pairs:
         age_ms = now_ms - transaction.since_ms
         is_late = _is_late(transaction, age_ms)
         if transaction.since_ms < 0 or not (age_ms >= HANGING_MS or is_late):
@@ -142,68 +138,66 @@ def abort_command(partition: object, first_offset: object) -> list[str]:
     return [*TRANSACTIONS_TOOL, "abort", *place]
 
 
-class EndlessCommits(Follower):
-    """Finds commits of a partition that are pending without end: what the second pass must know of their producers.
+class EndlessCommits(Rule):
+    """Follows the producers of pending commits: those that have no open transaction leave them pending without end."""
 
-    `groups` is the load of all logs. `open_producers` are producers that are known to have an open transaction.
-    """
-
-    def __init__(self, partition: int | None, groups: Groups, open_producers: Collection[int]) -> None:
-        self._partition = partition
-        self._groups = groups
-        found = _find_pending(partition, groups) if groups.coordinator == "new" else ()
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        open_producers = {transaction.producer_id for transaction in partition.counts.open_transactions}
+        found = _find_pending(partition) if partition.dialect.coordinator == "new" else ()
         self._pending = [each for each in found if each[1] not in open_producers]
         self._states = ProducerStates()
         self.producers = {producer_id for _, producer_id, _ in self._pending}
-        self.last_offset = groups.partitions[partition].next_offset - 1
+        self.last_offset = partition.loaded.next_offset - 1
 
     def follow(self, batch: Batch) -> None:
         add_batch(self._states, batch)
 
     def find(self) -> Iterator[Finding]:
-        """Yield a finding for each group and producer with such commits: the producer has no open transaction."""
+        """Yield a finding for each group and producer with such commits."""
         for group_id, producer_id, offsets in self._pending:
             state = self._states.producers.get(producer_id)
             if state is not None and state.txn_first_offset is None:
-                is_known = group_id in self._groups
-                yield _describe_endless(self._partition, group_id, producer_id, state.epoch, offsets, is_known=is_known)
+                yield self._describe(group_id, producer_id, state.epoch, offsets)
+
+    def _describe(self, group_id: str, producer_id: int, epoch: int, offsets: PartitionOffsets) -> Finding:
+        keys = sorted(offsets, key=lambda key: offsets[key].record_offset)
+        first_offset = offsets[keys[0]].record_offset
+        what = (
+            f"Group {group_id} has {count_of(len(keys), 'pending commit')} ({list_names(keys)}) of producer "
+            f"{producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is pending: "
+            "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
+            "offset does not show it."
+        )
+        number = "PARTITION" if self.partition.number is None else self.partition.number
+        place = ("--topic", "__consumer_offsets", "--partition", str(number))
+        producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
+        command = [*TRANSACTIONS_TOOL, "abort", *place, *producer]
+        remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
+        if group_id in self.partition.groups:
+            remedy += (
+                "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and "
+                "commit new ones. Or write"
+            )
+        else:
+            remedy += "Write"
+        remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
+        name = str(keys[0]) if len(keys) == 1 else None
+        return self.finding(
+            *(first_offset, "endless_pending_commit", what, remedy),
+            group=group_id,
+            topic_partition=name,
+            command=command,
+        )
 
 
-def _find_pending(partition: int | None, groups: Groups) -> Iterator[tuple[str, int, PartitionOffsets]]:
+def _find_pending(partition: Partition) -> Iterator[tuple[str, int, PartitionOffsets]]:
     """Yield the group id, the producer id and the offsets of the pending commits in a partition."""
-    for group_id, parts in groups.parts():
-        if parts.pending and parts.group.partition == partition:
+    for group_id, parts in sorted(partition.parts.items()):
+        if parts.pending and parts.group.partition == partition.number:
             for producer_id, offsets in parts.pending.items():
                 yield group_id, producer_id, offsets
-    for group_id, orphan in groups.orphans.items():
-        if orphan.partition == partition:
+    for group_id, orphan in partition.groups.orphans.items():
+        if orphan.partition == partition.number:
             for producer_id, offsets in orphan.pending.items():
                 yield group_id, producer_id, offsets
-
-
-def _describe_endless(
-    partition: int | None, group_id: str, producer_id: int, epoch: int, offsets: PartitionOffsets, *, is_known: bool
-) -> Finding:
-    keys = sorted(offsets, key=lambda key: offsets[key].record_offset)
-    first_offset = offsets[keys[0]].record_offset
-    what = (
-        f"Group {group_id} has {count_of(len(keys), 'pending commit')} ({list_names([str(key) for key in keys])}) of "
-        f"producer {producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is "
-        "pending: clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
-        "offset does not show it."
-    )
-    number = "PARTITION" if partition is None else partition
-    place = ("--topic", "__consumer_offsets", "--partition", str(number))
-    producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
-    command = [*TRANSACTIONS_TOOL, "abort", *place, *producer]
-    remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
-    if is_known:
-        remedy += (
-            "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and commit "
-            "new ones. Or write"
-        )
-    else:
-        remedy += "Write"
-    remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
-    name = str(keys[0]) if len(keys) == 1 else None
-    return Finding(partition, first_offset, group_id, name, "endless_pending_commit", what, remedy, command)

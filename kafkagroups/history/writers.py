@@ -1,4 +1,4 @@
-"""Who wrote a log: the clients that commit, and the Kafka versions of the brokers.
+"""Who wrote a log: the clients that commit, the Kafka versions of the brokers, and the versions of their values.
 
 `stats --by writer` separates the commits of each group by the form of their batches.
 
@@ -13,18 +13,23 @@ because the broker writes most of them. The log is read in plain Python with bot
 
 The versions of Kafka that can have written the records are given by ranges of offsets. A range ends where no single
 version can have written both the records of the range and the next record: the broker was replaced by another version.
+
+A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
+an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from kafkagroups.errors import BadBytes
 from kafkagroups.history.second_pass import Follower, list_readable
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.dialects import Dialect
@@ -34,10 +39,11 @@ from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
 _OFFSET_TYPES = (b"\0\0", b"\0\1")
 """The first two bytes of the keys of offset records: their type."""
+_DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
+"""The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
 
-
-CommitCount = tuple[int, int, int]
-"""The number, the bytes and the first timestamp of the commits of a group in a batch."""
+Version 1 of a commit's value has an expire timestamp that decides, and version 4 has a topic id.
+"""
 
 
 class WriterKey(NamedTuple):
@@ -78,42 +84,45 @@ class WriterCount:
 
 
 class WriterCounter(Follower):
-    """Counts the writers while the batches of a log are read in order, for example in a second pass."""
+    """Counts the writers in a second pass."""
+
+    producers = None
 
     def __init__(self) -> None:
-        self._times: dict[tuple[bytes, int, bool, int], array[int]] = {}
-        self._sizes: Counter[tuple[bytes, int, bool, int]] = Counter()
+        self._commits: dict[tuple[bytes, int, bool, int], tuple[array[int], array[int]]] = {}
+        """The times and the sizes of the commits of each writer."""
 
     def follow(self, batch: Batch) -> None:
-        if not batch.is_control:
-            self.add_counts(batch, _count_groups(batch))
-
-    def add_counts(self, batch: Batch, counts: dict[bytes, CommitCount]) -> None:
-        """Count the commits in the next batch, which the caller has counted by group."""
-        leader_epoch = batch.partition_leader_epoch
-        is_transactional = batch.is_transactional
-        for group, (count, size, time) in counts.items():
-            key = (group, leader_epoch, is_transactional, count)
-            times = self._times.get(key)
-            if times is None:
-                times = self._times[key] = array("q")
-            times.append(time)
-            self._sizes[key] += size
+        commits: dict[bytes, list[LogRecord]] = {}
+        for record in () if batch.is_control else list_readable(batch):
+            group = _find_group(record)
+            if group is not None:
+                commits.setdefault(group, []).append(record)
+        for group, records in commits.items():
+            key = (group, batch.partition_leader_epoch, batch.is_transactional, len(records))
+            times, sizes = self._commits.setdefault(key, (array("q"), array("q")))
+            times.append(records[0].timestamp)
+            sizes.append(sum(record.size for record in records))
 
     def finish(self, partition: int | None) -> list[WriterCount]:
         """Return the writers, in the order of their first commits. `partition` is that of the log."""
-        return [_build(partition, key, self._times[key], self._sizes[key]) for key in self._times]
-
-
-def _count_groups(batch: Batch) -> dict[bytes, CommitCount]:
-    """Return the commits of each group in a batch."""
-    counts: dict[bytes, CommitCount] = {}
-    for record in list_readable(batch):
-        group = _find_group(record)
-        if group is not None:
-            count, size, time = counts.get(group, (0, 0, record.timestamp))
-            counts[group] = (count + 1, size + record.size, time)
-    return counts
+        writers = []
+        for (group, leader_epoch, is_transactional, count), (times, sizes) in self._commits.items():
+            known_times = sorted(time for time in times if time != NO_TIMESTAMP)
+            gaps = [later - earlier for earlier, later in pairwise(known_times)]
+            writers.append(
+                WriterCount(
+                    WriterKey(decode_utf8(group), leader_epoch, is_transactional, count),
+                    partition,
+                    len(times),
+                    len(times) * count,
+                    sum(sizes),
+                    known_times[0] if known_times else None,
+                    known_times[-1] if known_times else None,
+                    median(gaps) if gaps else None,
+                )
+            )
+        return writers
 
 
 def _find_group(record: LogRecord) -> bytes | None:
@@ -123,29 +132,6 @@ def _find_group(record: LogRecord) -> bytes | None:
         return None
     size = int.from_bytes(key[2:4], "big", signed=True)
     return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
-
-
-def _build(partition: int | None, key: tuple[bytes, int, bool, int], times: array[int], size: int) -> WriterCount:
-    group, leader_epoch, is_transactional, count = key
-    known_times = sorted(time for time in times if time != NO_TIMESTAMP)
-    gaps = [later - earlier for earlier, later in pairwise(known_times)]
-    return WriterCount(
-        WriterKey(decode_utf8(group), leader_epoch, is_transactional, count),
-        partition,
-        len(times),
-        len(times) * count,
-        size,
-        known_times[0] if known_times else None,
-        known_times[-1] if known_times else None,
-        median(gaps) if gaps else None,
-    )
-
-
-_DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
-"""The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
-
-Version 1 of a commit's value has an expire timestamp that decides, and version 4 has a topic id.
-"""
 
 
 @dataclass(frozen=True)
@@ -163,63 +149,118 @@ class WriterRange:
 
 
 class WriterRanges(Follower):
-    """Finds the ranges while the records of a log are read in order: by an observer, or in a second pass.
+    """Finds the ranges of a log. `writers` are the versions of its records.
 
-    Most logs have one range: then the versions of their records need no second pass (`have_common_writer`). In a second
-    pass, a record is decoded only if its type and its version do not decide.
+    Most logs have one range, which needs no second pass. In a second pass, a record is decoded only if its type and its
+    version do not decide, or if the log contains records that cannot be read.
     """
 
-    def __init__(self, dialect: Dialect, *, needs_pass: bool = False) -> None:
+    def __init__(
+        self, dialect: Dialect, start_offset: int, writers: Collection[VersionRange], *, is_readable: bool
+    ) -> None:
         self._dialect = dialect
-        self.producers = None if needs_pass else ()
+        self._is_readable = is_readable
         self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
-        self._ranges: list[tuple[int, VersionRange]] = []
+        self._ranges: list[tuple[int, VersionRange]] = [(start_offset, EVERY_VERSION)]
         """The first offset of each range, and the versions that can have written all records so far."""
         self._included: set[VersionRange] = set()
         """Versions of records that are in the last range."""
+        for versions in writers:
+            self._add(start_offset, versions)
+        if len(self._ranges) > 1:
+            self.producers = None
+            self._ranges = [(start_offset, EVERY_VERSION)]
+            self._included = set()
 
     def follow(self, batch: Batch) -> None:
-        for record in () if batch.is_control else batch.records:
+        for record in () if batch.is_control else list_readable(batch):
             start = (record.key[:2] if record.key else b"", record.value and record.value[:2])
             possible = self._known.get(start)
             if possible is None:
-                decoded = decode(record.key, record.value, self._dialect)
-                possible = writers_of(decoded, is_transactional=batch.is_transactional)
-                if start[1] is None or start in _DECISIVE_STARTS:
-                    self._known[start] = possible
-            self.add(record.offset, possible)
+                with suppress(BadBytes):
+                    decoded = decode(record.key, record.value, self._dialect)
+                    possible = writers_of(decoded, is_transactional=batch.is_transactional)
+                    if self._is_readable and (start[1] is None or start in _DECISIVE_STARTS):
+                        self._known[start] = possible
+            if possible is not None:
+                self._add(record.offset, possible)
 
-    def add(self, offset: int, writers: VersionRange) -> None:
+    def _add(self, offset: int, writers: VersionRange) -> None:
         """Add the next record. No Kafka version writes some odd records: they belong to the range before them."""
         if writers in self._included or writers.since >= writers.until:
             return
-        if self._ranges:
-            first, versions = self._ranges[-1]
-            common = versions.intersect(writers)
-            if common.since < common.until:
-                self._ranges[-1] = (first, common)
-                self._included.add(writers)
-                return
+        first, versions = self._ranges[-1]
+        common = versions.intersect(writers)
+        if common.since < common.until:
+            self._ranges[-1] = (first, common)
+            self._included.add(writers)
+            return
         self._ranges.append((offset, writers))
         self._included = {writers}
 
-    def finish(self, first_offset: int, next_offset: int) -> list[WriterRange]:
-        """Return the ranges of a log that begins at `first_offset` and ends before `next_offset`."""
-        if first_offset >= next_offset:
-            return []
-        ranges = self._ranges or [(first_offset, EVERY_VERSION)]
-        firsts = [first_offset, *(first for first, _ in ranges[1:])]
-        ends = [*firsts[1:], next_offset]
+    def finish(self, next_offset: int) -> list[WriterRange]:
+        """Return the ranges of a log that ends before `next_offset`."""
+        ends = [*(first for first, _ in self._ranges[1:]), next_offset]
         return [
             WriterRange(first, end - 1, describe_writers([versions]), versions)
-            for first, end, (_, versions) in zip(firsts, ends, ranges, strict=True)
+            for (first, versions), end in zip(self._ranges, ends, strict=True)
+            if self._ranges[0][0] < next_offset
         ]
 
 
-def have_common_writer(writers: set[VersionRange]) -> bool:
-    """Return whether one Kafka version can have written all records. `writers` has the versions of each record."""
-    common = EVERY_VERSION
-    for versions in writers:
-        if versions.since < versions.until:
-            common = common.intersect(versions)
-    return common.since < common.until
+class TypeAndVersion(NamedTuple):
+    """A record type and the version of a value. The version is None for tombstones."""
+
+    type: int
+    version: int | None
+
+
+@dataclass
+class VersionCount:
+    """The number of the records with a value version, and their first and last timestamps (None: no timestamps)."""
+
+    records: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+    def add(self, other: VersionCount) -> None:
+        """Add the records of another count."""
+        self.records += other.records
+        times = [
+            *(self.first_timestamp_ms, self.last_timestamp_ms),
+            *(other.first_timestamp_ms, other.last_timestamp_ms),
+        ]
+        known_times = [time for time in times if time is not None]
+        self.first_timestamp_ms = min(known_times, default=None)
+        self.last_timestamp_ms = max(known_times, default=None)
+
+
+class VersionCounter(Follower):
+    """Counts the value versions in a second pass.
+
+    A record without a key, or with a key or a value of less than two bytes, is not counted.
+    """
+
+    producers = None
+
+    def __init__(self) -> None:
+        self.counts: dict[TypeAndVersion, VersionCount] = {}
+
+    def follow(self, batch: Batch) -> None:
+        for record in () if batch.is_control else list_readable(batch):
+            if record.key is None or len(record.key) < 2 or (record.value is not None and len(record.value) < 2):
+                continue
+            version = None if record.value is None else int.from_bytes(record.value[:2], "big", signed=True)
+            name = TypeAndVersion(int.from_bytes(record.key[:2], "big", signed=True), version)
+            time_ms = None if record.timestamp == NO_TIMESTAMP else record.timestamp
+            self.counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
+
+
+def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict[str, Any]]:
+    """Return the counts as `stats --by type --json` prints them, sorted by type and version."""
+    return [{**name._asdict(), **vars(count)} for name, count in sort_versions(counts)]
+
+
+def sort_versions(counts: dict[TypeAndVersion, VersionCount]) -> list[tuple[TypeAndVersion, VersionCount]]:
+    """Return the counts in the order of the types and versions. The tombstones of a type are the last ones."""
+    return sorted(counts.items(), key=lambda item: (item[0].type, item[0].version is None, item[0].version or 0))

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.history.event import Event
-from kafkagroups.history.group_fates import select_records
-from kafkagroups.history.group_log import GroupLog
+from kafkagroups.history.group_log import GroupLog, select_records
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import walk
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
@@ -174,5 +173,5 @@ def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[s
                 group_log.add_batch(log.partition, part)
     for group, group_log in zip(groups, group_logs.values(), strict=True):
         steps = group_log.steps.get(log.partition, [])
-        events, _ = walk(steps, log.partition, dialect, log.start_offset, skips_routine=True)
-        yield group, [event for event in events if event.event in TOLD and not event.is_routine]
+        history = walk(steps, log.partition, dialect, log.start_offset, skips_routine=True)
+        yield group, [event for event in history.events if event.event in TOLD and not event.is_routine]

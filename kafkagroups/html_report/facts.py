@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.check import Check, judge
-from kafkagroups.history.count_logs import CountedTopic
 from kafkagroups.history.finding import Finding, quote, sort_findings
-from kafkagroups.history.partition_count_text import describe_assumption, describe_beyond, describe_missing
+from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import OpenTransaction, Stats
+from kafkagroups.history.words import describe_assumption, describe_beyond, describe_missing
 from kafkagroups.html_report.activity import PARTS, Activity, Story, TimeAxis, read_activity, read_stories
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic

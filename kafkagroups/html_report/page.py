@@ -21,11 +21,10 @@ from markupsafe import Markup
 
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import escape
-from kafkagroups.history.event import count_of, describe_duration, describe_time
-from kafkagroups.history.finding import Finding, list_groups, quote
-from kafkagroups.history.moved_groups import sort_moved
+from kafkagroups.history.finding import Finding, quote
 from kafkagroups.history.replicas import Replicas, compare_replicas
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, sort_moved
+from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups
 from kafkagroups.html_report.facts import LogFacts, read_facts
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log

@@ -21,8 +21,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import RecordFate
+from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups
@@ -228,24 +227,16 @@ class _ObservedCommits(Fates):
         if entry.committed is not None:
             super()._keep(entry)
 
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
-        super().decide(entry, fate, by, has_same_key=has_same_key)
+    def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
+        super().decide(entry, fate, by, has_same_key)
         if fate is Fate.WINS and entry.key is not None:
             self._note_effect(entry)
         elif fate in (Fate.SUPERSEDED, Fate.DELETED):
-            self._drop(entry)
+            self.drop(entry)
 
     def _note_effect(self, entry: RecordFate) -> None:
         key = _key_of_entry(entry)
         self._newest_effects[key] = max(entry.offset, self._newest_effects.get(key, entry.offset))
-
-    def _drop(self, entry: RecordFate) -> None:
-        position = (entry.partition, entry.offset)
-        others = [other for other in self.records.get(position, ()) if other is not entry]
-        if others:
-            self.records[position] = others
-        else:
-            self.records.pop(position, None)
 
     def find_left_out(self, groups: Groups) -> Iterator[_Entry]:
         """Return the commits that are left out. `groups` is the result of the load."""

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from kafkagroups.history.count_logs import CountedTopic
-from kafkagroups.history.explain import Explanation, Question, explain_log, load_group_log
-from kafkagroups.history.findings import add_findings
-from kafkagroups.history.moved_groups import find_moved_offsets
+from kafkagroups.history.explain import Explanation, Question, explain_log
+from kafkagroups.history.group_log import load_group_log
+from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.load import OpenTopic, WholeTopic
@@ -102,9 +101,7 @@ def stats(
     statistics = Stats(by, topic_partitions=topic_partitions)
     for log in logs:
         statistics.add(stats_by_partition[log.partition])
-    if topic_partitions.changed is not None:
-        statistics.moved_offsets = find_moved_offsets(topic, topic_partitions.changed)
-    add_findings(statistics)
+    finish(statistics, topic)
     return statistics
 
 

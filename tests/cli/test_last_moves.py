@@ -103,7 +103,7 @@ def test_a_position_that_stands_still_is_shown_with_its_member(tmp_path, run, gr
     batches = [(0, group()), *commits({0: 20, 1: 60, 2: 60}, 60, topic_id)]
     path = write(tmp_path, batches)
     positions = kg.timeline(path, "g", engine=engine).positions
-    assert [(str(each.topic_partition), each.offset, each.stands_still) for each in positions] == [
+    assert [(str(each.topic_partition), each.now, each.stands_still) for each in positions] == [
         ("t-0", 120, True),
         ("t-1", 160, False),
         ("t-2", 160, False),

@@ -7,7 +7,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import check, stats
 from kafkagroups.cli import main
-from kafkagroups.history.clock_jumps import MAX_STEPS, MIN_STEP_MS
+from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker

@@ -4,8 +4,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import explain
-from kafkagroups.history.fates import Fates
-from kafkagroups.history.record_fate import history_json
+from kafkagroups.history.fates import Fates, history_json
 from kafkagroups.loading.engines import create_observed_engine
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs

@@ -10,7 +10,7 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
-from kafkagroups.history.stats import divide
+from kafkagroups.history.totals import divide
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.record_batch import encode_batch, rebuild_bytes

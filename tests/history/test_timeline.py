@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from kafkagroups.history.event import Event
-from kafkagroups.history.gaps import mark_damaged
+from kafkagroups.history.timeline import mark_damaged
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs

@@ -1,9 +1,62 @@
-"""Sentences about the topic's partition count: what was assumed, and which partitions are missing or too many."""
+"""The words of sentences about a log: counts, names, times, durations, places, and the topic's partition count."""
 
 from __future__ import annotations
 
-from kafkagroups.history.event import list_names
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
 from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.log.batch import NO_TIMESTAMP
+
+LISTED_NAMES = 3
+"""How many names a sentence contains. The other names are only counted."""
+LISTED_GROUPS = 20
+"""More names than in other sentences: a group that is not named can lose records unnoticed."""
+_UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+"""The units of a duration: ms and name. A duration of less than two units is given in the next smaller unit."""
+
+
+def time_or_none(timestamp: int) -> int | None:
+    """Return a timestamp, or None if it stands for no time."""
+    return None if timestamp == NO_TIMESTAMP else timestamp
+
+
+def list_names(names: Sequence[object], limit: int = LISTED_NAMES) -> str:
+    """Return names for a sentence, for example "a, b, c and 2 more"."""
+    listed = ", ".join(str(name) for name in names[:limit])
+    more = len(names) - limit
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def list_groups(group_ids: Iterable[str]) -> str:
+    """Return the names of the groups that a finding is about, sorted."""
+    return list_names(sorted(group_ids), LISTED_GROUPS)
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return a number with its noun, for example "1 record" or "2 records"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def describe_time(ms: int) -> str:
+    """Return a time for a sentence, to the second. `ms` is in ms since 1970. A record can contain any number."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms since 1970"
+
+
+def describe_duration(duration_ms: int) -> str:
+    """Return a duration for a sentence, for example "61 s" or "7 days"."""
+    for unit_ms, name in _UNITS:
+        if duration_ms >= 2 * unit_ms:
+            return f"{duration_ms // unit_ms} {name}"
+    return f"{duration_ms} ms"
+
+
+def name_record(partition: int | None, offset: int) -> str:
+    """Return the place of a record, for example 9:43. The partition is left out if it has no number."""
+    return f"{offset}" if partition is None else f"{partition}:{offset}"
 
 
 def describe_assumption(topic: TopicPartitions, coordinator: str, group: str | None = None) -> str | None:

@@ -1,0 +1,259 @@
+"""The rules about groups: which commit too often, keep offsets that nobody needs, are too many, or look the same.
+
+- `busy_group`: a group wrote more than half of at least MIN_BUSY_RECORDS records of a partition, and more than
+  BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
+- `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
+  committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
+- `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
+  than half of the live records of all partitions, and at least MIN_OFFSETS offsets. Some programs use a new group each
+  time. The cleaner cannot remove the offsets of these groups, because each offset is the newest record of its key. They
+  stay until somebody deletes the group, or until offsets.retention.minutes have passed.
+- `look_alike_groups`: several groups have ids that are equal after `fold`. A group id that was copied from a web page
+  can contain a non-breaking hyphen (U+2011) or another character that looks like one on the keyboard. Kafka accepts it
+  as another group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from unicodedata import category, name, normalize
+
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
+from kafkagroups.history.rule import Rule
+from kafkagroups.history.stats import KnownGroup, Stats
+from kafkagroups.history.words import list_names
+
+MIN_BUSY_RECORDS = 1_000
+BUSY_RATE = 1.0
+DAY_MS = 86_400_000
+UNSUBSCRIBED_MS = DAY_MS
+MIN_GROUPS = 20
+MIN_OFFSETS = 1000
+_UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_TAIL = re.compile(f"(?:^|[-_.:/@#])(?:{_UUID}|[0-9a-fA-F]{{6,}})$|[0-9]+$")
+"""The part of a name that differs: a UUID or hexadecimal digits after a separator, or decimal digits."""
+_DASHES_OF_OTHER_CATEGORIES = "\u2043\u2212\u02d7\u00af"
+"""Hyphen bullet, minus sign, modifier letter minus sign and macron. All other dashes have the category Pd."""
+_VARIATION_SELECTORS = range(0xFE00, 0xFE10)
+
+
+class BusyGroup(Rule):
+    def find(self) -> Iterator[Finding]:
+        counts = self.partition.counts
+        seconds = counts.span_ms / 1000
+        if counts.records < MIN_BUSY_RECORDS or not seconds:
+            return
+        for group_id, count in self.partition.commits.items():
+            parts = self.partition.parts.get(group_id)
+            offsets = 0 if parts is None else len(parts.offsets)
+            if 2 * count <= counts.records or not offsets or count / seconds / offsets <= BUSY_RATE:
+                continue
+            what = (
+                f"Group {group_id} wrote {count} of {counts.records} records: {count / seconds:.0f} commits a second "
+                f"for {offsets} offsets."
+            )
+            remedy = (
+                "Let its clients commit less often, for example every 5 s and not after each record; "
+                "kafkagroups stats --by writer shows who commits."
+            )
+            yield self.finding(None, "busy_group", what, remedy, group=group_id)
+
+
+class UnsubscribedOffsets(Rule):
+    """A log that covers less time than UNSUBSCRIBED_MS has no finding."""
+
+    def find(self) -> Iterator[Finding]:
+        if self.partition.counts.span_ms < UNSUBSCRIBED_MS:
+            return
+        for group_id, parts in sorted(self.partition.parts.items()):
+            if parts.group.partition == self.partition.number and parts.offsets:
+                yield from self._find_in_group(group_id, parts)
+
+    def _find_in_group(self, group_id: str, parts: GroupParts) -> Iterator[Finding]:
+        subscribed = find_subscribed_topics(parts.decode_group())
+        by_topic: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for key, offset in parts.offsets.items() if subscribed is not None else ():
+            if key.topic not in (subscribed or ()):
+                by_topic.setdefault(key.topic, {})[key] = offset
+        for topic, offsets in sorted(by_topic.items()):
+            newest_ms = max(0, *(offset.commit_timestamp for offset in offsets.values()))
+            age_ms = (self.partition.counts.last_timestamp_ms or 0) - newest_ms
+            if age_ms < UNSUBSCRIBED_MS:
+                continue
+            first = min(offsets, key=lambda key: offsets[key].record_offset)
+            what = (
+                f"Group {group_id} has {len(offsets)} offsets of topic {topic}, to which no member subscribes; the "
+                f"last commit is {age_ms // DAY_MS} days old."
+            )
+            command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
+            remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
+            yield self.finding(
+                *(offsets[first].record_offset, "unsubscribed_offsets", what, remedy),
+                group=group_id,
+                topic_partition=str(first),
+                command=command,
+            )
+
+
+def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
+    """Return the topics that the members of a group subscribe to; None if they are not known.
+
+    They are not known if the group has no members, if a subscription cannot be read, if a member subscribes to a
+    pattern, or if the group is a share or streams group.
+    """
+    topics: set[str] = set()
+    if not group.members:
+        return None
+    if isinstance(group, Group):
+        for member in group.members.values():
+            subscription = member.subscription
+            if subscription is None:
+                return None
+            topics.update(subscription.message.topics)
+        return topics
+    if group.type != "consumer":
+        return None
+    for modern_member in group.members.values():
+        metadata = modern_member.metadata
+        if metadata is None or metadata.subscribed_topic_regex:
+            return None
+        topics.update(metadata.subscribed_topic_names)
+    return topics
+
+
+def find_prefix(group_id: str) -> str | None:
+    """Return what the names of the group's family begin with. Return None if the name has no part that differs.
+
+    >>> find_prefix("e2e-checkout-0002c71b578f"), find_prefix("tenant17"), find_prefix("billing")
+    ('e2e-checkout-', 'tenant', None)
+    """
+    found = _TAIL.search(group_id)
+    if found is None:
+        return None
+    tail = found[0]
+    return group_id[: len(group_id) - len(tail.lstrip("-_.:/@#"))]
+
+
+class Family(NamedTuple):
+    """The number of the groups of a family that have no members, and of their committed offsets."""
+
+    groups: int
+    offsets: int
+
+
+def list_known_groups(number: int | None, parts: Mapping[str, GroupParts]) -> dict[str, KnownGroup]:
+    """Return the groups of the partition with this number. `parts` are the parts of all loaded groups."""
+    return {
+        group_id: KnownGroup(number, _count_idle_offsets(group_id, group_parts))
+        for group_id, group_parts in parts.items()
+        if group_parts.group.partition == number
+    }
+
+
+def _count_idle_offsets(group_id: str, parts: GroupParts) -> int:
+    is_idle = parts.offsets and find_prefix(group_id) is not None and not parts.decode_group().members
+    return len(parts.offsets) if is_idle else 0
+
+
+def choose_families(stats: Stats) -> dict[str, Family]:
+    """Return the families that are a finding, by what their names begin with."""
+    families: dict[str, Family] = {}
+    for group_id, group in stats.known_groups.items():
+        prefix = find_prefix(group_id) if group.idle_offsets else None
+        if prefix is not None:
+            groups, offsets = families.get(prefix, (0, 0))
+            families[prefix] = Family(groups + 1, offsets + group.idle_offsets)
+    return {
+        prefix: family
+        for prefix, family in sorted(families.items())
+        if family.groups >= MIN_GROUPS and family.offsets >= MIN_OFFSETS and 2 * family.offsets > stats.live_records
+    }
+
+
+def find_families(stats: Stats) -> Iterator[Finding]:
+    """Yield the findings about the families that are large. Several partitions can contain groups of a family."""
+    partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
+    command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
+    for prefix, family in choose_families(stats).items():
+        percent = 100 * family.offsets // stats.live_records
+        what = (
+            f"{family.groups} groups named {prefix}… have no members. They hold {family.offsets} of "
+            f"{stats.live_records} live records ({percent} %). The cleaner cannot remove live records."
+        )
+        remedy = (
+            "Give the program that creates these groups one fixed group id, or let it delete its group at its end. A "
+            "shorter offsets.retention.minutes removes them, too, but it applies to all groups. Then delete the old "
+            "groups. At first the log grows, because each deleted offset gets a tombstone. The size falls when the "
+            f"cleaner has passed over these tombstones, and once more after delete.retention.ms: {join_words(command)}"
+        )
+        yield Finding(partition, None, None, None, "group_family", what, remedy, command)
+
+
+def fold(group_id: str) -> str:
+    r"""Return a text that is equal for group ids that look the same.
+
+    Upper and lower case, compatibility forms, dashes and spaces are equal. Invisible characters, and spaces at the
+    start and the end, are left out. An id without any visible character becomes "".
+
+    >>> fold("shipping\u2011router") == fold("Shipping-Router ")
+    True
+    """
+    if group_id.isascii() and group_id.isprintable():
+        return group_id.lower().strip()
+    folded = ""
+    for character in normalize("NFKC", group_id).casefold():
+        kind = category(character)
+        if kind == "Pd" or character in _DASHES_OF_OTHER_CATEGORIES:
+            folded += "-"
+        elif kind == "Zs" or character in "\t\n\r":
+            folded += " "
+        elif kind not in ("Cf", "Cc") and ord(character) not in _VARIATION_SELECTORS:
+            folded += character
+    return folded.strip()
+
+
+def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding]:
+    """Yield a finding for each set of group ids that look the same."""
+    ids_by_look: dict[str, list[str]] = {}
+    for group_id in known_groups:
+        ids_by_look.setdefault(fold(group_id), []).append(group_id)
+    for look, group_ids in ids_by_look.items():
+        if not look or len(group_ids) == 1:
+            continue
+        numbers = [known_groups[group_id].partition for group_id in sorted(group_ids)]
+        places = ["in a partition without a number" if number is None else f"partition {number}" for number in numbers]
+        names = [f"{group_id} ({place})" for group_id, place in zip(sorted(group_ids), places, strict=True)]
+        what = f"These group ids look the same but are different groups: {', '.join(names)}. "
+        what += _describe_differences(sorted(group_ids))
+        remedy = (
+            "See with kafkagroups timeline which group the consumers use, and what was done to the other one. Correct "
+            "the page or the script that contains the wrong id. Before you repeat a command for the right group, stop "
+            "its consumers. Delete the wrong group only when nobody needs its offsets."
+        )
+        partition = numbers[0] if len(set(numbers)) == 1 else None
+        yield Finding(partition, None, None, None, "look_alike_groups", what, remedy)
+
+
+def _describe_differences(group_ids: list[str]) -> str:
+    """Return sentences about the characters that are not plain ASCII, or about spaces and letter case."""
+    sentences = []
+    for group_id in group_ids:
+        is_plain = [character.isascii() and character.isprintable() for character in group_id]
+        unusual = [
+            f"{f'U+{ord(character):04X} {name(character, str())}'.rstrip()} at position {place}"
+            for place, character in enumerate(group_id, start=1)
+            if not is_plain[place - 1]
+        ]
+        if unusual:
+            partly = "".join(character if plain else "…" for character, plain in zip(group_id, is_plain, strict=True))
+            sentences.append(f"The one that reads {partly} has {list_names(unusual)}.")
+    spaces = [repr(group_id) for group_id in group_ids if group_id != group_id.strip()]
+    if spaces and not sentences:
+        sentences = [f"{len(spaces)} of them begin or end with a space ({', '.join(spaces)})."]
+    return " ".join(sentences) or "They differ in upper and lower case."

@@ -1,0 +1,147 @@
+"""The rules about records that the present brokers should not have written: an older version's, or in the wrong order.
+
+- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
+- `foreign_records`: records of an older Kafka version stand between records of a newer one. This is a sign that another
+  program wrote them, and no proof.
+- `clock_jump`: a record is at least MIN_STEP_MS later than a later record of the partition. The finding is about the
+  largest step of the partition.
+
+The coordinator sets the timestamp of each record from the clock of its broker, and the leader of the partition sets
+those of markers. A client cannot set them. So the times of a partition rise, except for small differences between the
+clocks of brokers. A step back has one of two causes: a clock was wrong, or somebody has copied records of another log
+into this one. A wrong clock is dangerous for groups without members: the check for expired offsets deletes their
+offsets as soon as the clock says that they are older than offsets.retention.minutes.
+Source: GroupMetadataManager.storeGroup, storeOffsets and cleanupExpiredOffsets (3.9); CoordinatorRuntime (4.3.1);
+MemoryRecords.withEndTransactionMarker (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.history.finding import Finding, join_words
+from kafkagroups.history.rule import Partition, Rule
+from kafkagroups.history.second_pass import list_readable
+from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
+from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups, list_names
+from kafkagroups.history.writers import WriterRange
+from kafkagroups.log.batch import Batch
+
+
+class MixedWriters(Rule):
+    def find(self) -> Iterator[Finding]:
+        newest: WriterRange | None = None
+        between: list[WriterRange] = []
+        newest_before: WriterRange | None = None
+        ranges = self.partition.counts.written_by_ranges
+        for index, part in enumerate(ranges):
+            if newest is None or part.writers.until > newest.writers.since:
+                if newest is None or part.writers.since > newest.writers.since:
+                    newest = part
+            elif any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+                between.append(part)
+                newest_before = newest_before or newest
+            else:
+                what = (
+                    f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a "
+                    f"newer one ({newest.versions.strip()})."
+                )
+                remedy = (
+                    "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
+                    "coordinator of the partition can read its records."
+                )
+                yield self.finding(part.first, "mixed_writers", what, remedy)
+                break
+        if newest_before is not None:
+            yield self._describe_foreign(between, newest_before)
+
+    def _describe_foreign(self, between: list[WriterRange], newest: WriterRange) -> Finding:
+        """Return the finding about older records that stand between newer ones."""
+        places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
+        first = between[0]
+        what = (
+            f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
+            f"of an older Kafka version ({first.versions.strip()}), and a newer one ({newest.versions.strip()}) wrote "
+            "before and after them."
+        )
+        remedy = (
+            f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
+            "brokers of two versions led this partition in turn, the records are theirs. If not, find the program, and "
+            "take away its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh "
+            "--reset-offsets."
+        )
+        return self.finding(first.first, "foreign_records", what, remedy)
+
+
+class ClockJump(Rule):
+    """Follows the batches before the largest step back in time: which records are too late, and what they deleted."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        self._step = max(partition.totals.steps, key=lambda step: step.size_ms, default=None)
+        self._keys = LogKeys(partition.dialect)
+        self._first = -1
+        self._last = -1
+        self._deleted: Counter[str] = Counter()
+        """The number of the offsets whose tombstones are among these records, by group id."""
+        self._groups: set[str] = set()
+        """The groups whose tombstones are among these records."""
+        if self._step is not None:
+            self.producers = None
+            self.first_offset = self._step.after
+            self.last_offset = self._step.offset - 1
+
+    def follow(self, batch: Batch) -> None:
+        assert self._step is not None
+        limit_ms = self._step.timestamp_ms + MIN_STEP_MS
+        if self._first < 0 and batch.max_timestamp < limit_ms:
+            return
+        for record in list_readable(batch):
+            if self._first < 0 and record.offset > self._step.after and record.timestamp >= limit_ms:
+                self._first = record.offset
+            self._last = record.offset
+        for group_id, key, record in read_keys(batch, self._keys):
+            if record.value is None and 0 <= self._first <= record.offset:
+                if key.partition is not None:
+                    self._deleted[group_id] += 1
+                elif key.decoded.type in GROUP_ENDING_TYPES:
+                    self._groups.add(group_id)
+
+    def find(self) -> Iterator[Finding]:
+        step = self._step
+        if step is None or self._first < 0:
+            return
+        dialect = self.partition.dialect
+        what = (
+            f"The records from offset {self._first} to {self._last} have times up to {describe_time(step.newest_ms)}. "
+            f"But record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, "
+            f"{describe_duration(step.size_ms)} earlier. The coordinator sets these times. So a broker's clock was "
+            "wrong, or records of a copied log are here."
+        )
+        steps = len(self.partition.totals.steps)
+        if steps > 1:
+            count = f"at least {MAX_STEPS}" if steps == MAX_STEPS else str(steps)
+            what += f" This is the largest of {count} steps back in time."
+        command = None
+        remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
+        if self._deleted or self._groups:
+            what += (
+                f" In this range, {count_of(self._deleted.total(), 'offset')} and "
+                f"{count_of(len(self._groups), 'group')} were deleted ({list_groups({*self._deleted, *self._groups})})."
+                " With a wrong clock, the check for expired offsets deletes offsets that are not old."
+            )
+            rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
+            command = ["kafkagroups", "load", self.partition.log.path, *rules, "--until", str(self._first)]
+            remedy += (
+                " Before these groups start again, set the offsets that should not have expired. This shows the "
+                f"offsets before the range: {join_words(command)}"
+            )
+        else:
+            remedy += (
+                " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
+                "without members."
+            )
+        yield self.finding(self._first, "clock_jump", what, remedy, command=command)

@@ -1,0 +1,158 @@
+"""Loads a topic and counts its records in one pass: `stats`, `check` and `report` are questions to the result.
+
+The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
+(totals.py). What only the load can decide is looked up in a second pass (second_pass.py). Then the rules are asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kafkagroups.anatomy.written_by import describe_writers
+from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.history.cleaning import TombstonesStay, TooLarge, Uncleaned
+from kafkagroups.history.failures import DamagedBytes, FailedLoad
+from kafkagroups.history.finding import sort_findings
+from kafkagroups.history.group_rules import (
+    BusyGroup,
+    UnsubscribedOffsets,
+    find_families,
+    find_look_alikes,
+    list_known_groups,
+)
+from kafkagroups.history.moved_groups import MisplacedGroups, find_count_change, find_misplaced, find_moved_offsets
+from kafkagroups.history.observed_load import ObservedLoad
+from kafkagroups.history.odd_writers import ClockJump, MixedWriters
+from kafkagroups.history.rule import Partition, Rule
+from kafkagroups.history.second_pass import Follower, read_again
+from kafkagroups.history.static_members import SharedInstanceIds
+from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
+from kafkagroups.history.totals import OFFSET_TYPES, Observed, Row, take_totals
+from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
+from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
+from kafkagroups.loading import native
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.log.segments import Log
+
+MAX_BYTES_IN_MEMORY = 32 * 2**20
+"""Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
+RULES: tuple[type[Rule], ...] = (
+    *(DamagedBytes, MisplacedGroups, EndlessCommits),
+    *(BusyGroup, UnsubscribedOffsets, SharedInstanceIds),
+    *(Uncleaned, TooLarge, TombstonesStay, MixedWriters, ClockJump),
+)
+
+
+def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
+    """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
+    counted = CountedTopic(topic, by)
+    return counted.sum_stats(counted.read_stats())
+
+
+class CountedTopic:
+    """A load of a topic that counts. `groups` is the result of the load, and `totals` has those of each partition.
+
+    `whole` is the one of `OpenTopic.load`. `topic_partitions` is the partition count of the topic. It does not say that
+    the count was changed if files that were copied into the wrong folder explain what the log shows.
+    """
+
+    def __init__(self, topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> None:
+        if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
+            topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
+        self.topic = topic
+        self.by = by
+        load = ObservedLoad(topic, lambda log: Observed(topic.dialect, log), whole, follow=native.COUNTS)
+        self.groups = load.groups
+        self.totals = {number: observer.finish() for number, observer in load.observers.items()}
+        for log in topic.logs:
+            shard = load.shards.get(log.partition)
+            if shard is not None:
+                self.totals[log.partition] = take_totals(shard, log, topic.dialect, by_topic=by == "topic")
+        self._misplaced, is_explained = find_misplaced(topic.logs, self.groups)
+        self.topic_partitions = self.groups.topic_partitions
+        if is_explained:
+            self.topic_partitions = replace(self.topic_partitions, changed=None)
+
+    def read_stats(self) -> Iterator[Stats]:
+        """Yield the statistics of each log, after a second pass over it if something needs one."""
+        problems = self.groups.problems_by_partition
+        parts = self.groups.groups.unbuilt()
+        for log in self.topic.logs:
+            stats = Stats(self.by, problems=problems[log.partition])
+            partition = self._count(log, stats, parts)
+            details = TransactionDetails(partition.counts.open_transactions)
+            totals = partition.totals
+            is_readable = partition.loaded.error is None
+            ranges = WriterRanges(partition.dialect, log.start_offset, totals.writers, is_readable=is_readable)
+            versions = VersionCounter()
+            writers = WriterCounter()
+            failure = FailedLoad(partition)
+            rules = [failure, *(rule(partition) for rule in RULES)]
+            followers: list[Follower] = [details, ranges, *rules]
+            followers += [versions] if self.by == "type" else []
+            followers += [writers] if self.by == WRITER else []
+            read_again(log, followers, self.topic.chosen_engine)
+            partition.counts.written_by_ranges = ranges.finish(partition.counts.next_offset)
+            stats.value_versions = versions.counts
+            stats.writers = writers.finish(log.partition)
+            stats.known_groups = list_known_groups(log.partition, parts)
+            stats.findings = [finding for rule in rules for finding in rule.find()]
+            stats.groups_lost = {log.partition: failure.lost}
+            yield stats
+
+    def _count(self, log: Log, stats: Stats, parts: dict[str, GroupParts]) -> Partition:
+        """Add the counts of a log to its statistics, and return what a rule can ask."""
+        totals = self.totals[log.partition]
+        loaded = self.groups.partitions[log.partition]
+        first_ms, last_ms = totals.times or (None, None)
+        transactions = sorted(totals.open_transactions, key=lambda transaction: transaction.first_offset)
+        counts = PartitionStats(
+            batches=loaded.batches,
+            first_timestamp_ms=first_ms,
+            last_timestamp_ms=last_ms,
+            last_stable_offset=transactions[0].first_offset if transactions else loaded.next_offset,
+            next_offset=loaded.next_offset,
+            open_transactions=transactions,
+            written_by=describe_writers(totals.writers),
+            gaps=loaded.gaps,
+            abort_markers=totals.markers[0],
+            commit_markers=totals.markers[1],
+        )
+        counts.add_segments(totals.segments)
+        stats.partitions[log.partition] = counts
+        commits: Counter[str] = Counter()
+        for row, count in totals.count_rows(self.groups):
+            if row.group is not None and row.type in OFFSET_TYPES:
+                commits[row.group] += count.records - count.tombstones
+            counts.add(count)
+            if self.by != WRITER and (count.records or count.bytes or count.live_records):
+                count.in_partitions = [log.partition]
+                stats.add_row(self._name_row(row, log.partition), count)
+        counts.records = loaded.records
+        counts.bytes = sum(segment.bytes for segment in totals.segments)
+        misplaced = self._misplaced.get(log.partition)
+        return Partition(log, self.topic.dialect, self.groups, parts, totals, counts, commits, misplaced)
+
+    def _name_row(self, row: Row, partition: int | None) -> object:
+        return partition if self.by == "partition" else getattr(row, self.by)
+
+    def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
+        """Return the statistics of the topic. `stats_of_logs` are those of its logs."""
+        stats = Stats(self.by, topic_partitions=self.topic_partitions)
+        for log_stats in stats_of_logs:
+            stats.add(log_stats)
+        finish(stats, self.topic)
+        return stats
+
+
+def finish(stats: Stats, topic: OpenTopic) -> None:
+    """Add what only all partitions together show to their statistics, and sort the findings and the rows."""
+    change = stats.topic_partitions.changed
+    if change is not None:
+        stats.moved_offsets = find_moved_offsets(topic, change)
+        stats.findings.append(find_count_change(change))
+    stats.findings += [*find_hanging(stats), *find_families(stats), *find_look_alikes(stats.known_groups)]
+    stats.findings = sort_findings(stats.findings)
+    stats.rows = dict(sort_rows(stats))

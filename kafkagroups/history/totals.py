@@ -1,0 +1,308 @@
+"""What the records of one log come to. Both engines fill the same `Totals`, which `stats` and the rules read.
+
+The native engine counts inside a load and hands over its totals. The readable engine calls an observer for each record
+(groups/observer.py). Which records are live is only known when all logs are loaded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from kafkagroups.anatomy.written_by import writers_of
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.answers import Answers
+from kafkagroups.groups.log_records import read_control_type, read_keys
+from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.shard import Shard
+from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
+from kafkagroups.loading import native
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.native import Extent
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
+from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segments import Log
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.group_metadata import GroupMetadataValue
+from kafkagroups.records.record_types import has_type
+from kafkagroups.records.serde import Record, decode
+from kafkagroups.records.versions import EVERY_VERSION, VersionRange
+
+MIN_STEP_MS = 3_600_000
+MAX_STEPS = 100
+"""After this number of steps back, the rest of the log is not examined. Its times have no order at all."""
+OFFSET_TYPES = (0, 1)
+"""The types of offset records."""
+_GROUP_TYPE = 2
+
+
+class Row(NamedTuple):
+    """What records are counted together. A field is None if the records have none, or if it does not tell rows apart.
+
+    The native engine tells topics apart only if it is asked to.
+    """
+
+    group: str | None = None
+    topic: str | None = None
+    type: int | None = None
+
+
+class StepBack(NamedTuple):
+    """A record that is at least MIN_STEP_MS earlier than a record before it.
+
+    `after` is the offset of the previous step's record, or -1. `newest_ms` is the newest time since that record.
+    `offset` and `timestamp_ms` are those of the record that is earlier.
+    """
+
+    after: int
+    newest_ms: int
+    offset: int
+    timestamp_ms: int
+
+    @property
+    def size_ms(self) -> int:
+        return self.newest_ms - self.timestamp_ms
+
+
+class Replaced(NamedTuple):
+    """A record of a classic group in which static members have new ids. `indexes` are those of these members."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes
+    value: bytes
+    indexes: list[int]
+
+
+@dataclass
+class Totals:
+    """What the records of one log come to.
+
+    `times` are the smallest and the largest timestamp; None if no record has one. `markers` are the numbers of abort
+    and commit markers. `writers` are the Kafka versions that can have written the records, and `types` are the types of
+    the records that are not offset records. `steps` are the steps back in time. `read_extents` returns where each group
+    has records, and `count_rows` what the records of each row come to, after the load of all logs.
+    """
+
+    count_rows: Callable[[Groups], Iterable[tuple[Row, Count]]]
+    read_extents: Callable[[], Mapping[str, Extent]]
+    segments: list[SegmentCount]
+    times: tuple[int, int] | None = None
+    markers: tuple[int, int] = (0, 0)
+    open_transactions: list[OpenTransaction] = field(default_factory=list)
+    writers: set[VersionRange] = field(default_factory=set)
+    types: set[int] = field(default_factory=set)
+    steps: list[StepBack] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+
+
+def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> Totals:
+    """Return what the native engine has counted. `by_topic` says whether rows tell topics apart."""
+    counted = native.reading_of(shard).totals(by_topic)
+    group_ids = counted["group_ids"]
+    segments = zip(log.segments, counted["segments"], strict=True)
+    return Totals(
+        lambda groups: _take_rows(counted, Answers(groups.groups.unbuilt(), groups.orphans.unbuilt()), log.partition),
+        lambda: {group_ids[number]: Extent(*extent) for number, *extent in counted["extents"]},
+        [SegmentCount(base_offset_of(name), *numbers) for name, numbers in segments],
+        counted["times"],
+        counted["markers"],
+        [
+            OpenTransaction(producer_id, first_offset, since_ms, sorted(group_ids[number] for number in numbers))
+            for producer_id, first_offset, since_ms, numbers in counted["open_transactions"]
+        ],
+        _find_writers(shard, counted, dialect),
+        {record_type for _, record_type, _ in counted["other_rows"]},
+        [StepBack(*step) for step in counted["time_steps"]],
+        [Replaced(*replaced) for replaced in counted["static_replacements"]],
+    )
+
+
+def _take_rows(counted: dict[str, Any], answers: Answers, partition: int | None) -> Iterator[tuple[Row, Count]]:
+    """Yield the rows that the native engine has counted. The parts of a row can come one after another."""
+    group_ids = counted["group_ids"]
+    found = [None if group_id is None else answers.find(group_id, partition) for group_id in group_ids]
+    yield Row(), Count(*counted["control"][:2])
+    for number, topic, record_type, counts in counted["rows"]:
+        records, size, tombstones, committed_records, committed_bytes, pending_records, pending_bytes = counts
+        is_committed = found[number].committed is Fate.WINS
+        is_pending = found[number].pending is Fate.PENDING
+        live_records = is_committed * committed_records + is_pending * pending_records
+        live_bytes = is_committed * committed_bytes + is_pending * pending_bytes
+        yield Row(group_ids[number], topic, record_type), Count(records, size, live_records, live_bytes, tombstones)
+    for number, record_type, (records, size, tombstones) in counted["other_rows"]:
+        group_id = None if number is None else group_ids[number]
+        yield Row(group_id, None, record_type), Count(records, size, tombstones=tombstones)
+    for number, record_type, size in counted["live_group_records"]:
+        if found[number].records is Fate.WINS:
+            yield Row(group_ids[number], None, record_type), Count(live_records=1, live_bytes=size)
+
+
+def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> set[VersionRange]:
+    """Return the Kafka versions that can have written each record of a log.
+
+    The engine keeps one example of the records that the same versions write. In records of the new protocols, any
+    field can decide, so each of them is decoded.
+    """
+    writers = set()
+    for key, value, is_transactional in counted["examples"]:
+        writers.add(writers_of(decode(key, value, dialect), is_transactional=is_transactional))
+    for _, _, key, value, is_plain in native.reading_of(shard).other_records():
+        if not is_plain and value is not None:
+            writers.add(writers_of(decode(key, value, dialect)))
+    if any(not has_type(dialect, record_type) for _, record_type, _ in counted["other_rows"]):
+        writers.add(EVERY_VERSION)
+    return writers
+
+
+class Observed(Fates):
+    """Counts the records of one log for the readable engine. Load the log with this observer, and then call `finish`.
+
+    To save memory, the observer keeps only the entries of records that may still be live.
+    """
+
+    def __init__(self, dialect: Dialect, log: Log) -> None:
+        super().__init__(dialect)
+        self._log = log
+        self._bases = [base_offset_of(name) for name in log.segments]
+        self._rows: defaultdict[Row, Count] = defaultdict(Count)
+        self._extents: dict[str, Extent] = {}
+        self._open: dict[int, OpenTransaction] = {}
+        """The open transactions by producer id."""
+        self._next_offset = log.start_offset
+        self._members: dict[bytes, dict[str, str]] = {}
+        """The member id of each instance id in the newest record of a group, by the key of the record."""
+        self._step_start = -1
+        self._newest_ms = NO_TIMESTAMP
+        self._segments = {name: SegmentCount(base) for name, base in zip(log.segments, self._bases, strict=True)}
+        self._by_base = {segment.base_offset: segment for segment in self._segments.values()}
+        self._totals = Totals(self._count_rows, lambda: self._extents, list(self._segments.values()))
+
+    def finish(self) -> Totals:
+        """Return the totals after the last batch."""
+        self._totals.open_transactions = list(self._open.values())
+        self._totals.types = {row.type for row in self._rows if row.type is not None}
+        return self._totals
+
+    def start_batch(self, partition: int | None, batch: Batch) -> None:
+        entries = self.add_batch(partition, batch)
+        self._count_segment(batch)
+        for group_id, _, found in read_keys(batch, self._keys):
+            extent = self._extents.get(group_id, Extent(found.offset, found.offset, 0, None))
+            self._extents[group_id] = Extent(extent.first, found.offset, extent.records + 1, None)
+        if not entries:
+            # The cleaner removed all records of the batch, or the records cannot be read.
+            self._rows[Row()].bytes += batch.size
+            return
+        sizes = divide(batch.size, [entry.size for entry, _ in entries])
+        for (entry, record), size, log_record in zip(entries, sizes, batch.records, strict=True):
+            entry.size = size
+            self._count_entry(entry)
+            self._note_time(entry.offset, entry.timestamp)
+            if record is not None:
+                self._totals.writers.add(writers_of(record, is_transactional=batch.is_transactional))
+                if record.type == _GROUP_TYPE:
+                    self._note_members(log_record, record)
+            if batch.is_control:
+                with suppress(BadBytes):
+                    self._note_marker(batch, read_control_type(log_record))
+            # The fate of a tombstone, a marker or an ignored record is already decided: the record is not live.
+            if entry.fate is not None:
+                self.drop(entry)
+        if batch.is_transactional and not batch.is_control:
+            transaction = OpenTransaction(batch.producer_id, batch.base_offset, batch.records[0].timestamp)
+            transaction = self._open.setdefault(batch.producer_id, transaction)
+            groups = {*transaction.groups, *(entry.group for entry, _ in entries if entry.group is not None)}
+            transaction.groups = sorted(groups)
+
+    def _count_segment(self, batch: Batch) -> None:
+        gaps = self._log.gaps
+        if gaps and gaps[-1].to_offset == batch.base_offset:
+            self._next_offset = batch.base_offset  # The offsets before it are damaged, and not cleaned.
+        self._segments[batch.file or ""].add_batch(batch, self._next_offset)
+        self._next_offset = batch.next_offset
+
+    def _count_entry(self, entry: RecordFate) -> None:
+        row = self._row_of(entry)
+        row.records += 1
+        row.bytes += entry.size
+        row.tombstones += entry.fate is Fate.TOMBSTONE
+
+    def _row_of(self, entry: RecordFate) -> Count:
+        return self._rows[Row(entry.group, None if entry.key is None else entry.key.topic, entry.type)]
+
+    def _note_time(self, offset: int, timestamp_ms: int) -> None:
+        if timestamp_ms == NO_TIMESTAMP:
+            return
+        first_ms, last_ms = self._totals.times or (timestamp_ms, timestamp_ms)
+        self._totals.times = (min(first_ms, timestamp_ms), max(last_ms, timestamp_ms))
+        if timestamp_ms > self._newest_ms:
+            self._newest_ms = timestamp_ms
+        elif 0 <= timestamp_ms <= self._newest_ms - MIN_STEP_MS and len(self._totals.steps) < MAX_STEPS:
+            self._totals.steps.append(StepBack(self._step_start, self._newest_ms, offset, timestamp_ms))
+            self._step_start = offset
+            self._newest_ms = timestamp_ms
+
+    def _note_members(self, log_record: LogRecord, record: Record) -> None:
+        """Note the static members with new ids. A group is examined if the first member of the record is static."""
+        key = log_record.key or b""
+        members = record.value.members if isinstance(record.value, GroupMetadataValue) else []
+        known = self._members.pop(key, {})
+        if not members or members[0].group_instance_id is None:
+            return
+        ids = {each.group_instance_id: each.member_id for each in members if each.group_instance_id is not None}
+        indexes = [
+            index
+            for index, member in enumerate(members)
+            if member.group_instance_id is not None
+            and known.get(member.group_instance_id, member.member_id) != member.member_id
+        ]
+        if indexes:
+            replaced = Replaced(log_record.offset, log_record.timestamp, key, log_record.value or b"", indexes)
+            self._totals.replaced.append(replaced)
+        self._members[key] = ids
+
+    def _note_marker(self, batch: Batch, control_type: ControlType) -> None:
+        if control_type in (ControlType.ABORT, ControlType.COMMIT):
+            aborts, commits = self._totals.markers
+            is_commit = control_type is ControlType.COMMIT
+            self._totals.markers = (aborts + (not is_commit), commits + is_commit)
+            self._open.pop(batch.producer_id, None)
+
+    def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
+        if fate is Fate.WINS:
+            super().decide(entry, fate, by)
+            return
+        self.drop(entry)
+        if has_same_key:
+            base = self._bases[max(bisect_right(self._bases, by) - 1, 0)]
+            self._by_base[max(base, self._segments[entry.file or ""].base_offset)].replaced_bytes += entry.size
+
+    def _count_rows(self, groups: Groups) -> Iterable[tuple[Row, Count]]:
+        self.settle(groups.groups, groups.orphans, groups.failed)
+        for entry in self:
+            if entry.fate in (Fate.WINS, Fate.PENDING):
+                row = self._row_of(entry)
+                row.live_records += 1
+                row.live_bytes += entry.size
+        return self._rows.items()
+
+
+def divide(whole: int, sizes: Iterable[int]) -> list[int]:
+    """Divide `whole` into parts in proportion to `sizes`. The parts are integers whose sum is `whole`.
+
+    If all sizes are 0, the parts are equal, except for rounding.
+    """
+    weights = list(sizes)
+    if not any(weights):
+        weights = [1] * len(weights)
+    total = sum(weights)
+    ends = [whole * weight // total for weight in accumulate(weights)]
+    return [end - start for start, end in pairwise([0, *ends])]

@@ -12,6 +12,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_requests import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    DescribedConsumerGroup,
+)
 from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
@@ -55,8 +61,11 @@ from kafkagroups.coordinator.settings import Settings
 from kafkagroups.coordinator.storing import CommitRequests, TransactionVerifier, ZooKeeperOffsets, verify_all
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -107,6 +116,7 @@ class GroupCoordinator:
         authorize: Authorizer = allow_all,
         verify: TransactionVerifier = verify_all,
         zookeeper: ZooKeeperOffsets | None = None,
+        group_configs: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings or Settings()
@@ -119,12 +129,16 @@ class GroupCoordinator:
         self.validator = RequestValidator(self.manager, topics, topic_ids or {}, authorize)
         self.rebalances = Rebalances(self.manager)
         member_validator = MemberValidator(self.settings)
-        self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id)
-        self.members = MemberRequests(self.validator, member_validator, self.rebalances)
+        self.new_member_id = new_member_id
+        self.modern: ModernRequests | None = None
+        if isinstance(self.manager, PartitionedGroups):
+            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, {} if group_configs is None else group_configs)
+        self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id, self.modern)
+        self.members = MemberRequests(self.validator, member_validator, self.rebalances, self.modern)
         self.commits = CommitRequests(
-            self.validator, member_validator, self.rebalances.sessions, verify, self.zookeeper
+            self.validator, member_validator, self.rebalances.sessions, verify, self.zookeeper, self.modern
         )
-        self.fetches = FetchRequests(self.validator, self.zookeeper)
+        self.fetches = FetchRequests(self.validator, self.zookeeper, self.modern)
         self.deletions = DeleteRequests(self.validator)
 
     # Members
@@ -296,6 +310,40 @@ class GroupCoordinator:
         """
         return self.members.leave(group_id, members)
 
+    def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
+        """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
+
+        Returns
+        -------
+        ResponseFuture[ConsumerHeartbeatResult]
+            The member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
+            UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
+            FENCED_MEMBER_EPOCH if the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and
+            GROUP_MAX_SIZE_REACHED. UNSUPPORTED_VERSION if the broker has no consumer groups.
+
+        Notes
+        -----
+        Source: GroupMetadataManager.consumerGroupHeartbeat.
+        """
+        if self.modern is None:
+            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
+            response.complete(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
+            return response
+        needs_id = request.member_epoch == 0 and not request.member_id
+        return self.modern.heartbeat(request, self.new_member_id(request.client_id) if needs_id else "")
+
+    @check_fields(group_ids=ListOf(TEXT))
+    def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Return the state and the members of consumer groups (since 4.0).
+
+        Notes
+        -----
+        Source: GroupCoordinatorService.consumerGroupDescribe.
+        """
+        if self.modern is None:
+            return [DescribedConsumerGroup(Errors.UNSUPPORTED_VERSION, group_id) for group_id in group_ids]
+        return self.modern.describe(group_ids)
+
     # Offsets
 
     @check_fields(
@@ -389,6 +437,7 @@ class GroupCoordinator:
         member_id: str = "",
         group_instance_id: str | None = None,
         supports_abortable_error: bool = True,
+        supports_stale_epoch: bool = True,
     ) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
 
@@ -420,6 +469,7 @@ class GroupCoordinator:
             member_id=member_id,
             group_instance_id=group_instance_id,
             supports_abortable_error=supports_abortable_error,
+            supports_stale_epoch=supports_stale_epoch,
         )
 
     @check_fields(producer_id=INT64, partitions=ListOf(INT32))
@@ -453,6 +503,8 @@ class GroupCoordinator:
         *,
         require_stable: bool = False,
         by_topic_id: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> OffsetFetchResult:
         """Return committed offsets from memory. The group may be in any state.
 
@@ -477,7 +529,13 @@ class GroupCoordinator:
         -----
         Source: GroupCoordinator.handleFetchOffsets.
         """
-        return self.fetches.fetch(group_id, partitions, require_stable=require_stable, by_topic_id=by_topic_id)
+        return self.fetches.fetch(
+            group_id,
+            partitions,
+            require_stable=require_stable,
+            by_topic_id=by_topic_id,
+            member=(member_id, member_epoch),
+        )
 
     @check_fields(group_id=TEXT, partitions=PARTITIONS)
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
@@ -584,6 +642,11 @@ class GroupCoordinator:
         """
         return self.deletions.delete_partitions(partitions)
 
+    def append_records(self, partition: int, records: Sequence[Record]) -> None:
+        """Append and replay records of share or streams groups, whose requests this coordinator does not answer."""
+        if isinstance(self.manager, PartitionedGroups):
+            self.manager.append_records(partition, records)
+
     @check_fields(first_ms=INT64)
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
@@ -629,20 +692,28 @@ class GroupCoordinator:
         """Answer every later request with COORDINATOR_NOT_AVAILABLE."""
         self.validator.is_running = False
 
-    def _start_group(self, group: ClassicGroup) -> None:
+    def _start_group(self, group: LivingGroup) -> None:
         """Start the session timers of a loaded group. A group that is larger than group.max.size must rebalance."""
+        if isinstance(group, ModernGroup):
+            if self.modern is not None and group.type == CONSUMER:
+                self.modern.groups.start_group(group)
+            return
         logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
         for member in group.members.values():
             self.rebalances.sessions.restart(group, member)
 
-    def _stop_group(self, group: ClassicGroup) -> None:
+    def _stop_group(self, group: LivingGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
 
         In a Stable group, the JoinGroup of a replaced static member can wait for an append. The callback of the append
         answers this JoinGroup, so `_stop_group` does not.
         """
+        if isinstance(group, ModernGroup):
+            if self.modern is not None:
+                self.modern.groups.stop_group(group)
+            return
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)

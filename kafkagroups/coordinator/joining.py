@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.member_responses import build_join_result
 from kafkagroups.coordinator.member_validation import MemberValidator
@@ -20,8 +21,9 @@ from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
 from kafkagroups.coordinator.static_members import StaticMembers
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.states import ClassicState
 
 
@@ -38,7 +40,9 @@ class JoinRequests:
         member_validator: MemberValidator,
         rebalances: Rebalances,
         new_member_id: Callable[[str], str],
+        modern: ModernRequests | None = None,
     ) -> None:
+        self.modern = modern
         self.validator = validator
         self.member_validator = member_validator
         self.rebalances = rebalances
@@ -71,6 +75,10 @@ class JoinRequests:
         group: ClassicGroup | None = None
         creates_group = False
         error = self._check_request(group_id, joining)
+        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if modern_group is not None and (modern_group.members or modern_group.type == "share"):
+            return self._join_modern_group(modern_group, joining, require_known_member_id=require_known_member_id)
+        tombstones = () if modern_group is None else self.manager.remove_empty_group(modern_group)
         if error is Errors.NONE:
             group = self.manager.get_group(group_id)
             creates_group = is_new and group is None
@@ -106,9 +114,27 @@ class JoinRequests:
             if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
                 self.rebalances.try_complete_join(group)
             self.manager.end_join(
-                group, is_new=creates_group, refuse=lambda error: response.complete(self._build_error_result("", error))
+                group,
+                is_new=creates_group,
+                refuse=lambda error: response.complete(self._build_error_result("", error)),
+                tombstones=tombstones,
             )
         return response
+
+    def _join_modern_group(
+        self, group: ModernGroup, joining: ClassicMember, *, require_known_member_id: bool
+    ) -> ResponseFuture[JoinGroupResult]:
+        """Answer a JoinGroup to a consumer group with members. Share and streams groups accept no classic members."""
+        if self.modern is None or group.type != CONSUMER:
+            response: ResponseFuture[JoinGroupResult] = ResponseFuture()
+            response.complete(self._build_error_result("", Errors.INCONSISTENT_GROUP_PROTOCOL))
+            return response
+        is_unknown = not joining.member_id
+        if is_unknown:
+            joining.member_id = self.new_member_id(joining.client_id)
+        return self.modern.classic_members.join(
+            group, joining, is_unknown=is_unknown, requires_known_id=require_known_member_id
+        )
 
     def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
         """Check the group and the session timeout. Since 4.0 the state of the group's partition is checked last."""

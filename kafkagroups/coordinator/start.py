@@ -39,6 +39,7 @@ def start_broker(
     authorize: Authorizer = allow_all,
     verify: TransactionVerifier = verify_all,
     zookeeper: ZooKeeperOffsets | None = None,
+    group_configs: Mapping[str, Mapping[str, str]] | None = None,
 ) -> GroupCoordinator:
     """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
 
@@ -49,7 +50,7 @@ def start_broker(
     new_member_id
         A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
         which every run of the program has the same ids.
-    clock, settings, topics, topic_ids, authorize, verify, zookeeper
+    clock, settings, topics, topic_ids, authorize, verify, zookeeper, group_configs
         See `GroupCoordinator`.
 
     Examples
@@ -71,6 +72,7 @@ def start_broker(
         authorize=authorize,
         verify=verify,
         zookeeper=zookeeper,
+        group_configs=group_configs,
     )
     for partition in range(settings.offsets_topic_num_partitions):
         coordinator.elect(partition)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.request_validation import RequestValidator
@@ -18,6 +19,7 @@ from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
 from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group_offsets import NOT_APPENDED
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.frames import to_int64
@@ -56,7 +58,9 @@ class CommitRequests:
         sessions: Sessions,
         verify: TransactionVerifier,
         zookeeper: ZooKeeperOffsets,
+        modern: ModernRequests | None = None,
     ) -> None:
+        self.modern = modern
         self.validator = validator
         self.member_validator = member_validator
         self.sessions = sessions
@@ -87,23 +91,29 @@ class CommitRequests:
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             error = self.validator.check_group(group_id, "OFFSET_COMMIT")
             group = self.manager.get_group(group_id)
-            if error is Errors.NONE and group is None and generation < 0:
+            modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+            if error is Errors.NONE and group is None and modern_group is None and generation < 0:
                 group = self.manager.get_or_create(group_id)
-            if error is Errors.NONE and group is None:
+            if error is Errors.NONE and modern_group is not None:
+                error = self._validate_modern(
+                    modern_group, generation, member_id, accepted_offsets, supports_epochs=supports_group_not_found
+                )
+            elif error is Errors.NONE and group is None:
                 knows_group_errors = supports_group_not_found and self.settings.is_at_least(4, 0)
                 error = Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
             elif error is Errors.NONE and group is not None:
                 error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
-            if error is not Errors.NONE or group is None:
+            stored_group = group or modern_group
+            if error is not Errors.NONE or stored_group is None:
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
-            if group.state is not ClassicState.EMPTY:
+            if group is not None and group.state is not ClassicState.EMPTY:
                 self.sessions.restart(group, group.members[member_id])
             stored_offsets = {
                 partition: self._build_stored_offset(partition, offset, retention_ms)
                 for partition, offset in accepted_offsets.items()
             }
-            self.manager.store_offsets(group, stored_offsets, response.complete)
+            self.manager.store_offsets(stored_group, stored_offsets, response.complete)
 
         return self._store_accepted(group_id, offsets, store)
 
@@ -134,6 +144,7 @@ class CommitRequests:
         member_id: str,
         group_instance_id: str | None,
         supports_abortable_error: bool,
+        supports_stale_epoch: bool = False,
     ) -> ResponseFuture[CommitErrors]:
         """Store a commit in a transaction. The commit is pending until the transaction's marker is written.
 
@@ -161,7 +172,12 @@ class CommitRequests:
                     )
                     or error
                 )
-            if error is Errors.NONE and is_verified_first:
+            modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+            if error is Errors.NONE and modern_group is not None:
+                error = self._validate_modern(modern_group, generation, member_id, accepted_offsets)
+                if error is Errors.STALE_MEMBER_EPOCH and not supports_stale_epoch:
+                    error = Errors.ILLEGAL_GENERATION
+            elif error is Errors.NONE and is_verified_first:
                 group = self.manager.get_group(group_id)
                 if group is None and generation >= 0:
                     error = Errors.ILLEGAL_GENERATION
@@ -171,20 +187,43 @@ class CommitRequests:
                 error = self.member_validator.validate_txn_commit(
                     group, generation, member_id, group_instance_id, producer_id
                 )
-            if error is not Errors.NONE or group is None:
+            stored_group = group or modern_group
+            if error is not Errors.NONE or stored_group is None:
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
             pending_offsets = {
                 partition: self._build_pending_offset(partition, offset)
                 for partition, offset in accepted_offsets.items()
             }
-            self.manager.store_offsets(group, pending_offsets, response.complete, producer_id, producer_epoch)
+            self.manager.store_offsets(stored_group, pending_offsets, response.complete, producer_id, producer_epoch)
 
         if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", transactional_id):
             denied_response: ResponseFuture[CommitErrors] = ResponseFuture()
             denied_response.complete(dict.fromkeys(offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
             return denied_response
         return self._store_accepted(group_id, offsets, store)
+
+    def _validate_modern(
+        self,
+        group: ModernGroup,
+        epoch: int,
+        member_id: str,
+        offsets: _Commits,
+        *,
+        supports_epochs: bool | None = None,
+    ) -> Errors:
+        """Check a commit to a group of a new type. `supports_epochs` is None if the commit is transactional."""
+        assert self.modern is not None
+        limit = self.settings.offset_metadata_max_bytes
+        partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
+        return self.modern.validate_commit(
+            group,
+            epoch,
+            member_id,
+            partitions,
+            is_transactional=supports_epochs is None,
+            supports_epochs=bool(supports_epochs),
+        )
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets in the producer's open transaction.

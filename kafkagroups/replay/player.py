@@ -33,6 +33,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.member_ids import RecordedMemberIds
+from kafkagroups.replay.recorded_batches import RecordedBatches
 from kafkagroups.replay.request import Request
 from kafkagroups.replay.requests import HANDLERS, handle
 from kafkagroups.replay.transactions import Transactions
@@ -42,6 +43,11 @@ MAX_EXPIRATIONS = 100_000
 default settings needs almost two years for them."""
 FIRST_THAT_ADDS_TO_TRANSACTION = 5
 """The first version of TxnOffsetCommit that adds the partition to the transaction."""
+APIS_OF_OTHER_GROUPS = ("Share", "Streams", "AlterShare", "DeleteShare", "DescribeShare")
+"""How the names of the requests of share and streams groups begin. They are input, and are answered as recorded."""
+GROUP_RESOURCE = 32
+"""The type of a group in the requests that change settings (ConfigResource.Type)."""
+SET_OPERATION = 0
 MAX_PARTITIONS = 10_000
 """The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
 
@@ -58,6 +64,9 @@ class Player:
         A new or empty folder, into which our coordinator writes its log.
     kafka
         The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
+    recorded_log
+        The folder with the log that the recorded broker wrote. It is only read if the conversation has share or streams
+        groups: their batches are input (`recorded_batches.py`).
 
     Raises
     ------
@@ -65,7 +74,14 @@ class Player:
         The header's config has a wrong value, or the conversation is above MAX_EXPIRATIONS or MAX_PARTITIONS.
     """
 
-    def __init__(self, header: Json, lines: list[Json], out: str | Path, kafka: str | None = None) -> None:
+    def __init__(
+        self,
+        header: Json,
+        lines: list[Json],
+        out: str | Path,
+        kafka: str | None = None,
+        recorded_log: Path | None = None,
+    ) -> None:
         self.settings = _read_header_settings(header, kafka or header["broker"])
         self.lines = lines
         for name, count in {"partitions": header["partitions"], **header["topics"]}.items():
@@ -77,6 +93,7 @@ class Player:
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
         self.topic_ids = dict(header.get("topic_ids", {})) or _find_topic_ids(header, lines)
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
@@ -95,6 +112,7 @@ class Player:
         self._late_appends: dict[int, list[Json]] = {}
         self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
+        self._recorded_batches = RecordedBatches(recorded_log)
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
@@ -115,6 +133,8 @@ class Player:
             elif line.get("event") == "append":
                 self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
                 self._play_append(line)
+                if line["why"] != "expiry":
+                    self._append_recorded(line)
         self._advance(self._end_ms)
         self.logs.close()
         yield from self._output
@@ -138,6 +158,7 @@ class Player:
             topic_ids=self.topic_ids,
             verify=self._verify_transaction,
             zookeeper=self.zookeeper,
+            group_configs=self.group_configs,
         )
         coordinator.start_expiration(self._find_expiration_delay())
         return coordinator
@@ -184,14 +205,29 @@ class Player:
             self._request_appends = output["appended"]
             self._member_ids.prepare(line)
             self._request_version = line["api_version"]
-            request = Request(line["api"], line["api_version"], line["request"], line["client_id"])
+            body = line["request"]
+            share_groups = self._find_share_groups(body) if line["api"] == "DeleteGroups" else []
+            if share_groups:
+                body = {"groupsNames": [name for name in body["groupsNames"] if name not in share_groups]}
+                self._append_recorded(line)
+            request = Request(line["api"], line["api_version"], body, line["client_id"])
             handle(self.coordinator, request, lambda response: output.update(response=response))
+            if share_groups:
+                output["response"]["results"] += [
+                    result for result in line["response"]["results"] if result["groupId"] in share_groups
+                ]
             self._request_appends = None
             self._move_late_appends(line, output)
             if line["api"] == "TxnOffsetCommit":
                 producer = line["request"]
                 for batch in output["appended"]:
                     self.transactions.note_append(producer["producerId"], producer["producerEpoch"], batch["partition"])
+            return
+        if any(line["api"].startswith(prefix) for prefix in APIS_OF_OTHER_GROUPS):
+            self._output.append({"n": line["n"], "api": line["api"], "response": line["response"], "appended": []})
+            self._request_appends = self._output[-1]["appended"]
+            self._append_recorded(line)
+            self._request_appends = None
         elif line["response"] is not None:
             self._apply_decision(line["api"], line["request"], line["response"])
 
@@ -221,6 +257,24 @@ class Player:
             self._create_topics(request, response)
         elif api == "DeleteTopics":
             self._delete_topics(response)
+        elif api == "CreatePartitions":
+            created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
+            self.topics.update({topic["name"]: topic["count"] for topic in request["topics"] if topic["name"] in created})
+        elif api == "IncrementalAlterConfigs":
+            self._alter_configs(request, response)
+
+    def _alter_configs(self, request: Json, response: Json) -> None:
+        """Store the settings of single groups, if the broker accepted them."""
+        accepted = {each["resourceName"] for each in response["responses"] if not each["errorCode"]}
+        for resource in request["resources"]:
+            if resource["resourceType"] != GROUP_RESOURCE or resource["resourceName"] not in accepted:
+                continue
+            configs = self.group_configs.setdefault(resource["resourceName"], {})
+            for config in resource["configs"]:
+                if config["configOperation"] == SET_OPERATION:
+                    configs[config["name"]] = config["value"]
+                else:
+                    configs.pop(config["name"], None)
 
     def _create_topics(self, request: Json, response: Json) -> None:
         created = {topic["name"]: topic for topic in response["topics"] if not topic["errorCode"]}
@@ -265,6 +319,20 @@ class Player:
         self.transactions.end_with_marker(producer_id)
         with suppress(NotAppended):  # A broker logs this error and leaves the groups unchanged.
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
+
+    def _find_share_groups(self, request: Json) -> list[str]:
+        """Return the share groups that a DeleteGroups names. The share coordinator, which is input, takes part in it."""
+        groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
+        return [name for name, group in groups.items() if group is not None and group.type == "share"]
+
+    def _append_recorded(self, line: Json) -> None:
+        """Append the batches of share and streams groups that a line names."""
+        self._append_reason = line.get("why", "")
+        for batch in line["appended"]:
+            partition = batch["partition"]
+            records = self._recorded_batches.find(partition, batch.get("first"))
+            if records:
+                self.coordinator.append_records(partition, records)
 
     def _output_append(self, partition: int, first_offset: int, last_offset: int) -> None:
         batch = {"partition": partition, "first": first_offset, "last": last_offset}

@@ -1,0 +1,229 @@
+"""The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
+
+`ModernRequests` sits between the public verbs (coordinator.py) and the rules of consumer groups. For a group of a new
+type, joining.py, membership.py, storing.py, fetching.py and deleting.py ask it first.
+
+Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
+Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kafkagroups.coordinator.consumer_classic import ClassicMembers
+from kafkagroups.coordinator.consumer_groups import ConsumerGroups
+from kafkagroups.coordinator.consumer_members import Epochs, Partitions, read_member
+from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
+from kafkagroups.coordinator.consumer_requests import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    check_heartbeat,
+)
+from kafkagroups.coordinator.consumer_targets import find_target
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.runtime import Result
+from kafkagroups.coordinator.topic_image import TopicImage
+from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.serde import Record
+
+
+class ModernRequests:
+    """The requests to consumer groups, and the classic requests to groups of the new types."""
+
+    def __init__(
+        self,
+        store: PartitionedGroups,
+        validator: RequestValidator,
+        rebalances: Rebalances,
+        group_configs: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self.store = store
+        self.validator = validator
+        self.image = TopicImage({} if validator.topics is None else validator.topics, validator.topic_ids)
+        self.groups = ConsumerGroups(store, self.image, group_configs)
+        self.migration = Migration(self.groups, rebalances)
+        self.classic_members = ClassicMembers(self.groups, self.migration)
+
+    def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
+        """Answer a ConsumerGroupHeartbeat. `new_member_id` is for a member that joins without an id."""
+        error = self._check_heartbeat(request)
+        if error.error is not Errors.NONE:
+            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
+            response.complete(error)
+            return response
+
+        def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
+            group_id = request.group_id
+            records: list[Record] = []
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                return self.groups.leave(request, _require_group(shard, group_id, "Group"))
+            if request.member_epoch != JOIN_EPOCH:
+                group = _require_group(shard, group_id, "Consumer group")
+            else:
+                group = self.migration.find_or_create(shard, group_id, records)
+            member_id = request.member_id or new_member_id
+            return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
+
+        return self.groups.write(request.group_id, handle, _refuse_heartbeat)
+
+    def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+        validator = self.validator
+        if not validator.authorize("READ", "GROUP", request.group_id):
+            return ConsumerHeartbeatResult(Errors.GROUP_AUTHORIZATION_FAILED)
+        if not all(validator.authorize("DESCRIBE", "TOPIC", name) for name in request.subscribed_topic_names or ()):
+            return ConsumerHeartbeatResult(Errors.TOPIC_AUTHORIZATION_FAILED)
+        if not validator.is_running:
+            return ConsumerHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE)
+        try:
+            check_heartbeat(request, self.store.settings.consumer.assignors)
+        except Refusal as refusal:
+            return ConsumerHeartbeatResult(refusal.error, refusal.message)
+        return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
+
+    def describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Answer a ConsumerGroupDescribe."""
+        return [self._describe_group(group_id) for group_id in group_ids]
+
+    def _describe_group(self, group_id: str) -> DescribedConsumerGroup:
+        if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
+            return DescribedConsumerGroup(Errors.GROUP_AUTHORIZATION_FAILED, group_id)
+        if not group_id:
+            return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
+        error = self.validator.check_group(group_id, "CONSUMER_GROUP_DESCRIBE")
+        if error is not Errors.NONE:
+            return DescribedConsumerGroup(error, group_id)
+
+        def describe(shard: LivingShard) -> DescribedConsumerGroup:
+            try:
+                group = _require_group(shard, group_id, "Group")
+            except Refusal as refusal:
+                return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
+            return DescribedConsumerGroup(
+                Errors.NONE,
+                group_id,
+                None,
+                group.state.value,
+                group.group_epoch,
+                group.assignment_epoch,
+                group.assignor or "",
+                tuple(self._describe_member(group, member_id) for member_id in group.ordered_member_ids()),
+            )
+
+        return self.store.find_runtime(group_id).read(describe)
+
+    def _describe_member(self, group: ModernGroup, member_id: str) -> DescribedConsumer:
+        member = read_member(group.members[member_id])
+        metadata = member.metadata
+        owned: Epochs = {topic_id: dict(epochs) for topic_id, epochs in member.assigned.items()}
+        for topic_id, epochs in member.revoking.items():
+            owned.setdefault(topic_id, {}).update(epochs)
+        return DescribedConsumer(
+            member_id,
+            metadata.instance_id,
+            metadata.rack_id,
+            member.epoch,
+            metadata.client_id,
+            metadata.client_host,
+            metadata.subscribed_topic_names,
+            metadata.subscribed_topic_regex,
+            self._name_topics(owned),
+            self._name_topics(find_target(group, member_id) or {}),
+            member.uses_classic_protocol,
+        )
+
+    def _name_topics(self, partitions: Partitions) -> dict[tuple[str, str], list[int]]:
+        names = self.image.names_by_id()
+        return {
+            (topic_id, names[topic_id]): sorted(numbers)
+            for topic_id, numbers in partitions.items()
+            if topic_id in names
+        }
+
+    # Offsets of groups of a new type
+
+    def validate_commit(
+        self,
+        group: ModernGroup,
+        epoch: int,
+        member_id: str,
+        partitions: Sequence[TopicPartition],
+        *,
+        is_transactional: bool,
+        supports_epochs: bool,
+    ) -> Errors:
+        """Return NONE if the commit is accepted, otherwise the error of all its partitions.
+
+        `supports_epochs` says whether the request's version is 9 or later, in which members of the new protocols may
+        commit. An older epoch is accepted if the member has had all partitions since an epoch that is not greater.
+        """
+        if group.type == "share":
+            return Errors.GROUP_ID_NOT_FOUND
+        if epoch < 0 and not group.members:
+            return Errors.NONE
+        if is_transactional and epoch == -1 and not member_id:
+            return Errors.NONE
+        if member_id not in group.members:
+            return Errors.UNKNOWN_MEMBER_ID
+        member = group.members[member_id]
+        if not is_transactional and not member.uses_classic_protocol and not supports_epochs:
+            return Errors.UNSUPPORTED_VERSION
+        is_accepted = epoch == member.member_epoch
+        if group.type == "consumer" and epoch < member.member_epoch:
+            is_accepted = self._has_had(group, member_id, epoch, partitions)
+        elif epoch < member.member_epoch:
+            is_accepted = True
+        if is_accepted:
+            return Errors.NONE
+        is_generation = member.uses_classic_protocol
+        return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
+
+    def _has_had(
+        self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]
+    ) -> bool:
+        member = read_member(group.members[member_id])
+        for topic, partition in partitions:
+            topic_id = self.image.id_of(topic) or ""
+            since = member.assigned.get(topic_id, {}).get(partition)
+            if since is None:
+                since = member.revoking.get(topic_id, {}).get(partition)
+            if since is None or epoch < since:
+                return False
+        return True
+
+    def validate_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
+        """Return NONE if the member may fetch offsets, otherwise the error of the group."""
+        if group.type == "share" or (member_id is None and epoch < 0):
+            return Errors.NONE
+        if member_id is None:
+            return Errors.UNKNOWN_SERVER_ERROR
+        if member_id not in group.members:
+            return Errors.UNKNOWN_MEMBER_ID
+        member = group.members[member_id]
+        if epoch == member.member_epoch:
+            return Errors.NONE
+        return Errors.ILLEGAL_GENERATION if member.uses_classic_protocol else Errors.STALE_MEMBER_EPOCH
+
+
+def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
+    group = shard.groups.get(group_id)
+    if group is None:
+        raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+    return require_consumer_group(group, group_id)
+
+
+def _refuse_heartbeat(error: Errors, message: str | None) -> ConsumerHeartbeatResult:
+    return ConsumerHeartbeatResult(error, message)

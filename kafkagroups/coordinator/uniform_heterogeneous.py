@@ -1,0 +1,175 @@
+"""The assignor `uniform` for members with different topics.
+
+Each member keeps its partitions of topics that it still has. Then the free partitions go to the subscribers with the
+fewest partitions, the most contested topics first. At last, topic by topic, partitions move from the fullest to the
+emptiest subscriber of the topic, until no topic can be balanced better, or after 16 rounds.
+Source: UniformHeterogeneousAssignmentBuilder (4.3.1).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from kafkagroups.records.text import uuid_bytes
+
+_MAX_ROUNDS = 16
+_NO_OWNER = -1
+
+
+def assign_different_topics(
+    topic_ids_by_member: Mapping[str, Sequence[str]],
+    targets: Mapping[str, Mapping[str, Sequence[int]]],
+    partition_counts: Mapping[str, int],
+) -> dict[str, dict[str, list[int]]]:
+    """Return the new targets by member id. Members are in the order of Kafka's hash map, topic ids by member, too."""
+    assignment = _Assignment(topic_ids_by_member, targets, partition_counts)
+    assignment.assign_free()
+    assignment.balance()
+    return assignment.targets()
+
+
+class _Assignment:
+    """The owners of all partitions. A member is its index, because the first of equally full members is chosen."""
+
+    def __init__(
+        self,
+        topic_ids_by_member: Mapping[str, Sequence[str]],
+        targets: Mapping[str, Mapping[str, Sequence[int]]],
+        partition_counts: Mapping[str, int],
+    ) -> None:
+        self.member_ids = list(topic_ids_by_member)
+        self.subscribers: dict[str, list[int]] = {}
+        for index, member_id in enumerate(self.member_ids):
+            for topic_id in topic_ids_by_member[member_id]:
+                self.subscribers.setdefault(topic_id, []).append(index)
+        self.owners = {topic_id: [_NO_OWNER] * partition_counts[topic_id] for topic_id in self.subscribers}
+        self.sizes = [0] * len(self.member_ids)
+        for index, member_id in enumerate(self.member_ids):
+            for topic_id, partitions in targets[member_id].items():
+                if topic_id in topic_ids_by_member[member_id]:
+                    for partition in partitions:
+                        self._give(topic_id, partition, index)
+
+    def targets(self) -> dict[str, dict[str, list[int]]]:
+        targets: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in self.member_ids}
+        for topic_id, owners in self.owners.items():
+            for partition, owner in enumerate(owners):
+                targets[self.member_ids[owner]].setdefault(topic_id, []).append(partition)
+        return targets
+
+    def assign_free(self) -> None:
+        for topic_id in self._contested_first():
+            free = [partition for partition, owner in enumerate(self.owners[topic_id]) if owner == _NO_OWNER]
+            if free:
+                balancer = _Balancer(self.sizes, self.subscribers[topic_id])
+                for partition in free:
+                    self._give(topic_id, partition, balancer.next_least_loaded())
+
+    def balance(self) -> None:
+        topic_ids = [topic_id for topic_id in self._contested_first() if len(self.subscribers[topic_id]) >= 2]
+        last_changed: str | None = None
+        for _ in range(_MAX_ROUNDS):
+            for topic_id in topic_ids:
+                if topic_id == last_changed:
+                    return
+                if self._balance_topic(topic_id) or last_changed is None:
+                    last_changed = topic_id
+
+    def _contested_first(self) -> list[str]:
+        """Return the topics by the partitions for each subscriber (most first), the subscribers, and the id."""
+
+        def sort_key(topic_id: str) -> tuple[float, int, tuple[int, ...]]:
+            count = len(self.subscribers[topic_id])
+            return -len(self.owners[topic_id]) / count, count, struct.unpack(">qq", uuid_bytes(topic_id))
+
+        return sorted(self.subscribers, key=sort_key)
+
+    def _balance_topic(self, topic_id: str) -> bool:
+        """Move partitions of a topic. Return whether one moved."""
+        balancer = _Balancer(self.sizes, self.subscribers[topic_id])
+        if balancer.imbalance <= 1:
+            return False
+        movable: dict[int, list[int]] = {}
+        for partition, owner in enumerate(self.owners[topic_id]):
+            movable.setdefault(owner, []).append(partition)
+        has_moved = False
+        while not balancer.is_balanced:
+            giver = balancer.next_most_loaded()
+            while giver is not None and not movable.get(giver):
+                balancer.exclude_most_loaded()
+                giver = balancer.next_most_loaded()
+            if giver is None:
+                break
+            partition = movable[giver].pop()
+            taker = balancer.next_least_loaded()
+            if balancer.is_balanced:
+                break
+            self._give(topic_id, partition, taker)
+            has_moved = True
+        return has_moved
+
+    def _give(self, topic_id: str, partition: int, member: int) -> None:
+        owner = self.owners[topic_id][partition]
+        if owner != _NO_OWNER:
+            self.sizes[owner] -= 1
+        self.owners[topic_id][partition] = member
+        self.sizes[member] += 1
+
+
+class _Balancer:
+    """The subscribers of one topic, from which the emptiest and the fullest are taken in turn.
+
+    The subscribers are sorted once, by size. The least loaded are a range at the start that grows when each of them got
+    one more partition. The most loaded are a range at the end that grows to the left when each of them gave one.
+    `sizes` are the present sizes of all members.
+    """
+
+    def __init__(self, sizes: Sequence[int], subscribers: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.members = sorted(subscribers, key=lambda member: (sizes[member], member))
+        smallest, largest = sizes[self.members[0]], sizes[self.members[-1]]
+        self.imbalance = largest - smallest
+        self._least_end = 0
+        self._least_size = smallest - 1
+        self._next_least = 0
+        self._most_start = self._most_end = len(self.members)
+        self._most_size = largest + 1
+        self._next_most = len(self.members) - 1
+
+    @property
+    def is_balanced(self) -> bool:
+        return self._most_size - self._least_size <= 1
+
+    def next_least_loaded(self) -> int:
+        if self._next_least >= self._least_end:
+            self._least_size += 1
+            while self._least_end < len(self.members) and self._size_at(self._least_end) == self._least_size:
+                self._least_end += 1
+            self._next_least = 0
+        self._next_least += 1
+        return self.members[self._next_least - 1]
+
+    def next_most_loaded(self) -> int | None:
+        if self._next_most < self._most_start:
+            if self._most_end <= self._most_start and self._most_start > 0:
+                self._most_size = self._size_at(self._most_start - 1)
+            else:
+                self._most_size -= 1
+            while self._most_start > 0 and self._size_at(self._most_start - 1) == self._most_size:
+                self._most_start -= 1
+            self._next_most = self._most_end - 1
+        if self._next_most < 0:
+            return None
+        self._next_most -= 1
+        return self.members[self._next_most + 1]
+
+    def exclude_most_loaded(self) -> None:
+        """Exclude the member that `next_most_loaded` returned last. It has nothing left to give."""
+        last = self._most_end - 1
+        taken = self._next_most + 1
+        self.members[taken], self.members[last] = self.members[last], self.members[taken]
+        self._most_end = last
+
+    def _size_at(self, index: int) -> int:
+        return self.sizes[self.members[index]]

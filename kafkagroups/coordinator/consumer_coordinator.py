@@ -31,14 +31,17 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.coordinator.request_types import OffsetCommitRequest, TxnOffsetCommitRequest
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import OffsetCommit
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.coordinator.topic_image import TopicImage
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
+from kafkagroups.records.text import utf16_length
 
 
 class ModernRequests:
@@ -158,37 +161,40 @@ class ModernRequests:
     def validate_commit(
         self,
         group: ModernGroup,
-        epoch: int,
-        member_id: str,
-        partitions: Sequence[TopicPartition],
-        *,
-        is_transactional: bool,
-        supports_epochs: bool,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        offsets: Mapping[TopicPartition, OffsetCommit],
     ) -> Errors:
         """Return NONE if the commit is accepted, otherwise the error of all its partitions.
 
-        `supports_epochs` says whether the request's version is 9 or later, in which members of the new protocols may
-        commit. An older epoch is accepted if the member has had all partitions since an epoch that is not greater.
+        Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
+        epoch is accepted if the member has had all partitions since an epoch that is not greater.
         """
+        epoch, member_id = request.generation, request.member_id
         if group.type == "share":
             return Errors.GROUP_ID_NOT_FOUND
         if epoch < 0 and not group.members:
             return Errors.NONE
-        if is_transactional and epoch == -1 and not member_id:
+        is_transactional = isinstance(request, TxnOffsetCommitRequest)
+        if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
             return Errors.NONE
         if member_id not in group.members:
             return Errors.UNKNOWN_MEMBER_ID
         member = group.members[member_id]
-        if not is_transactional and not member.uses_classic_protocol and not supports_epochs:
+        is_old = isinstance(request, OffsetCommitRequest) and not request.supports_group_not_found
+        if is_old and not member.uses_classic_protocol:
             return Errors.UNSUPPORTED_VERSION
         is_accepted = epoch == member.member_epoch
         if group.type == "consumer" and epoch < member.member_epoch:
+            limit = self.store.settings.offset_metadata_max_bytes
+            partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
             is_accepted = self._has_had(group, member_id, epoch, partitions)
         elif epoch < member.member_epoch:
             is_accepted = True
         if is_accepted:
             return Errors.NONE
         is_generation = member.uses_classic_protocol
+        if isinstance(request, TxnOffsetCommitRequest) and not request.supports_stale_epoch:
+            is_generation = True
         return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
 
     def _has_had(

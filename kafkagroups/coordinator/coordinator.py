@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
@@ -42,8 +43,10 @@ from kafkagroups.coordinator.request_fields import (
     MappingOf,
     Nullable,
     check_fields,
+    take_fields,
 )
-from kafkagroups.coordinator.request_validation import Authorizer, RequestValidator, allow_all
+from kafkagroups.coordinator.request_types import JoinGroupRequest, OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import (
     CommitErrors,
@@ -58,9 +61,8 @@ from kafkagroups.coordinator.results import (
     SyncGroupResult,
 )
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import CommitRequests, TransactionVerifier, ZooKeeperOffsets, verify_all
+from kafkagroups.coordinator.storing import CommitRequests
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
@@ -89,19 +91,9 @@ class GroupCoordinator:
     new_member_id
         A function that returns the id of a new member. The argument of the function is the member's client id, or the
         instance id of a static member.
-    topics
-        The partition count of each topic that exists. None: every topic exists.
-    topic_ids
-        The ids of topics, by name, as base64url text. Since 4.1, commits contain them. None: no topic has an id.
-    authorize
-        A function (operation, resource type, resource name) that returns whether the client is allowed to do the
-        operation.
-    verify
-        A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. Before 3.7, group coordinators do not verify transactions.
-    zookeeper
-        The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
-        partition). None: no offsets are stored yet.
+    surroundings
+        What the coordinator asks the rest of the cluster: `topics`, `topic_ids`, `authorize`, `verify` and `zookeeper`,
+        as `Surroundings` (request_validation.py) explains them.
     """
 
     def __init__(
@@ -111,39 +103,41 @@ class GroupCoordinator:
         settings: Settings | None = None,
         *,
         new_member_id: Callable[[str], str],
-        topics: Mapping[str, int] | None = None,
-        topic_ids: Mapping[str, str] | None = None,
-        authorize: Authorizer = allow_all,
-        verify: TransactionVerifier = verify_all,
-        zookeeper: ZooKeeperOffsets | None = None,
-        group_configs: Mapping[str, Mapping[str, str]] | None = None,
+        **surroundings: Unpack[Surroundings],
     ) -> None:
         self.clock = clock
         self.settings = settings or Settings()
+        zookeeper = surroundings.get("zookeeper")
         self.zookeeper = {} if zookeeper is None else zookeeper
         is_classic = self.settings.coordinator == "classic"
         store_class = GroupMetadataManager if is_classic else PartitionedGroups
         self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
         self.manager.on_loaded = self._start_group
         self.manager.on_unloaded = self._stop_group
-        self.validator = RequestValidator(self.manager, topics, topic_ids or {}, authorize)
+        self.validator = RequestValidator(self.manager, surroundings)
         self.rebalances = Rebalances(self.manager)
         member_validator = MemberValidator(self.settings)
         self.new_member_id = new_member_id
         self.modern: ModernRequests | None = None
         if isinstance(self.manager, PartitionedGroups):
-            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, {} if group_configs is None else group_configs)
+            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, surroundings.get("group_configs", {}))
         self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id, self.modern)
         self.members = MemberRequests(self.validator, member_validator, self.rebalances, self.modern)
         self.commits = CommitRequests(
-            self.validator, member_validator, self.rebalances.sessions, verify, self.zookeeper, self.modern
+            self.validator,
+            member_validator,
+            self.rebalances.sessions,
+            surroundings.get("verify", verify_all),
+            self.zookeeper,
+            self.modern,
         )
         self.fetches = FetchRequests(self.validator, self.zookeeper, self.modern)
         self.deletions = DeleteRequests(self.validator)
 
     # Members
 
-    @check_fields(
+    @take_fields(
+        JoinGroupRequest,
         group_id=TEXT,
         protocols=PROTOCOLS,
         member_id=TEXT,
@@ -154,21 +148,7 @@ class GroupCoordinator:
         rebalance_timeout_ms=INT32,
         protocol_type=TEXT,
     )
-    def join_group(
-        self,
-        group_id: str,
-        *,
-        protocols: Sequence[tuple[str, bytes]],
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        client_id: str = "",
-        client_host: str = "/127.0.0.1",
-        session_timeout_ms: int = 45_000,
-        rebalance_timeout_ms: int = 300_000,
-        protocol_type: str = CONSUMER,
-        require_known_member_id: bool | None = None,
-        supports_skip_assignment: bool | None = None,
-    ) -> ResponseFuture[JoinGroupResult]:
+    def join_group(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
         Parameters
@@ -202,22 +182,7 @@ class GroupCoordinator:
         -----
         A new group is created even if its first member is refused. Source: GroupCoordinator.handleJoinGroup.
         """
-        joining = ClassicMember(
-            member_id,
-            group_instance_id,
-            client_id,
-            client_host,
-            rebalance_timeout_ms,
-            session_timeout_ms,
-            protocol_type,
-            list(protocols),
-        )
-        return self.joins.join(
-            group_id,
-            joining,
-            require_known_member_id=require_known_member_id is not False,
-            supports_skip_assignment=supports_skip_assignment is not False,
-        )
+        return self.joins.join(request)
 
     @check_fields(
         group_id=TEXT,
@@ -346,7 +311,8 @@ class GroupCoordinator:
 
     # Offsets
 
-    @check_fields(
+    @take_fields(
+        OffsetCommitRequest,
         group_id=TEXT,
         offsets=COMMITS,
         generation=INT32,
@@ -354,17 +320,7 @@ class GroupCoordinator:
         group_instance_id=NULLABLE_TEXT,
         retention_ms=INT64,
     )
-    def offset_commit(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        *,
-        generation: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        retention_ms: int = -1,
-        supports_group_not_found: bool = True,
-    ) -> ResponseFuture[CommitErrors]:
+    def offset_commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
         Parameters
@@ -388,15 +344,7 @@ class GroupCoordinator:
         -----
         Source: KafkaApis.handleOffsetCommitRequest, GroupCoordinator.handleCommitOffsets.
         """
-        return self.commits.commit(
-            group_id,
-            offsets,
-            generation=generation,
-            member_id=member_id,
-            group_instance_id=group_instance_id,
-            retention_ms=retention_ms,
-            supports_group_not_found=supports_group_not_found,
-        )
+        return self.commits.commit(request)
 
     @check_fields(group_id=TEXT, offsets=COMMITS)
     def offset_commit_to_zookeeper(
@@ -415,7 +363,8 @@ class GroupCoordinator:
         """
         return self.commits.commit_to_zookeeper(group_id, offsets)
 
-    @check_fields(
+    @take_fields(
+        TxnOffsetCommitRequest,
         group_id=TEXT,
         offsets=COMMITS,
         transactional_id=TEXT,
@@ -425,20 +374,7 @@ class GroupCoordinator:
         member_id=TEXT,
         group_instance_id=NULLABLE_TEXT,
     )
-    def txn_offset_commit(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        *,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        generation: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        supports_abortable_error: bool = True,
-        supports_stale_epoch: bool = True,
-    ) -> ResponseFuture[CommitErrors]:
+    def txn_offset_commit(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
 
         Parameters
@@ -459,18 +395,7 @@ class GroupCoordinator:
         The group is created before the member and the transaction are checked.
         Source: GroupCoordinator.handleTxnCommitOffsets.
         """
-        return self.commits.commit_in_transaction(
-            group_id,
-            offsets,
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            generation=generation,
-            member_id=member_id,
-            group_instance_id=group_instance_id,
-            supports_abortable_error=supports_abortable_error,
-            supports_stale_epoch=supports_stale_epoch,
-        )
+        return self.commits.commit_in_transaction(request)
 
     @check_fields(producer_id=INT64, partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:

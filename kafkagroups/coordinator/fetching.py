@@ -134,9 +134,9 @@ class FetchRequests:
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
         if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        # Since 3.7, upper and lower case make no difference in a state's name.
+        # Since 3.7, upper and lower case make no difference in a state's name; since 4.0, nor does space around it.
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
-        state_filter = {convert_case(state) for state in states}
+        state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
         type_filter = {group_type.lower() for group_type in types}
         groups = []
         with self.manager.committed():

@@ -145,8 +145,13 @@ class GroupStore(ABC):
         """Show groups and offsets as clients may read them, until the end of the `with` block."""
         yield
 
-    def after(self, delay_ms: int, action: Callable[[], None]) -> Cancellable:
-        """Run the action after `delay_ms` milliseconds."""
+    def after(
+        self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
+    ) -> Cancellable:
+        """Run the action for the group after `delay_ms` milliseconds.
+
+        `is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`.
+        """
         return self.clock.after(delay_ms, action)
 
     @abstractmethod

@@ -16,6 +16,7 @@ from kafkagroups.coordinator.member_responses import build_join_result
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_fields import TEXT, check_field
+from kafkagroups.coordinator.request_types import JoinGroupRequest
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
@@ -54,20 +55,13 @@ class JoinRequests:
         if self.settings.is_at_least(4, 0):
             self._errors_without_member_id |= {Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR}
 
-    def join(
-        self,
-        group_id: str,
-        joining: ClassicMember,
-        *,
-        require_known_member_id: bool,
-        supports_skip_assignment: bool,
-    ) -> ResponseFuture[JoinGroupResult]:
+    def join(self, request: JoinGroupRequest) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        `joining` has the member's fields from the request. `require_known_member_id` and `supports_skip_assignment` are
-        as in GroupCoordinator.join_group. If the group of a new member does not exist, the group is created, even if
-        the member is then refused.
+        If the group of a new member does not exist, the group is created, even if the member is then refused.
         """
+        group_id = request.group_id
+        joining = request.build_member()
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
@@ -77,7 +71,7 @@ class JoinRequests:
         error = self._check_request(group_id, joining)
         modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
         if modern_group is not None and (modern_group.members or modern_group.type == "share"):
-            return self._join_modern_group(modern_group, joining, require_known_member_id=require_known_member_id)
+            return self._join_modern_group(modern_group, joining, request)
         tombstones = () if modern_group is None else self.manager.remove_empty_group(modern_group)
         if error is Errors.NONE:
             group = self.manager.get_group(group_id)
@@ -98,8 +92,10 @@ class JoinRequests:
                 group,
                 joining,
                 response,
-                require_known_member_id=require_known_member_id and self.settings.is_at_least(2, 2),
-                supports_skip_assignment=supports_skip_assignment and self.settings.is_at_least(3, 2),
+                require_known_member_id=request.require_known_member_id is not False
+                and self.settings.is_at_least(2, 2),
+                supports_skip_assignment=request.supports_skip_assignment is not False
+                and self.settings.is_at_least(3, 2),
             )
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)
@@ -122,7 +118,7 @@ class JoinRequests:
         return response
 
     def _join_modern_group(
-        self, group: ModernGroup, joining: ClassicMember, *, require_known_member_id: bool
+        self, group: ModernGroup, joining: ClassicMember, request: JoinGroupRequest
     ) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup to a consumer group with members. Share and streams groups accept no classic members."""
         if self.modern is None or group.type != CONSUMER:
@@ -133,7 +129,7 @@ class JoinRequests:
         if is_unknown:
             joining.member_id = self.new_member_id(joining.client_id)
         return self.modern.classic_members.join(
-            group, joining, is_unknown=is_unknown, requires_known_id=require_known_member_id
+            group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
         )
 
     def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:

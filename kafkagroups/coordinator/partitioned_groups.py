@@ -124,11 +124,21 @@ class PartitionedGroups(GroupStore):
 
     # Joins
 
-    def after(self, delay_ms: int, action: Callable[[], None]) -> Cancellable:
-        """Run the action after `delay_ms` milliseconds. Without a delay, it runs after the current JoinGroup."""
-        if delay_ms > 0:
-            return self.clock.after(delay_ms, action)
-        due = _DueAction(action)
+    def after(
+        self, group: ClassicGroup, delay_ms: int, action: Callable[[], None], *, is_in_join: bool = False
+    ) -> Cancellable:
+        """Run the action after `delay_ms` milliseconds, if the group still exists then: a failed append can remove it.
+
+        Without a delay, an action for a JoinGroup runs after it, because the record of a new group comes first.
+        """
+
+        def run() -> None:
+            if self.get_group(group.group_id) is group:
+                action()
+
+        if delay_ms > 0 or not is_in_join:
+            return self.clock.after(delay_ms, run)
+        due = _DueAction(run)
         self._due_actions.append(due.run)
         return due
 

@@ -49,7 +49,7 @@ class Rebalances:
         self.manager = manager
         self.settings = manager.settings
         self.clock = manager.clock
-        self.sessions = Sessions(manager.clock, self._expire_member)
+        self.sessions = Sessions(manager, self._expire_member)
 
     # Members that join, leave or fail
 
@@ -127,7 +127,7 @@ class Rebalances:
         If the member does not join within the session timeout, the id is removed.
         """
         expire = partial(self._expire_pending, group, member_id)
-        group.pending_members[member_id] = self.clock.after(session_timeout_ms, expire)
+        group.pending_members[member_id] = self.manager.after(group, session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Remove a pending member id. Then complete the running rebalance if it waited only for this id."""
@@ -177,7 +177,7 @@ class Rebalances:
                 self.complete_join(group)
 
         group.can_end_join_early = False
-        group.join_timer = self.manager.after(delay_ms, expire)
+        group.join_timer = self.manager.after(group, delay_ms, expire, is_in_join=True)
 
     def _wait_for_joins(self, group: ClassicGroup) -> None:
         group.can_end_join_early = True
@@ -187,7 +187,7 @@ class Rebalances:
             self._schedule_join_end(group, group.rebalance_timeout_ms)
 
     def _schedule_join_end(self, group: ClassicGroup, timeout_ms: int) -> None:
-        group.join_timer = self.clock.after(timeout_ms, partial(self.complete_join, group))
+        group.join_timer = self.manager.after(group, timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase if all members have joined and the group is not in the initial delay."""
@@ -236,7 +236,7 @@ class Rebalances:
             self.sessions.restart(group, member)
             group.pending_sync.add(member.member_id)
         if self.settings.is_at_least(2, 8, 1):
-            group.sync_timer = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
+            group.sync_timer = self.manager.after(group, group.rebalance_timeout_ms, partial(self._expire_syncs, group))
         # The callbacks run when the new generation is complete, because a callback may send the member's SyncGroup.
         for callback, result in answers:
             if callback is not None:

@@ -19,7 +19,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from kafkagroups.coordinator.results import MemberIdentity, OffsetCommit
 from kafkagroups.errors import UsageError
@@ -31,6 +31,8 @@ MEMBER_ID_SUFFIX_BYTES = 37
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Request = TypeVar("Request")
+Verbs = TypeVar("Verbs")
 
 
 class FieldType(Protocol):
@@ -52,14 +54,42 @@ def check_fields(**types: FieldType) -> Callable[[Callable[P, R]], Callable[P, R
         @functools.wraps(method)
         def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
             call = signature.bind(*args, **kwargs)
-            for name, field_type in types.items():
-                if name in call.arguments:
-                    call.arguments[name] = check_field(name, field_type, call.arguments[name])
+            _check_arguments(call, types)
             return method(*call.args, **call.kwargs)
 
         return check_and_call
 
     return decorate
+
+
+def take_fields(
+    request_class: Callable[P, Request], **types: FieldType
+) -> Callable[[Callable[[Verbs, Request], R]], Callable[Concatenate[Verbs, P], R]]:
+    """Return a decorator for a method that takes a request object, so that callers pass the fields of the request.
+
+    `types` has the field types of the fields, by their names. They are checked before the object is created.
+    """
+    signature = inspect.signature(request_class)
+
+    def decorate(method: Callable[[Verbs, Request], R]) -> Callable[Concatenate[Verbs, P], R]:
+        @functools.wraps(method)
+        def check_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            call = signature.bind(*args, **kwargs)
+            _check_arguments(call, types)
+            return method(verbs, request_class(*call.args, **call.kwargs))
+
+        own = inspect.signature(method)
+        parameters = [next(iter(own.parameters.values())), *signature.parameters.values()]
+        check_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return check_and_call
+
+    return decorate
+
+
+def _check_arguments(call: inspect.BoundArguments, types: Mapping[str, FieldType]) -> None:
+    for name, field_type in types.items():
+        if name in call.arguments:
+            call.arguments[name] = check_field(name, field_type, call.arguments[name])
 
 
 def check_field(name: str, field_type: FieldType, value: Any) -> Any:

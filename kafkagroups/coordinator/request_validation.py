@@ -12,7 +12,8 @@ own checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import TypedDict
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import GroupStore
@@ -24,6 +25,37 @@ Authorizer = Callable[[str, str, str], bool]
 
 Operations are READ, DESCRIBE, …; resource types are GROUP, TOPIC, …
 """
+
+TransactionVerifier = Callable[[str, int, int, int], Errors]
+"""A function that returns NONE if a transaction includes a partition of the offsets topic, otherwise an error.
+
+The arguments are the transactional id, the producer id, the producer epoch, and the partition of the offsets topic.
+"""
+
+ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
+"""The offsets that OffsetCommit requests of version 0 have stored. The keys are (group id, topic, partition)."""
+
+
+class Surroundings(TypedDict, total=False):
+    """What a coordinator asks the rest of the cluster. Everything may be left out.
+
+    - `topics`: the partition count of each topic that exists. None: every topic exists.
+    - `topic_ids`: the ids of topics, by name, as base64url text. Since 4.1, commits contain them.
+    - `authorize`: a function that says whether a client is allowed to do something. Without it, everything is allowed.
+    - `verify`: a function that replaces the transaction coordinator: it returns NONE if a transaction includes a
+      partition of the offsets topic, otherwise an error. Before 3.7, group coordinators do not verify transactions.
+    - `zookeeper`: the offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id,
+      topic, partition). None: no offsets are stored yet.
+    - `group_configs`: the settings of single groups, by group id, with Kafka's names (`consumer.session.timeout.ms`).
+    """
+
+    topics: Mapping[str, int] | None
+    topic_ids: Mapping[str, str]
+    authorize: Authorizer
+    verify: TransactionVerifier
+    zookeeper: ZooKeeperOffsets | None
+    group_configs: Mapping[str, Mapping[str, str]]
+
 
 APIS_WITH_REQUIRED_GROUP_ID = (
     "JOIN_GROUP",
@@ -41,25 +73,20 @@ def allow_all(operation: str, resource_type: str, name: str) -> bool:
     return True
 
 
+def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
+    """Return NONE for every call, as if every transaction included every partition."""
+    return Errors.NONE
+
+
 class RequestValidator:
-    """The checks that do not depend on a member.
+    """The checks that do not depend on a member."""
 
-    `topics` has the partition count of each topic that exists. If `topics` is None, every topic exists. `topic_ids` are
-    the ids of topics, by name.
-    """
-
-    def __init__(
-        self,
-        manager: GroupStore,
-        topics: Mapping[str, int] | None,
-        topic_ids: Mapping[str, str],
-        authorize: Authorizer,
-    ) -> None:
+    def __init__(self, manager: GroupStore, surroundings: Surroundings) -> None:
         self.manager = manager
         self.settings = manager.settings
-        self.topics = topics
-        self.topic_ids = topic_ids
-        self.authorize = authorize
+        self.topics = surroundings.get("topics")
+        self.topic_ids = surroundings.get("topic_ids", {})
+        self.authorize = surroundings.get("authorize", allow_all)
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
@@ -21,8 +21,8 @@ logger = logging.getLogger("kafkagroups.coordinator")
 class Sessions:
     """The session timers of all members. `remove_member` is called for a member whose session timed out."""
 
-    def __init__(self, clock: Clock, remove_member: Callable[[ClassicGroup, ClassicMember], None]) -> None:
-        self.clock = clock
+    def __init__(self, manager: GroupStore, remove_member: Callable[[ClassicGroup, ClassicMember], None]) -> None:
+        self.manager = manager
         self.remove_member = remove_member
 
     def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
@@ -30,7 +30,7 @@ class Sessions:
         if member.session_timer:
             member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.session_timer = self.clock.after(delay_ms, partial(self._expire, group, member))
+        member.session_timer = self.manager.after(group, delay_ms, partial(self._expire, group, member))
 
     def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove the member, unless the member is already removed or waits for a response.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.disk_logs import AppendListener, DiskLogs, ignore_append
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.request_validation import Authorizer, allow_all
+from kafkagroups.coordinator.request_validation import Surroundings
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffsets, verify_all
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
@@ -34,12 +34,7 @@ def start_broker(
     settings: Settings | None = None,
     *,
     new_member_id: Callable[[str], str] | None = None,
-    topics: Mapping[str, int] | None = None,
-    topic_ids: Mapping[str, str] | None = None,
-    authorize: Authorizer = allow_all,
-    verify: TransactionVerifier = verify_all,
-    zookeeper: ZooKeeperOffsets | None = None,
-    group_configs: Mapping[str, Mapping[str, str]] | None = None,
+    **surroundings: Unpack[Surroundings],
 ) -> GroupCoordinator:
     """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
 
@@ -50,7 +45,7 @@ def start_broker(
     new_member_id
         A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
         which every run of the program has the same ids.
-    clock, settings, topics, topic_ids, authorize, verify, zookeeper, group_configs
+    clock, settings, surroundings
         See `GroupCoordinator`.
 
     Examples
@@ -67,12 +62,7 @@ def start_broker(
         clock,
         settings,
         new_member_id=new_member_id or number_member_ids(),
-        topics=topics,
-        topic_ids=topic_ids,
-        authorize=authorize,
-        verify=verify,
-        zookeeper=zookeeper,
-        group_configs=group_configs,
+        **surroundings,
     )
     for partition in range(settings.offsets_topic_num_partitions):
         coordinator.elect(partition)

@@ -8,41 +8,26 @@ GroupCoordinator.handleCommitOffsets, handleTxnCommitOffsets (3.9; tags 2.8.2 an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
-from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error
+from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
 from kafkagroups.coordinator.member_validation import MemberValidator
-from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.request_types import OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.request_validation import RequestValidator, TransactionVerifier, ZooKeeperOffsets
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
 from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group_offsets import NOT_APPENDED
+from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.frames import to_int64
 from kafkagroups.records.text import utf16_length
 
-TransactionVerifier = Callable[[str, int, int, int], Errors]
-"""A function that returns NONE if a transaction includes a partition of the offsets topic, otherwise an error.
-
-The arguments are the transactional id, the producer id, the producer epoch, and the partition of the offsets topic.
-"""
-
-ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
-"""The offsets that OffsetCommit requests of version 0 have stored. The keys are (group id, topic, partition)."""
-
-_PARTITION_ERRORS = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
-"""The errors of a group whose partition is not ready on this broker."""
-
 _Commits = dict[TopicPartition, OffsetCommit]
-
-
-def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-    """Return NONE for every call, as if every transaction included every partition."""
-    return Errors.NONE
 
 
 class CommitRequests:
@@ -70,52 +55,41 @@ class CommitRequests:
         self.settings = validator.settings
         self.clock = validator.manager.clock
 
-    def commit(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        *,
-        generation: int,
-        member_id: str,
-        group_instance_id: str | None,
-        retention_ms: int,
-        supports_group_not_found: bool,
-    ) -> ResponseFuture[CommitErrors]:
+    def commit(self, request: OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Store a commit that is not in a transaction.
 
-        If the group does not exist and the generation is below 0, the group is created. `retention_ms` is how long the
-        offsets are kept, in ms; -1 means the broker's setting. `supports_group_not_found` says whether the client
-        supports the error GROUP_ID_NOT_FOUND.
+        If the group does not exist and the generation is below 0, the group is created.
         """
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            error = self.validator.check_group(group_id, "OFFSET_COMMIT")
-            group = self.manager.get_group(group_id)
-            modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
-            if error is Errors.NONE and group is None and modern_group is None and generation < 0:
-                group = self.manager.get_or_create(group_id)
-            if error is Errors.NONE and modern_group is not None:
-                error = self._validate_modern(
-                    modern_group, generation, member_id, accepted_offsets, supports_epochs=supports_group_not_found
-                )
-            elif error is Errors.NONE and group is None:
-                knows_group_errors = supports_group_not_found and self.settings.is_at_least(4, 0)
+            error = self.validator.check_group(request.group_id, "OFFSET_COMMIT")
+            if error is Errors.NONE and self.modern is not None:
+                modern_group = self.manager.find_modern_group(request.group_id)
+                if modern_group is not None:
+                    self._store_modern(modern_group, request, accepted_offsets, response)
+                    return
+            group = self.manager.get_group(request.group_id)
+            if error is Errors.NONE and group is None and request.generation < 0:
+                group = self.manager.get_or_create(request.group_id)
+            if error is Errors.NONE and group is None:
+                knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
                 error = Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
             elif error is Errors.NONE and group is not None:
-                error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
-            stored_group = group or modern_group
-            if error is not Errors.NONE or stored_group is None:
+                error = self.member_validator.validate_commit(
+                    group, request.generation, request.member_id, request.group_instance_id
+                )
+            if error is not Errors.NONE or group is None:
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
-            if group is not None and group.state is not ClassicState.EMPTY:
-                self.sessions.restart(group, group.members[member_id])
+            if group.state is not ClassicState.EMPTY:
+                self.sessions.restart(group, group.members[request.member_id])
             stored_offsets = {
-                partition: self._build_stored_offset(partition, offset, retention_ms)
+                partition: self._build_stored_offset(partition, offset, request.retention_ms)
                 for partition, offset in accepted_offsets.items()
             }
-            self.manager.store_offsets(stored_group, stored_offsets, response.complete)
+            self.manager.store_offsets(group, stored_offsets, response.complete)
 
-        return self._store_accepted(group_id, offsets, store)
+        return self._store_accepted(request.group_id, request.offsets, store)
 
     def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
@@ -132,97 +106,80 @@ class CommitRequests:
 
         return self._store_accepted(group_id, offsets, store)
 
-    def commit_in_transaction(
+    def _store_modern(
         self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetCommit],
-        *,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        generation: int,
-        member_id: str,
-        group_instance_id: str | None,
-        supports_abortable_error: bool,
-        supports_stale_epoch: bool = False,
-    ) -> ResponseFuture[CommitErrors]:
-        """Store a commit in a transaction. The commit is pending until the transaction's marker is written.
+        group: ModernGroup,
+        request: OffsetCommitRequest,
+        offsets: _Commits,
+        response: ResponseFuture[CommitErrors],
+    ) -> None:
+        """Store a commit to a consumer or streams group."""
+        assert self.modern is not None
+        error = self.modern.validate_commit(group, request, offsets)
+        if error is not Errors.NONE:
+            response.complete(dict.fromkeys(offsets, error))
+            return
+        stored_offsets = {
+            partition: self._build_stored_offset(partition, offset, request.retention_ms)
+            for partition, offset in offsets.items()
+        }
+        self.manager.store_offsets(group, stored_offsets, response.complete)
 
-        If the group does not exist, it is created before the transaction and the member are checked. Since 4.0 the
-        transaction is checked first, and a commit with a generation creates no group. `supports_abortable_error` says
-        whether the client supports the error TRANSACTION_ABORTABLE.
-        """
-        is_verified_first = self.settings.is_at_least(4, 0)
+    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
+        """Store a commit in a transaction. The commit is pending until the transaction's marker is written."""
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
-            error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
-            group: ClassicGroup | None = None
-            if error is Errors.NONE and not is_verified_first:
-                group = self.manager.get_or_create(group_id)
-            may_verify = error is Errors.NONE or (is_verified_first and error in _PARTITION_ERRORS)
-            if may_verify:
-                log_partition = self.manager.partition_for(group_id)
-                error = (
-                    self._verify(
-                        transactional_id,
-                        producer_id,
-                        producer_epoch,
-                        log_partition,
-                        supports_abortable_error=supports_abortable_error,
-                    )
-                    or error
-                )
-            modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
-            if error is Errors.NONE and modern_group is not None:
-                error = self._validate_modern(modern_group, generation, member_id, accepted_offsets)
-                if error is Errors.STALE_MEMBER_EPOCH and not supports_stale_epoch:
-                    error = Errors.ILLEGAL_GENERATION
-            elif error is Errors.NONE and is_verified_first:
-                group = self.manager.get_group(group_id)
-                if group is None and generation >= 0:
-                    error = Errors.ILLEGAL_GENERATION
-                elif group is None:
-                    group = self.manager.get_or_create(group_id)
-            if error is Errors.NONE and group is not None:
-                error = self.member_validator.validate_txn_commit(
-                    group, generation, member_id, group_instance_id, producer_id
-                )
-            stored_group = group or modern_group
-            if error is not Errors.NONE or stored_group is None:
+            group = self._find_group_in_transaction(request)
+            if isinstance(group, Errors):
+                error = group
+            elif isinstance(group, ModernGroup):
+                assert self.modern is not None
+                error = self.modern.validate_commit(group, request, accepted_offsets)
+            else:
+                error = self._validate_txn_member(group, request)
+            if error is not Errors.NONE or isinstance(group, Errors):
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
             pending_offsets = {
                 partition: self._build_pending_offset(partition, offset)
                 for partition, offset in accepted_offsets.items()
             }
-            self.manager.store_offsets(stored_group, pending_offsets, response.complete, producer_id, producer_epoch)
+            self.manager.store_offsets(
+                group, pending_offsets, response.complete, request.producer_id, request.producer_epoch
+            )
 
-        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", transactional_id):
+        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
             denied_response: ResponseFuture[CommitErrors] = ResponseFuture()
-            denied_response.complete(dict.fromkeys(offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            denied_response.complete(dict.fromkeys(request.offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
             return denied_response
-        return self._store_accepted(group_id, offsets, store)
+        return self._store_accepted(request.group_id, request.offsets, store)
 
-    def _validate_modern(
-        self,
-        group: ModernGroup,
-        epoch: int,
-        member_id: str,
-        offsets: _Commits,
-        *,
-        supports_epochs: bool | None = None,
-    ) -> Errors:
-        """Check a commit to a group of a new type. `supports_epochs` is None if the commit is transactional."""
-        assert self.modern is not None
-        limit = self.settings.offset_metadata_max_bytes
-        partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
-        return self.modern.validate_commit(
-            group,
-            epoch,
-            member_id,
-            partitions,
-            is_transactional=supports_epochs is None,
-            supports_epochs=bool(supports_epochs),
+    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest) -> LivingGroup | Errors:
+        """Return the group of a transactional commit, or the error that refuses the commit.
+
+        Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
+        is checked first, even before the state of the group's partition, and a commit with a generation creates no
+        group.
+        """
+        group_id = request.group_id
+        error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
+        if self.settings.is_before(4, 0):
+            if error is not Errors.NONE:
+                return error
+            group = self.manager.get_or_create(group_id)
+            return self._verify(request) or group
+        if error in (Errors.NONE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR):
+            error = self._verify(request) or error
+        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if modern_group is not None:
+            return modern_group
+        if error is Errors.NONE and request.generation >= 0 and self.manager.get_group(group_id) is None:
+            error = Errors.ILLEGAL_GENERATION
+        return error or self.manager.get_or_create(group_id)
+
+    def _validate_txn_member(self, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Errors:
+        return self.member_validator.validate_txn_commit(
+            group, request.generation, request.member_id, request.group_instance_id, request.producer_id
         )
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
@@ -272,25 +229,20 @@ class CommitRequests:
         self.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
         return Errors.NONE
 
-    def _verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partition: int,
-        *,
-        supports_abortable_error: bool,
-    ) -> Errors:
-        """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.7).
+    def _verify(self, request: TxnOffsetCommitRequest) -> Errors:
+        """Ask the transaction coordinator whether the transaction includes the group's partition (since Kafka 3.7).
 
         Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, the client gets INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 7):
             return Errors.NONE
-        error = self.verify(transactional_id, producer_id, producer_epoch, partition)
-        can_send_abortable_error = supports_abortable_error and self.settings.is_at_least(3, 8)
+        partition = self.manager.partition_for(request.group_id)
+        error = self.verify(request.transactional_id, request.producer_id, request.producer_epoch, partition)
+        can_send_abortable_error = request.supports_abortable_error and self.settings.is_at_least(3, 8)
         if error is Errors.TRANSACTION_ABORTABLE and not can_send_abortable_error:
             error = Errors.INVALID_TXN_STATE
+        if self.settings.is_at_least(4, 0):
+            return convert_event_error(error)
         return convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(

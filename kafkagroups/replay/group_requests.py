@@ -18,7 +18,7 @@ DESCRIBE = 8
 DESCRIBE_CONFIGS = 10
 ALTER_CONFIGS = 11
 GROUP_OPERATIONS = (READ, DELETE, DESCRIBE)
-GROUP_OPERATIONS_SINCE_3_3 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+GROUP_OPERATIONS_SINCE_4_0 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS)
 
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -34,8 +34,8 @@ def find_operation_bits(coordinator: GroupCoordinator, request: Request) -> int:
     """Return the field `authorizedOperations` of a described group."""
     if not request.body.get("includeAuthorizedOperations"):
         return UNKNOWN_OPERATIONS
-    is_at_least_3_3 = coordinator.settings.is_at_least(3, 3)
-    operations = GROUP_OPERATIONS_SINCE_3_3 if is_at_least_3_3 else GROUP_OPERATIONS
+    can_have_configs = coordinator.settings.is_at_least(4, 0)
+    operations = GROUP_OPERATIONS_SINCE_4_0 if can_have_configs else GROUP_OPERATIONS
     return sum(1 << code for code in operations)  # Bit n stands for the operation with code n.
 
 

@@ -239,11 +239,11 @@ class Player:
         """
         if line["api"] != "JoinGroup" or not (output["response"] or {}).get("errorCode"):
             return
+        next_number = line["n"] + 1
         for batch in list(output["appended"]):
-            number: int = self._recorded_requests.get((batch["partition"], batch["first"]), 0)
-            if number > line["n"]:
+            if self._recorded_requests.get((batch["partition"], batch["first"])) == next_number:
                 output["appended"].remove(batch)
-                self._late_appends.setdefault(number, []).append(batch)
+                self._late_appends.setdefault(next_number, []).append(batch)
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
         """Handle a request to another part of the broker, whose decision is in the recorded response."""

@@ -1,0 +1,419 @@
+"""The runtime of 4.x: what the log has not confirmed, failed appends, groups without records, loads that fail.
+
+No conversation was recorded with a log that fails or answers late, so these rules come from Kafka's source
+(CoordinatorRuntime, 4.3.1). What a client of a healthy broker sees is in tests/replay.
+"""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.coordinator import Clock, DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, Settings, start_broker
+from kafkagroups.coordinator.start import number_member_ids
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.serde import Record, encode
+from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1, TOPICS, Broker
+from tests.coordinator.world import NOW, subscription
+
+TOO_LARGE = "m" * 4097
+
+
+class NewBroker(Broker):
+    """A broker of 4.x with one partition of the offsets topic. `logs` holds and fails its appends."""
+
+    def __init__(self, folder, version="4.3.1", **options):
+        self.clock = Clock(NOW)
+        self.settings = Settings(version, offsets_topic_num_partitions=1, **options)
+        self.new_member_id = number_member_ids()
+        self.folder = folder
+        self.disk = DiskLogs(folder)
+        self.start()
+
+    def start(self):
+        self.clock.clear_timers()
+        self.logs = HeldLogs(self.disk, holds_answers=False)
+        self.coordinator = start_broker(
+            self.logs, self.clock, self.settings, topics=TOPICS, new_member_id=self.new_member_id
+        )
+
+    def read(self, partition):
+        return self.logs.read(partition)
+
+    def hold(self):
+        self.logs.holds_answers = True
+
+    def fail(self, error=Errors.NOT_ENOUGH_REPLICAS):
+        self.logs.append_error = error
+
+    def error(self, response):
+        return set(response.value.values())
+
+
+@pytest.fixture
+def make(tmp_path):
+    return lambda **options: NewBroker(tmp_path / "log", **{"group_initial_rebalance_delay_ms": 0, **options})
+
+
+@pytest.fixture
+def kafka(make):
+    return make()
+
+
+# What the log has not confirmed
+
+
+def test_a_fetch_returns_the_old_offset_until_the_log_has_confirmed_the_commit(kafka):
+    """A read sees the last committed offset; OffsetFetch with requireStable is a write, and sees everything."""
+    kafka.commit("g", 1)
+    kafka.hold()
+    answer = kafka.commit("g", 2)
+    assert not answer.done
+    assert (kafka.fetch("g"), kafka.fetch("g", stable=True)) == ({ORDERS: 1}, {ORDERS: 2})
+    kafka.logs.release()
+    assert (kafka.error(answer), kafka.fetch("g")) == ({Errors.NONE}, {ORDERS: 2})
+
+
+def test_a_replica_that_has_a_batch_has_all_batches_before_it(kafka):
+    kafka.hold()
+    first, second = kafka.commit("g", 1), kafka.commit("g", 2, ORDERS_1)
+    kafka.logs.release(1)
+    assert first.done and second.done
+    kafka.logs.release(0, Errors.NOT_ENOUGH_REPLICAS)  # This answer is too late to change anything.
+    assert kafka.fetch("g") == {ORDERS: 1, ORDERS_1: 2}
+
+
+def test_a_response_without_records_waits_for_the_records_before_it(kafka):
+    kafka.hold()
+    kafka.commit("g", 1)
+    answer = kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(2, TOO_LARGE)})
+    assert not answer.done
+    kafka.logs.release()
+    assert kafka.error(answer) == {Errors.OFFSET_METADATA_TOO_LARGE}
+
+
+def test_a_group_is_described_and_listed_when_its_first_record_is_confirmed(kafka):
+    kafka.hold()
+    kafka.commit("g", 1)
+    assert (kafka.state("g"), kafka.listed()) == ("Dead", set())
+    kafka.logs.release()
+    assert (kafka.state("g"), kafka.listed()) == ("Empty", {"g"})
+
+
+def test_a_deleted_group_is_there_until_its_tombstones_are_confirmed(kafka):
+    kafka.commit("g", 1)
+    kafka.hold()
+    assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
+    assert (kafka.fetch("g"), kafka.listed()) == ({ORDERS: 1}, {"g"})
+    kafka.logs.release()
+    assert (kafka.fetch("g"), kafka.listed()) == ({}, set())
+
+
+def test_a_marker_counts_after_the_batches_before_it(kafka):
+    kafka.hold()
+    kafka.txn_commit("g", 5)
+    kafka.end()
+    assert (kafka.fetch("g"), kafka.fetch("g", stable=True)) == ({}, {ORDERS: 5})
+    kafka.logs.release()
+    assert kafka.fetch("g") == {ORDERS: 5}
+
+
+def test_after_five_seconds_the_client_gets_an_error_and_the_records_stay(kafka):
+    """offsets.commit.timeout.ms: the log may still confirm them, and a later batch does."""
+    kafka.hold()
+    answer = kafka.commit("g", 1)
+    kafka.clock.advance(5000)
+    assert kafka.error(answer) == {Errors.COORDINATOR_NOT_AVAILABLE}
+    assert kafka.fetch("g") == {}
+    kafka.commit("g", 2, ORDERS_1)
+    kafka.logs.release(1)
+    assert kafka.fetch("g") == {ORDERS: 1, ORDERS_1: 2}
+
+
+# Failed appends
+
+
+@pytest.mark.parametrize(
+    ("error", "answered"),
+    [
+        (Errors.NOT_ENOUGH_REPLICAS, Errors.COORDINATOR_NOT_AVAILABLE),
+        (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.COORDINATOR_NOT_AVAILABLE),
+        (Errors.NOT_LEADER_OR_FOLLOWER, Errors.NOT_COORDINATOR),
+        (Errors.KAFKA_STORAGE_ERROR, Errors.NOT_COORDINATOR),
+        (Errors.MESSAGE_TOO_LARGE, Errors.UNKNOWN_SERVER_ERROR),
+        (Errors.INVALID_PRODUCER_EPOCH, Errors.INVALID_PRODUCER_EPOCH),
+        (Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    ],
+)
+def test_a_failed_commit_is_taken_back(kafka, error, answered):
+    """CoordinatorOperationExceptionHelper: the error that the client gets. The earlier offset is there again."""
+    kafka.commit("g", 1)
+    kafka.fail(error)
+    assert kafka.error(kafka.commit("g", 2)) == {answered}
+    assert kafka.fetch("g", stable=True) == {ORDERS: 1}
+    kafka.fail(Errors.NONE)
+    assert kafka.error(kafka.commit("g", 3)) == {Errors.NONE}
+    assert kafka.fetch("g") == {ORDERS: 3}
+
+
+def test_a_failed_first_commit_takes_its_group_back(kafka):
+    kafka.fail()
+    kafka.commit("g", 1)
+    kafka.fail(Errors.NONE)
+    kafka.commit("other", 1)
+    assert kafka.listed() == {"other"}
+
+
+def test_a_failed_transactional_commit_and_a_failed_deletion_are_taken_back(kafka):
+    kafka.txn_commit("g", 1)
+    kafka.fail()
+    kafka.txn_commit("g", 2)
+    assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.COORDINATOR_NOT_AVAILABLE}
+    assert kafka.coordinator.offset_delete("g", [ORDERS]).error is Errors.COORDINATOR_NOT_AVAILABLE
+    kafka.end()
+    assert kafka.fetch("g") == {ORDERS: 1}
+
+
+def test_the_batches_after_a_failed_one_fail_with_it(kafka):
+    """They were built on its state. In the log they stand all the same here, so the partition is loaded again."""
+    kafka.hold()
+    answers = [kafka.commit("g", 1), kafka.commit("g", 2, CLICKS)]
+    kafka.logs.release(0, Errors.NOT_ENOUGH_REPLICAS)
+    assert [kafka.error(each) for each in answers] == 2 * [{Errors.COORDINATOR_NOT_AVAILABLE}]
+    assert kafka.fetch("g", stable=True) == {}
+    kafka.logs.holds_answers = False
+    assert kafka.error(kafka.commit("g", 3)) == {Errors.NOT_COORDINATOR}
+    assert kafka.fetch("g") == {ORDERS: 3, CLICKS: 2}
+
+
+def test_a_record_of_another_program_makes_the_coordinator_load_again(kafka):
+    """The offset of the next batch is not the expected one: the state is out of sync with the log."""
+    kafka.commit("g", 1)
+    tombstone = encode(Record(2, GroupMetadataKey("g"), None, None))
+    kafka.disk.append(0, NewBatch([tombstone], NOW), lambda error, offset: None)
+    assert kafka.error(kafka.commit("other", 1)) == {Errors.NOT_COORDINATOR}
+    assert kafka.listed() == {"other"}
+    assert kafka.error(kafka.commit("g", 2)) == {Errors.NONE}
+
+
+def test_the_record_of_a_new_group_that_fails(kafka):
+    """The member keeps the id that it got, but there is no group: it must join anew."""
+    kafka.fail()
+    joined = kafka.coordinator.join_group("g", protocols=[("range", b"")]).value
+    assert joined.error is Errors.MEMBER_ID_REQUIRED
+    kafka.fail(Errors.NONE)
+    again = kafka.coordinator.join_group("g", protocols=[("range", b"")], member_id=joined.member_id).value
+    assert again.error is Errors.UNKNOWN_MEMBER_ID
+
+
+def test_a_join_that_still_waits_gets_the_error_of_the_new_groups_record(make):
+    kafka = make(group_initial_rebalance_delay_ms=3000)
+    kafka.fail()
+    joined = kafka.join("g", require_known_member_id=False).value
+    assert (joined.error, joined.member_id) == (Errors.COORDINATOR_NOT_AVAILABLE, "")
+
+
+def test_the_record_of_the_leaders_assignment_fails(kafka):
+    """All waiting SyncGroups get the error, and the members must join again."""
+    joined = kafka.join("g").value
+    kafka.fail()
+    answer = kafka.coordinator.sync_group("g", 1, joined.member_id, {joined.member_id: b"mine"})
+    assert (answer.value.error, kafka.state("g")) == (Errors.COORDINATOR_NOT_AVAILABLE, "PreparingRebalance")
+
+
+def test_the_record_of_a_replaced_static_member_fails(kafka):
+    """The member has its old id and its old protocols again."""
+    member_id = kafka.stable("g", group_instance_id="i")
+    kafka.fail()
+    replaced = kafka.join("g", group_instance_id="i", topics=("clicks",)).value
+    assert (replaced.error, replaced.member_id) == (Errors.COORDINATOR_NOT_AVAILABLE, "")
+    group = kafka.group("g")
+    assert (list(group.members), group.static_members) == ([member_id], {"i": member_id})
+    assert kafka.coordinator.heartbeat("g", 1, member_id) is Errors.NONE
+    assert group.members[member_id].protocols == [("range", subscription("orders"))]
+
+
+def test_an_empty_groups_record_that_fails_changes_nothing_in_memory(kafka):
+    member_id = kafka.stable("g")
+    kafka.fail()
+    kafka.coordinator.leave_group("g", [member_id])
+    assert kafka.state("g") == "Empty"
+    kafka.start()
+    assert kafka.state("g") == "Stable"
+
+
+# Groups without records
+
+
+@pytest.mark.parametrize("commit", ["commit", "txn_commit"])
+def test_a_group_of_a_refused_commit_shows_with_the_next_batch_of_the_partition(kafka, commit):
+    """4.3.1-txn2 48: Dead at first, then Empty and listed until the restart."""
+    options = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0} if commit == "txn_commit" else {}
+    verb = kafka.coordinator.txn_offset_commit if options else kafka.coordinator.offset_commit
+    answer = verb("ghost", {ORDERS: OffsetCommit(1, TOO_LARGE)}, **options)
+    assert kafka.error(answer) == {Errors.OFFSET_METADATA_TOO_LARGE}
+    assert (kafka.state("ghost"), kafka.listed()) == ("Dead", set())
+    kafka.commit("other", 1)
+    assert (kafka.state("ghost"), kafka.listed()) == ("Empty", {"ghost", "other"})
+    kafka.start()
+    assert kafka.listed() == {"other"}
+
+
+def test_a_failed_append_takes_the_groups_without_records_with_it(kafka):
+    kafka.coordinator.offset_commit("ghost", {ORDERS: OffsetCommit(1, TOO_LARGE)})
+    kafka.fail()
+    kafka.commit("other", 1)
+    kafka.fail(Errors.NONE)
+    kafka.commit("other", 1)
+    assert kafka.listed() == {"other"}
+
+
+def test_a_sweep_deletes_a_group_without_records_too(kafka):
+    kafka.coordinator.offset_commit("ghost", {ORDERS: OffsetCommit(1, TOO_LARGE)})
+    kafka.coordinator.start_expiration(1000)
+    kafka.clock.advance(1000)
+    assert kafka.records()[-1] == [("ghost", None)]
+    assert kafka.listed() == set()
+
+
+# Load and unload
+
+
+def test_after_a_failed_load_every_request_is_refused_until_the_next_election(kafka):
+    """A classic coordinator answers with what it has loaded; the new one does not."""
+    kafka.commit("g", 1)
+    broken = (b"\x00\x03\x00\x01g", b"\x00")  # Type 3, a consumer group, with a value that is too short.
+    kafka.disk.append(0, NewBatch([broken], NOW), lambda error, offset: None)
+    kafka.start()
+    assert kafka.error(kafka.commit("g", 2)) == {Errors.NOT_COORDINATOR}
+    assert kafka.coordinator.offset_fetch("g").error is Errors.NOT_COORDINATOR
+    assert kafka.coordinator.list_groups() == (Errors.NONE, [])
+    assert kafka.coordinator.find_coordinator("g") == (Errors.NONE, 0)
+
+
+def test_a_broker_that_resigns_answers_what_waits(kafka):
+    kafka.hold()
+    commit = kafka.commit("g", 1)
+    joined = kafka.coordinator.join_group("h", protocols=[("range", b"")], require_known_member_id=False)
+    kafka.coordinator.resign(0)
+    assert kafka.error(commit) == {Errors.NOT_COORDINATOR}
+    assert joined.done
+    assert kafka.error(kafka.commit("g", 1)) == {Errors.NOT_COORDINATOR}
+    kafka.coordinator.elect(0, 1)
+    assert kafka.fetch("g") == {ORDERS: 1}
+
+
+def test_sessions_start_anew_after_a_load_and_a_group_that_is_too_large_rebalances(make):
+    kafka = make(group_max_size=2)
+    first = kafka.join("g").value
+    second = kafka.join("g")
+    kafka.join("g", member_id=first.member_id)
+    ids = [first.member_id, second.value.member_id]
+    kafka.coordinator.sync_group("g", 2, ids[0], {each: b"" for each in ids})
+    kafka.settings = Settings("4.3.1", offsets_topic_num_partitions=1, group_max_size=1)
+    kafka.start()
+    assert kafka.state("g") == "PreparingRebalance"
+    kafka.clock.advance(10_000)
+    assert kafka.state("g") == "Empty"
+
+
+# Where the rules of membership differ from 3.9
+
+
+def test_the_initial_delay_starts_again_in_every_generation(make):
+    """addMemberThenRebalanceOrCompleteJoin: 3.9 does this in generation 0 only."""
+    kafka = make(group_initial_rebalance_delay_ms=1000)
+    kafka.join("g")
+    kafka.clock.advance(1000)
+    (member,) = kafka.coordinator.describe_groups(["g"])[0].members
+    kafka.coordinator.leave_group("g", [member.member_id])
+    kafka.join("g")
+    kafka.clock.advance(500)
+    kafka.join("g")
+    kafka.clock.advance(500)
+    assert kafka.state("g") == "PreparingRebalance"
+    kafka.clock.advance(1000)
+    assert kafka.state("g") == "CompletingRebalance"
+
+
+def test_a_member_id_that_expires_can_end_the_initial_delay(make):
+    """removePendingMemberAndUpdateClassicGroup: the rest has joined, so the delay is over."""
+    kafka = make(group_initial_rebalance_delay_ms=10_000)
+    kafka.join("g", rebalance_ms=60_000)
+    kafka.coordinator.join_group("g", protocols=[("range", b"")], session_timeout_ms=6000)
+    kafka.clock.advance(6000)
+    assert kafka.state("g") == "CompletingRebalance"
+
+
+def test_a_sync_in_a_stable_group_does_not_restart_the_session(kafka):
+    member_id = kafka.stable("g", session_ms=10_000)
+    kafka.clock.advance(9000)
+    kafka.coordinator.sync_group("g", 1, member_id)
+    kafka.clock.advance(1000)
+    assert kafka.state("g") == "Empty"
+
+
+def test_a_member_that_does_not_fit_ends_no_rebalance(make):
+    """3.9 looks once more whether all members have joined; 4.x waits for the rebalance timeout."""
+    kafka = make(group_max_size=1)
+    member_id = kafka.stable("g")
+    kafka.join("g", member_id, topics=("clicks",))
+    assert kafka.state("g") == "CompletingRebalance"
+    refused = kafka.join("g").value
+    assert (refused.error, refused.member_id) == (Errors.GROUP_MAX_SIZE_REACHED, "")
+
+
+@pytest.mark.parametrize(
+    ("loading", "errors"),
+    [(True, (14, 14, 0, 14)), (False, (16, 16, 16, 16))],
+)
+def test_the_answers_while_the_partition_is_not_ready(kafka, loading, errors):
+    """SyncGroup is told to wait, as all requests but Heartbeat are; 3.9 answers REBALANCE_IN_PROGRESS."""
+    kafka.coordinator.resign(0)
+    if loading:
+        kafka.coordinator.manager.loading.add(0)
+    answers = (
+        kafka.coordinator.join_group("g", protocols=[("range", b"")], member_id="m").value.error,
+        kafka.coordinator.sync_group("g", 1, "m").value.error,
+        kafka.coordinator.heartbeat("g", 1, "m"),
+        kafka.coordinator.leave_group("g", ["m"]).error,
+    )
+    assert answers == errors
+
+
+# Commits
+
+
+@pytest.mark.parametrize(("knows", "error"), [(True, Errors.GROUP_ID_NOT_FOUND), (False, Errors.ILLEGAL_GENERATION)])
+def test_a_member_of_an_unknown_group_commits(kafka, knows, error):
+    """4.3.1-commits 25 (v9), 41 (v8): no group is made."""
+    answer = kafka.commit("g", 1, generation=1, member_id="m", supports_group_not_found=knows)
+    assert kafka.error(answer) == {error}
+    kafka.commit("other", 1)
+    assert kafka.listed() == {"other"}
+
+
+@pytest.mark.parametrize(("version", "has_id"), [("4.3.1", False), ("4.4.0", True)])
+def test_which_commits_contain_the_topic_id(make, version, has_id):
+    """4.4.0-txn 5: a transactional commit contains it since 4.4, a plain one before."""
+    kafka = make(version=version)
+    topic_ids = {"orders": "ddMECflbQ9m8z9IQOAcpWw"}
+    kafka.coordinator = start_broker(kafka.logs, kafka.clock, kafka.settings, topics=TOPICS, topic_ids=topic_ids)
+    kafka.commit("g", 1)
+    kafka.txn_commit("g", 2, ORDERS_1)
+    kafka.end()
+    kafka.disk.close()
+    offsets = kg.load(kafka.folder, "new", kafka=version)["g"].offsets
+    assert offsets[ORDERS].topic_id == topic_ids["orders"]
+    assert offsets[ORDERS_1].topic_id == (topic_ids["orders"] if has_id else None)
+
+
+def test_an_offset_of_an_earlier_topic_is_hidden_from_a_fetch_by_id(kafka):
+    """OffsetMetadataManager.isMismatchedTopicId: by name, it does not matter."""
+    topic_ids = {"orders": "ddMECflbQ9m8z9IQOAcpWw"}
+    kafka.coordinator = start_broker(kafka.logs, kafka.clock, kafka.settings, topics=TOPICS, topic_ids=topic_ids)
+    kafka.commit("g", 1)
+    topic_ids["orders"] = "r0xrErGLThG2xzb3Snvhrg"
+    assert kafka.fetch("g", ORDERS) == {ORDERS: 1}
+    by_id = kafka.coordinator.offset_fetch("g", [ORDERS], by_topic_id=True)
+    assert by_id.offsets[ORDERS].offset == -1
+    kafka.coordinator.partitions_deleted([ORDERS])
+    assert kafka.fetch("g") == {ORDERS: 1}  # It was another topic.

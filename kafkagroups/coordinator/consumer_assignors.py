@@ -17,11 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkagroups.coordinator.uniform_heterogeneous import assign_different_topics
+from kafkagroups.coordinator.uniform_heterogeneous import Target, add_partition, assign_different_topics
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, uuid_hash
-
-Target = dict[str, list[int]]
-"""Partitions by topic id."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def _assign_same_topics(group: GroupToAssign, members: Mapping[str, Subscriber])
     remaining = iter(free)
     for member_id, room in missing.items():
         for _, (topic_id, partition) in zip(range(room), remaining, strict=False):
-            targets[member_id].setdefault(topic_id, []).append(partition)
+            targets[member_id] = add_partition(targets[member_id], topic_id, partition)
     return targets
 
 

@@ -181,7 +181,7 @@ class Migration:
         by_id = {member.member_id: member for member in members}
         old_ids = {new_id: old_id for old_id, new_id in (replaced_ids or {}).items()}
         joining = [member_id for member_id in by_id if member_id in old_ids]
-        order = [*(each for each in timeline_map_order(by_id) if each not in joining), *joining]
+        order = [*(each for each in group.ordered_member_ids() if each in by_id and each not in joining), *joining]
         classic = ClassicGroup(
             group_id,
             self.settings.version,

@@ -96,7 +96,7 @@ def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerM
         for member in read_members(group).values()
         if member.metadata.server_assignor is not None
     )
-    votes: dict[str, int] = {name: present[name] for name in timeline_map_order(present)}
+    votes: dict[str, int] = {name: present[name] for name in timeline_map_order(present, largest_size=len(present) + 1)}
     capacity = len(votes) * 4 // 3 + 1
     for name, change in ((before.metadata.server_assignor, -1), (after.metadata.server_assignor, 1)):
         if name is not None:
@@ -117,7 +117,7 @@ def compute_targets(
     owner_id = member.member_id if replaced is None else replaced.member_id
     member_ids = [
         member_id
-        for member_id in timeline_map_order(members)
+        for member_id in group.ordered_member_ids()
         if member_id != owner_id or member_id == member.member_id
     ]
     members[member.member_id] = member

@@ -16,17 +16,31 @@ from kafkagroups.records.text import uuid_bytes
 _MAX_ROUNDS = 16
 _NO_OWNER = -1
 
+Target = dict[str, list[int]]
+"""Partitions by topic id."""
+
+
+def add_partition(target: Target, topic_id: str, partition: int) -> Target:
+    """Return the target with one partition more. A new topic comes first, as `HashMap.computeIfAbsent` puts it.
+
+    The order matters for the next assignment, if two topics are in one bucket of Java's map.
+    """
+    if topic_id not in target:
+        target = {topic_id: [], **target}
+    target[topic_id].append(partition)
+    return target
+
 
 def assign_different_topics(
     topic_ids_by_member: Mapping[str, Sequence[str]],
-    targets: Mapping[str, Mapping[str, Sequence[int]]],
+    targets: Mapping[str, Target],
     partition_counts: Mapping[str, int],
-) -> dict[str, dict[str, list[int]]]:
+) -> dict[str, Target]:
     """Return the new targets by member id. Members are in the order of Kafka's hash map, topic ids by member, too."""
     assignment = _Assignment(topic_ids_by_member, targets, partition_counts)
     assignment.assign_free()
     assignment.balance()
-    return assignment.targets()
+    return dict(zip(assignment.member_ids, assignment.targets, strict=True))
 
 
 class _Assignment:
@@ -35,7 +49,7 @@ class _Assignment:
     def __init__(
         self,
         topic_ids_by_member: Mapping[str, Sequence[str]],
-        targets: Mapping[str, Mapping[str, Sequence[int]]],
+        targets: Mapping[str, Target],
         partition_counts: Mapping[str, int],
     ) -> None:
         self.member_ids = list(topic_ids_by_member)
@@ -45,18 +59,18 @@ class _Assignment:
                 self.subscribers.setdefault(topic_id, []).append(index)
         self.owners = {topic_id: [_NO_OWNER] * partition_counts[topic_id] for topic_id in self.subscribers}
         self.sizes = [0] * len(self.member_ids)
+        self.targets: list[Target] = []
         for index, member_id in enumerate(self.member_ids):
-            for topic_id, partitions in targets[member_id].items():
-                if topic_id in topic_ids_by_member[member_id]:
-                    for partition in partitions:
-                        self._give(topic_id, partition, index)
-
-    def targets(self) -> dict[str, dict[str, list[int]]]:
-        targets: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in self.member_ids}
-        for topic_id, owners in self.owners.items():
-            for partition, owner in enumerate(owners):
-                targets[self.member_ids[owner]].setdefault(topic_id, []).append(partition)
-        return targets
+            kept = {
+                topic_id: list(partitions)
+                for topic_id, partitions in targets[member_id].items()
+                if topic_id in topic_ids_by_member[member_id]
+            }
+            self.targets.append(kept)
+            for topic_id, partitions in kept.items():
+                self.sizes[index] += len(partitions)
+                for partition in partitions:
+                    self.owners[topic_id][partition] = index
 
     def assign_free(self) -> None:
         for topic_id in self._contested_first():
@@ -113,6 +127,10 @@ class _Assignment:
         owner = self.owners[topic_id][partition]
         if owner != _NO_OWNER:
             self.sizes[owner] -= 1
+            self.targets[owner][topic_id].remove(partition)
+            if not self.targets[owner][topic_id]:
+                del self.targets[owner][topic_id]
+        self.targets[member] = add_partition(self.targets[member], topic_id, partition)
         self.owners[topic_id][partition] = member
         self.sizes[member] += 1
 

@@ -179,14 +179,17 @@ def _spread(code: int) -> int:
     return code ^ (code >> 16)
 
 
-def timeline_map_order(keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
+def timeline_map_order(
+    keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash, *, largest_size: int = 0
+) -> list[Key]:
     """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order.
 
-    `hash_of` returns Java's hash of a key.
+    `hash_of` returns Java's hash of a key. `largest_size` is the largest number of keys for which the map had to have
+    room, because the map never gets smaller.
     """
     distinct_keys = list(dict.fromkeys(keys))
     index_bits = 1
-    while len(distinct_keys) * 0.75 > 2**index_bits:
+    while max(len(distinct_keys), largest_size) * 0.75 > 2**index_bits:
         index_bits += 1
     buckets: dict[int, list[Key]] = {}
     for key in distinct_keys:

@@ -163,6 +163,8 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
             group.owners.add_assignment(*claim, group.kafka)
         except LoadFailed as error:
             raise LoadFailed(f"{group}: {error.reason}") from None
+    # Kafka makes room for one more before it finds out that the member is there already.
+    group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
 
 

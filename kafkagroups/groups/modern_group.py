@@ -119,6 +119,8 @@ class ModernGroup:
     metadata_hash: int = 0
     assignment_timestamp: int = 0
     resolved: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    largest_size: int = field(default=0, compare=False)
+    """The largest number of members for which the map of the members had to have room. It decides their order."""
     kafka: Version = AFTER_ALL_VERSIONS
     """The version of the coordinator that loaded the group."""
     owners: Owners = field(default_factory=Owners)
@@ -131,7 +133,7 @@ class ModernGroup:
 
     def ordered_member_ids(self) -> list[str]:
         """Return the ids of the members in the order of Kafka's map."""
-        return timeline_map_order(self.members)
+        return timeline_map_order(self.members, largest_size=self.largest_size)
 
     @property
     def state(self) -> ModernState:
@@ -205,7 +207,7 @@ class ModernGroup:
                 votes[member.metadata.server_assignor] = votes.get(member.metadata.server_assignor, 0) + 1
         if not votes:
             return "uniform"
-        return max(timeline_map_order(votes), key=lambda name: votes[name])
+        return max(timeline_map_order(votes, largest_size=len(votes) + 1), key=lambda name: votes[name])
 
 
 AnyGroup = Group | ModernGroup

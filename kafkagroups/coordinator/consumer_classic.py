@@ -18,7 +18,7 @@ from kafkagroups.coordinator.consumer_groups import (
     find_or_create_member,
 )
 from kafkagroups.coordinator.consumer_members import UNRELEASED, UNREVOKED, ConsumerMember, read_members
-from kafkagroups.coordinator.consumer_migration import UNKNOWN_SERVER_ERROR_TEXT, Migration, build_metadata
+from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
 from kafkagroups.coordinator.consumer_targets import find_static_member, find_target
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.refusal import Refusal
@@ -143,7 +143,7 @@ class ClassicMembers:
         except InvalidRecord:
             if self.settings.is_at_least(4, 4):
                 raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None
-            raise Refusal(Errors.UNKNOWN_SERVER_ERROR, UNKNOWN_SERVER_ERROR_TEXT) from None
+            raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
 
     def sync(
         self, group: ModernGroup, generation: int, identity: MemberIdentity, protocol: tuple[str | None, str | None]

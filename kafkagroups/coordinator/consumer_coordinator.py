@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from kafkagroups.coordinator.consumer_classic import ClassicMembers
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
@@ -38,9 +39,10 @@ from kafkagroups.coordinator.results import OffsetCommit
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.coordinator.topic_image import TopicImage
 from kafkagroups.groups.living_shard import LivingShard
-from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
+from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmentValue
 from kafkagroups.records.text import utf16_length
 
 
@@ -184,12 +186,10 @@ class ModernRequests:
         if is_old and not member.uses_classic_protocol:
             return Errors.UNSUPPORTED_VERSION
         is_accepted = epoch == member.member_epoch
-        if group.type == "consumer" and epoch < member.member_epoch:
+        if epoch < member.member_epoch:
             limit = self.store.settings.offset_metadata_max_bytes
             partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
             is_accepted = self._has_had(group, member_id, epoch, partitions)
-        elif epoch < member.member_epoch:
-            is_accepted = True
         if is_accepted:
             return Errors.NONE
         is_generation = member.uses_classic_protocol
@@ -197,15 +197,13 @@ class ModernRequests:
             is_generation = True
         return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
 
-    def _has_had(
-        self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]
-    ) -> bool:
-        member = read_member(group.members[member_id])
+    def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
+        """Return whether a member has had all partitions since this epoch, or an earlier one."""
+        subtopologies = group.subtopologies_by_topic()
+        epochs = _find_epochs(group.members[member_id])
         for topic, partition in partitions:
-            topic_id = self.image.id_of(topic) or ""
-            since = member.assigned.get(topic_id, {}).get(partition)
-            if since is None:
-                since = member.revoking.get(topic_id, {}).get(partition)
+            part = subtopologies.get(topic) if group.type == "streams" else self.image.id_of(topic)
+            since = epochs.get((part, partition))
             if since is None or epoch < since:
                 return False
         return True
@@ -222,6 +220,25 @@ class ModernRequests:
         if epoch == member.member_epoch:
             return Errors.NONE
         return Errors.ILLEGAL_GENERATION if member.uses_classic_protocol else Errors.STALE_MEMBER_EPOCH
+
+
+def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
+    """Return since which epoch a member has each partition or active task, by topic id or subtopology, and number."""
+    value = member.assignment
+    if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
+        default = max(member.member_epoch, 0)
+        return {
+            (tasks.subtopology_id, number): since
+            for tasks in (*value.active_tasks_pending_revocation, *value.active_tasks)
+            for number, since in zip_longest(tasks.partitions, tasks.assignment_epochs or (), fillvalue=default)
+        }
+    consumer = read_member(member)
+    return {
+        (topic_id, number): since
+        for assignment in (consumer.revoking, consumer.assigned)
+        for topic_id, epochs in assignment.items()
+        for number, since in epochs.items()
+    }
 
 
 def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:

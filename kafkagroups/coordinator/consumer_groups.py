@@ -23,8 +23,8 @@ from typing import TypeVar
 
 from kafkagroups.coordinator.clock import Timer
 from kafkagroups.coordinator.consumer_members import (
-    UNREVOKED,
     STABLE,
+    UNREVOKED,
     ConsumerMember,
     Partitions,
     read_member,
@@ -154,9 +154,9 @@ class ConsumerGroups:
 
     # ConsumerGroupHeartbeat
 
-    def heartbeat(self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]) -> Result[
-        ConsumerHeartbeatResult
-    ]:
+    def heartbeat(
+        self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
+    ) -> Result[ConsumerHeartbeatResult]:
         """Handle the heartbeat of a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
         metadata = before.metadata
@@ -168,7 +168,9 @@ class ConsumerGroups:
                 instance_id=_choose(request.instance_id, metadata.instance_id),
                 rack_id=_choose(request.rack_id, metadata.rack_id),
                 rebalance_timeout_ms=(
-                    metadata.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
+                    metadata.rebalance_timeout_ms
+                    if request.rebalance_timeout_ms == -1
+                    else request.rebalance_timeout_ms
                 ),
                 server_assignor=_choose(request.server_assignor, metadata.server_assignor),
                 subscribed_topic_names=metadata.subscribed_topic_names if names is None else sort_names(names),
@@ -215,9 +217,7 @@ class ConsumerGroups:
             message = f"The consumer group has reached its maximum capacity of {limit} members."
             raise Refusal(Errors.GROUP_MAX_SIZE_REACHED, message)
 
-    def _find_member(
-        self, group: ModernGroup, request: ConsumerHeartbeat, records: list[Record]
-    ) -> ConsumerMember:
+    def _find_member(self, group: ModernGroup, request: ConsumerHeartbeat, records: list[Record]) -> ConsumerMember:
         joins = request.member_epoch == JOIN_EPOCH
         self.check_size(group, request.member_id, request.instance_id)
         if not joins:
@@ -399,7 +399,7 @@ class ConsumerGroups:
     # Removing members
 
     def remove_members(self, group: ModernGroup, members: Sequence[ConsumerMember]) -> list[Record]:
-        """Return the records that remove members. If only classic members remain, the group may become a classic one."""
+        """Return the records that remove members. If only classic members remain, the group may become classic."""
         group_id = group.group_id
         records: list[Record] = []
         removed_ids = {member.member_id for member in members}
@@ -458,9 +458,8 @@ class ConsumerGroups:
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         """Return a member as it is now; None if it does not exist."""
-        group = self.store.find_runtime(group_id).shard.groups.get(group_id)
-        exists = isinstance(group, ModernGroup) and member_id in group.members
-        return read_member(group.members[member_id]) if exists else None
+        group = self.store.find_modern_group(group_id)
+        return None if group is None or member_id not in group.members else read_member(group.members[member_id])
 
     def restart_timer(self, key: TimerKey, timeout_ms: int, action: Callable[[], None]) -> None:
         """Run the action after the timeout, unless the timer is started again or cancelled."""

@@ -74,9 +74,7 @@ class ConsumerMember:
 
     def at_epoch(self, epoch: int, state: int, assigned: Epochs, revoking: Epochs) -> ConsumerMember:
         """Return the member with a new epoch and assignment."""
-        return replace(
-            self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking
-        )
+        return replace(self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking)
 
     def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
         """Return the value of the member's assignment record."""
@@ -127,14 +125,11 @@ def reconcile(
     to which it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns the epoch of a partition's
     owner, -1 if there is none.
     """
-    if member.state == STABLE and member.epoch == target_epoch or _owns_any(owned, member.revoking, member.state):
+    if (member.state == STABLE and member.epoch == target_epoch) or _owns_any(owned, member.revoking, member.state):
         return _drop_unsubscribed(member, owned, topic_ids) if has_new_subscription else member
-    if member.state not in _STATES:
-        if owned is None or any(owned):
-            raise Refusal(
-                Errors.FENCED_MEMBER_EPOCH,
-                "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
-            )
+    if member.state not in _STATES and (owned is None or owned):
+        text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+        raise Refusal(Errors.FENCED_MEMBER_EPOCH, text)
     kept: Epochs = {}
     revoked: Epochs = {}
     gained: Epochs = {}

@@ -76,12 +76,19 @@ class Migration:
     def _upgrade(self, shard: LivingShard, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
         self._check_upgrade(classic)
         group_id, epoch = classic.group_id, classic.generation
+        for waiting in classic.ordered_members():
+            answer_join(waiting, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
+            answer_sync(waiting, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
+        if classic.protocol is None:
+            raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
         members: dict[str, ConsumerMember] = {}
         try:
             for classic_member in classic.ordered_members():
                 member = self._convert_member(classic, classic_member)
                 members[member.member_id] = member
-        except InvalidRecord:
+        except InvalidRecord as error:
+            if error.cause and self.settings.is_before(4, 4):
+                raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
             text = "the embedded consumer protocol is malformed"
             raise _refuse(f"Cannot upgrade classic group {group_id} to consumer group because {text}.") from None
         ordered = [members[member_id] for member_id in timeline_map_order(members)]
@@ -102,9 +109,6 @@ class Migration:
             if shard.groups.get(group_id) is classic:
                 return
             _cancel_timers(classic)
-            for each in classic.members.values():
-                answer_join(each, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, each.member_id))
-                answer_sync(each, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
             for member in ordered:
                 if ("session", group_id, member.member_id) not in self.groups.timers:
                     self.groups.restart_session(group_id, member)
@@ -122,11 +126,9 @@ class Migration:
             text = "the group size exceeds the consumer group maximum size"
         if text is not None:
             raise _refuse(f"Cannot upgrade classic group {group.group_id} to consumer group because {text}.")
-        if group.protocol is None:
-            raise Refusal(Errors.UNKNOWN_SERVER_ERROR, UNKNOWN_SERVER_ERROR_TEXT)
 
     def _convert_member(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
-        """Return a classic member as a member of the consumer group. Raises InvalidRecord if its bytes are malformed."""
+        """Return a classic member as a member of the consumer group. Raises InvalidRecord for malformed bytes."""
         assigned: Epochs = {}
         if member.assignment:
             assignment = decode_assignment(member.assignment).message
@@ -227,9 +229,6 @@ class Migration:
             user_data=None,
         )
         return encode_versioned(VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment))
-
-
-UNKNOWN_SERVER_ERROR_TEXT = "The server experienced an unexpected error when processing the request."
 
 
 def require_consumer_group(group: object, group_id: str) -> ModernGroup:

@@ -132,5 +132,3 @@ def _require_text(value: str | None, name: str) -> None:
     # Java's trim removes all characters up to the space.
     if value is not None and not value.strip("".join(map(chr, range(33)))):
         raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")
-
-

@@ -116,9 +116,7 @@ def compute_targets(
     replaced = find_static_member(group, member.metadata.instance_id)
     owner_id = member.member_id if replaced is None else replaced.member_id
     member_ids = [
-        member_id
-        for member_id in group.ordered_member_ids()
-        if member_id != owner_id or member_id == member.member_id
+        member_id for member_id in group.ordered_member_ids() if member_id != owner_id or member_id == member.member_id
     ]
     members[member.member_id] = member
     subscribers = {}
@@ -144,9 +142,7 @@ def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]] | No
     return None if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
 
 
-def target_records(
-    group: ModernGroup, targets: Mapping[str, Partitions], epoch: int, now_ms: int
-) -> Iterable[Record]:
+def target_records(group: ModernGroup, targets: Mapping[str, Partitions], epoch: int, now_ms: int) -> Iterable[Record]:
     """Return the records of new targets: one for each member whose target changed, then the epoch's."""
     for member_id, target in targets.items():
         old_target = find_target(group, member_id)

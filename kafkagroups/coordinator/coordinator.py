@@ -62,7 +62,7 @@ from kafkagroups.coordinator.results import (
 )
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.coordinator.storing import CommitRequests
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
@@ -120,7 +120,9 @@ class GroupCoordinator:
         self.new_member_id = new_member_id
         self.modern: ModernRequests | None = None
         if isinstance(self.manager, PartitionedGroups):
-            self.modern = ModernRequests(self.manager, self.validator, self.rebalances, surroundings.get("group_configs", {}))
+            self.modern = ModernRequests(
+                self.manager, self.validator, self.rebalances, surroundings.get("group_configs", {})
+            )
         self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id, self.modern)
         self.members = MemberRequests(self.validator, member_validator, self.rebalances, self.modern)
         self.commits = CommitRequests(

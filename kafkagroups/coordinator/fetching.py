@@ -31,7 +31,12 @@ class FetchRequests:
     topic, partition).
     """
 
-    def __init__(self, validator: RequestValidator, zookeeper_offsets: Mapping[tuple[str, str, int], int], modern: ModernRequests | None = None) -> None:
+    def __init__(
+        self,
+        validator: RequestValidator,
+        zookeeper_offsets: Mapping[tuple[str, str, int], int],
+        modern: ModernRequests | None = None,
+    ) -> None:
         self.modern = modern
         self.validator = validator
         self.zookeeper_offsets = zookeeper_offsets
@@ -72,7 +77,7 @@ class FetchRequests:
         return OffsetFetchResult(error, offsets)
 
     def _check_member(self, group_id: str, member: tuple[str | None, int], *, require_stable: bool) -> Errors:
-        """Check the member of a group of a new type. A fetch that is not stable sees only what the log has confirmed."""
+        """Check the member of a group of a new type. An unstable fetch sees only what the log has confirmed."""
         assert self.modern is not None
         with nullcontext() if require_stable else self.manager.committed():
             group = self.manager.find_modern_group(group_id)

@@ -66,6 +66,7 @@ class JoinRequests:
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         is_new = not joining.member_id
+        generation: int | None = None
         group: ClassicGroup | None = None
         creates_group = False
         error = self._check_request(group_id, joining)
@@ -83,6 +84,7 @@ class JoinRequests:
             joining.member_id = self._create_member_id(group, joining)
         # If `_create_member_id` raises UsageError, the new group must not be in the cache.
         if group is not None:
+            generation = group.generation
             self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
             hides_member_id = error in self._errors_without_member_id
@@ -109,6 +111,9 @@ class JoinRequests:
             # Since 4.0 the removal of a member that does not fit into the group completes nothing.
             if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
                 self.rebalances.try_complete_join(group)
+            # The next generation could not begin (`ClassicGroup.start_next_generation`).
+            if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
+                response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
             self.manager.end_join(
                 group,
                 is_new=creates_group,

@@ -6,9 +6,9 @@ from kafkagroups.coordinator.error_codes import Errors
 
 
 class Refusal(Exception):
-    """A request is refused: nothing is written, and the client gets the error and the text."""
+    """A request is refused: nothing is written, and the client gets the error and the text; None: only the error."""
 
-    def __init__(self, error: Errors, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, error: Errors, message: str | None) -> None:
+        super().__init__(message or error.name)
         self.error = error
         self.message = message

@@ -33,7 +33,6 @@ from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.offsets import GroupOffsetsCopy, Offsets
 from kafkagroups.log.batch import Batch
 
-
 LivingGroup = ClassicGroup | ModernGroup
 """A group in a running coordinator."""
 

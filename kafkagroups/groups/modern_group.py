@@ -164,10 +164,18 @@ class ModernGroup:
         """The topics to which the members subscribe, by name, by a resolved pattern or by the topology."""
         metadata = [member.metadata for member in self.members.values() if member.metadata is not None]
         if self.type == "streams":
-            parts = () if self.topology is None or not metadata else self.topology.subtopologies
-            return frozenset(topic for part in parts for topic in part.source_topics)
+            return frozenset(self.subtopologies_by_topic() if metadata else ())
         by_name = frozenset(topic for each in metadata for topic in each.subscribed_topic_names)
         return by_name.union(*(value.topics for value in self.resolved.values()))
+
+    def subtopologies_by_topic(self) -> dict[str, str]:
+        """Return the id of the subtopology that reads each topic of a streams group."""
+        parts = () if self.topology is None else self.topology.subtopologies
+        return {
+            topic: part.subtopology_id
+            for part in parts
+            for topic in (*part.source_topics, *(each.name for each in part.repartition_source_topics))
+        }
 
     def name_state(self, member: ModernMember) -> str | None:
         """Return Kafka's name of a member's state; None for a streams member without an assignment record.

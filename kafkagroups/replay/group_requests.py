@@ -63,7 +63,10 @@ def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -
 def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DeleteGroups to the coordinator."""
     errors = coordinator.delete_groups(request.body["groupsNames"])
-    reply({"results": [{"groupId": group_id, "errorCode": int(error)} for group_id, error in errors.items()]})
+    results = [
+        {"groupId": group_id, "errorCode": int(error), "errorMessage": None} for group_id, error in errors.items()
+    ]
+    reply({"results": results})
 
 
 def _hide_missing_group(group: DescribedGroup) -> DescribedGroup:

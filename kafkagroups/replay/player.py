@@ -31,6 +31,7 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
+from kafkagroups.replay.internal_topics import find_internal_topic_ids
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.member_ids import RecordedMemberIds
 from kafkagroups.replay.recorded_batches import RecordedBatches
@@ -93,12 +94,16 @@ class Player:
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
         self.topic_ids = dict(header.get("topic_ids", {})) or _find_topic_ids(header, lines)
+        if self.settings.is_at_least(4, 0):
+            self.topics |= {"__consumer_offsets": header["partitions"], "__transaction_state": _find_count(header)}
+            self.topic_ids |= find_internal_topic_ids(lines, set(self.topic_ids.values()))
         self.group_configs: dict[str, dict[str, str]] = {}
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
         self._request_version = 0
+        self._up_ms = 0
         # Why a batch is appended while no request is replayed, for the output.
         self._append_reason = ""
         self._output: list[Json] = []
@@ -128,7 +133,8 @@ class Player:
             elif line.get("event") == "restart":
                 self._advance(line["ms"])
                 self.clock.clear_timers()  # While the broker is down, no session times out.
-                self.clock.advance_to(self.start_ms + line["up_ms"])
+                self._up_ms = line["up_ms"]
+                self.clock.advance_to(self.start_ms + self._up_ms)
                 self.coordinator = self._start_broker()
             elif line.get("event") == "append":
                 self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
@@ -211,13 +217,14 @@ class Player:
                 body = {"groupsNames": [name for name in body["groupsNames"] if name not in share_groups]}
                 self._append_recorded(line)
             request = Request(line["api"], line["api_version"], body, line["client_id"])
-            handle(self.coordinator, request, lambda response: output.update(response=response))
+            handle(self._find_coordinator(line), request, lambda response: output.update(response=response))
             if share_groups:
                 output["response"]["results"] += [
                     result for result in line["response"]["results"] if result["groupId"] in share_groups
                 ]
             self._request_appends = None
             self._move_late_appends(line, output)
+            self._move_shared_appends(line, output)
             if line["api"] == "TxnOffsetCommit":
                 producer = line["request"]
                 for batch in output["appended"]:
@@ -245,6 +252,34 @@ class Player:
                 output["appended"].remove(batch)
                 self._late_appends.setdefault(next_number, []).append(batch)
 
+    def _move_shared_appends(self, line: Json, output: Json) -> None:
+        """Move the batch of a leader's SyncGroup to an earlier SyncGroup, if the recording counts the batch there.
+
+        The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
+        """
+        if line["api"] != "SyncGroup":
+            return
+        waiting = {each["n"]: each for each in self._output if each.get("api") == "SyncGroup"}
+        for batch in list(output["appended"]):
+            number = self._recorded_requests.get((batch["partition"], batch["first"]), line["n"])
+            if number in waiting and number != line["n"]:
+                output["appended"].remove(batch)
+                waiting[number]["appended"].append(batch)
+
+    def _find_coordinator(self, line: Json) -> GroupCoordinator:
+        """Return the coordinator that answers a request.
+
+        While the broker stops or starts, no line says when it gives up or loads its partitions. The recorded response
+        says whether they were there: then another coordinator answers, which has no partition, or loads them all.
+        """
+        error = (line["response"] or {}).get("errorCode")
+        if line["ms"] >= self._up_ms or error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
+            return self.coordinator
+        coordinator = GroupCoordinator(self.logs, self.clock, self.settings, new_member_id=self._member_ids.supply)
+        if error == Errors.COORDINATOR_LOAD_IN_PROGRESS:
+            coordinator.manager.loading.update(range(self.settings.offsets_topic_num_partitions))
+        return coordinator
+
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
         """Handle a request to another part of the broker, whose decision is in the recorded response."""
         if api == "InitProducerId":
@@ -259,7 +294,8 @@ class Player:
             self._delete_topics(response)
         elif api == "CreatePartitions":
             created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
-            self.topics.update({topic["name"]: topic["count"] for topic in request["topics"] if topic["name"] in created})
+            counts = {topic["name"]: topic["count"] for topic in request["topics"]}
+            self.topics.update({name: counts[name] for name in created})
         elif api == "IncrementalAlterConfigs":
             self._alter_configs(request, response)
 
@@ -321,7 +357,7 @@ class Player:
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
 
     def _find_share_groups(self, request: Json) -> list[str]:
-        """Return the share groups that a DeleteGroups names. The share coordinator, which is input, takes part in it."""
+        """Return the share groups that a DeleteGroups names. The share coordinator takes part in their deletion."""
         groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
         return [name for name, group in groups.items() if group is not None and group.type == "share"]
 
@@ -363,6 +399,11 @@ def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
 def _make_topic_id(text: str) -> str:
     """Return an id in Kafka's form, always the same for the same text."""
     return base64.urlsafe_b64encode(uuid5(NAMESPACE_URL, text).bytes).decode().rstrip("=")
+
+
+def _find_count(header: Json) -> int:
+    """Return the partition count of the topic of transactions."""
+    return int(header["config"].get("transaction.state.log.num.partitions", 50))
 
 
 def _check_partition_count(name: str, count: int) -> None:

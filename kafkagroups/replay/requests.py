@@ -40,6 +40,7 @@ FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "OffsetCommit": {"throttleTimeMs": 3},
     "OffsetFetch": {"errorCode": 2, "throttleTimeMs": 3, "committedLeaderEpoch": 5},
     "ConsumerGroupDescribe": {"memberType": 1},
+    "DeleteGroups": {"errorMessage": 3},
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4, "errorMessage": 6},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }

@@ -71,13 +71,13 @@ class ClassicMembers:
         def start_timers(result: JoinGroupResult) -> None:
             if result.error is not Errors.NONE:
                 return
-            self.groups.cancel_timers(group.group_id, result.member_id, ["join"])
+            self.groups.timers.cancel(group.group_id, result.member_id, ["join"])
             if is_downgrade:
                 return
             member = self.groups.find_member(group.group_id, result.member_id)
             if member is not None:
                 self.groups.restart_session(group.group_id, member)
-                self.groups.start_member_timer("sync", group.group_id, member.member_id, joining.rebalance_timeout_ms)
+                self.groups.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
 
         response = self.groups.write(group.group_id, handle, refuse)
         response.then(start_timers)
@@ -159,7 +159,7 @@ class ClassicMembers:
             if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
                 self._await_join(group, member)
                 raise Refusal(Errors.REBALANCE_IN_PROGRESS, "a new rebalance has begun")
-            self.groups.cancel_timers(group.group_id, member.member_id, ["sync"])
+            self.groups.timers.cancel(group.group_id, member.member_id, ["sync"])
             self.groups.restart_session(group.group_id, member)
             data = self.migration.encode_target(member.assigned, classic.supported_protocols[0].metadata)
             return Result(SyncGroupResult(Errors.NONE, protocol_type, protocol_name, data))
@@ -221,9 +221,9 @@ class ClassicMembers:
 
     def _await_join(self, group: ModernGroup, member: ConsumerMember) -> None:
         """Start the timer within which the member must join again, unless it runs already."""
-        if ("join", group.group_id, member.member_id) not in self.groups.timers:
-            timeout_ms = member.metadata.rebalance_timeout_ms
-            self.groups.start_member_timer("join", group.group_id, member.member_id, timeout_ms)
+        key = ("join", group.group_id, member.member_id)
+        if not self.groups.timers.is_running(key):
+            self.groups.timers.restart(key, member.metadata.rebalance_timeout_ms)
 
     def _waits_for_others(self, group: ModernGroup, member: ConsumerMember) -> bool:
         """Return whether another member still has a partition of this member's target."""

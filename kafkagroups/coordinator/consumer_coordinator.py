@@ -9,13 +9,13 @@ Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from kafkagroups.coordinator.consumer_classic import ClassicMembers
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
-from kafkagroups.coordinator.consumer_members import Epochs, Partitions, read_member
+from kafkagroups.coordinator.consumer_members import Epochs, read_member
 from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
 from kafkagroups.coordinator.consumer_requests import (
     JOIN_EPOCH,
@@ -117,6 +117,7 @@ class ModernRequests:
                 group = _require_group(shard, group_id, "Group")
             except Refusal as refusal:
                 return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
+            names = self.image.names_by_id()
             return DescribedConsumerGroup(
                 Errors.NONE,
                 group_id,
@@ -125,38 +126,23 @@ class ModernRequests:
                 group.group_epoch,
                 group.assignment_epoch,
                 group.assignor or "",
-                tuple(self._describe_member(group, member_id) for member_id in group.ordered_member_ids()),
+                tuple(self._describe_member(group, member_id, names) for member_id in group.ordered_member_ids()),
+                names,
             )
 
         return self.store.find_runtime(group_id).read(describe)
 
-    def _describe_member(self, group: ModernGroup, member_id: str) -> DescribedConsumer:
+    def _describe_member(self, group: ModernGroup, member_id: str, topic_ids: Collection[str]) -> DescribedConsumer:
         member = read_member(group.members[member_id])
-        metadata = member.metadata
         owned: Epochs = {topic_id: dict(epochs) for topic_id, epochs in member.assigned.items()}
         for topic_id, epochs in member.revoking.items():
             owned.setdefault(topic_id, {}).update(epochs)
+        target = find_target(group, member_id) or {}
         return DescribedConsumer(
-            member_id,
-            metadata.instance_id,
-            metadata.rack_id,
-            member.epoch,
-            metadata.client_id,
-            metadata.client_host,
-            metadata.subscribed_topic_names,
-            metadata.subscribed_topic_regex,
-            self._name_topics(owned),
-            self._name_topics(find_target(group, member_id) or {}),
-            member.uses_classic_protocol,
+            member,
+            {topic_id: owned[topic_id] for topic_id in owned if topic_id in topic_ids},
+            {topic_id: target[topic_id] for topic_id in target if topic_id in topic_ids},
         )
-
-    def _name_topics(self, partitions: Partitions) -> dict[tuple[str, str], list[int]]:
-        names = self.image.names_by_id()
-        return {
-            (topic_id, names[topic_id]): sorted(numbers)
-            for topic_id, numbers in partitions.items()
-            if topic_id in names
-        }
 
     # Offsets of groups of a new type
 

@@ -18,10 +18,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
-from kafkagroups.coordinator.clock import Timer
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
     UNREVOKED,
@@ -31,6 +29,7 @@ from kafkagroups.coordinator.consumer_members import (
     read_members,
     reconcile,
 )
+from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
 from kafkagroups.coordinator.consumer_records import (
     assignment_epoch_record,
     assignment_record,
@@ -58,27 +57,20 @@ from kafkagroups.coordinator.consumer_targets import (
     find_topic_names,
     target_records,
 )
+from kafkagroups.coordinator.consumer_timers import MemberTimers, TimerKey
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.refusal import Refusal
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.coordinator.topic_image import TopicImage
-from kafkagroups.coordinator.topic_patterns import check_pattern, resolve_patterns
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kafkagroups.records.serde import Record
 
-MIN_REFRESH_INTERVAL_MS = 10_000
-"""Patterns are resolved again at most this often."""
-NO_ACTION_DELAY_MS = 1
-"""A timer of no time, and the resolution of patterns, run this much later: after the request that started them."""
 logger = logging.getLogger("kafkagroups.coordinator")
 T = TypeVar("T")
-TimerKey = tuple[str, str, str]
-"""What a timer ends ("session", "rebalance", "join" or "sync"), the group id and the member id."""
 
 
 @dataclass
@@ -114,11 +106,11 @@ class ConsumerGroups:
         self.group_configs = group_configs
         self.settings = store.settings
         self.clock = store.clock
-        self.timers: dict[TimerKey, Timer] = {}
+        self.timers = MemberTimers(store.clock, self._expire)
+        refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
+        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write)
         self.after_write: list[Callable[[], None]] = []
-        self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool] = lambda *_: False
-        self._resolving: set[str] = set()
-        self._topic_ids_by_group: dict[str, frozenset[str]] = {}
+        self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool] = _never_downgrade
 
     def write(
         self,
@@ -258,8 +250,8 @@ class ConsumerGroups:
             change.records.append(member_record(group.group_id, after))
         has_new_names = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
         has_new_regex = before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex
-        is_resolved = self._update_pattern(change) if has_new_regex else False
-        self._maybe_resolve(change, is_new=has_new_regex)
+        is_resolved = has_new_regex and self.patterns.change(group, before, after, change.records)
+        self.patterns.maybe_resolve(group, before, after)
         change.has_new_subscription = has_new_names or has_new_regex
         needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
@@ -315,86 +307,13 @@ class ConsumerGroups:
         change.records.append(assignment_record(group.group_id, change.after))
         if member.uses_classic_protocol:
             return
-        key = ("rebalance", group.group_id, member.member_id)
         if change.after.state == UNREVOKED:
-            self.restart_timer(
-                key, member.metadata.rebalance_timeout_ms, partial(self._expire_rebalance, key, change.after.epoch)
-            )
+            self._restart_rebalance(group.group_id, change.after)
         else:
-            self._cancel_timer(key)
+            self.timers.cancel(group.group_id, member.member_id, ["rebalance"])
 
     def _choose_assignor(self, change: MemberChange) -> str:
         return choose_assignor(change.group, change.before, change.after, self.settings.consumer.assignors[0])
-
-    # Regular expressions
-
-    def _update_pattern(self, change: MemberChange) -> bool:
-        """Write the tombstone of a pattern that the member gave up. Return whether the new topics are known already."""
-        group = change.group
-        members = read_members(group)
-        old, new = change.before.regex, change.after.regex
-        if old is not None and count_subscribers(members, old) == 1:
-            change.records.append(pattern_record(group.group_id, old, None))
-        if new is None:
-            return old is not None
-        if count_subscribers(members, new) == 0:
-            check_pattern(new)
-            return False
-        return new in group.resolved
-
-    def _maybe_resolve(self, change: MemberChange, *, is_new: bool) -> None:
-        """Resolve the group's patterns again: if one is new, a topic was created, or much time has passed."""
-        group = change.group
-        members = read_members(group)
-        is_first = is_new and change.after.regex is not None and count_subscribers(members, change.after.regex) == 0
-        if not is_first and not any(member.regex for member in members.values()):
-            return
-        last_ms = next((value.timestamp for value in group.resolved.values()), None)
-        waits = last_ms is not None and self.clock.now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS
-        if group.group_id in self._resolving or waits:
-            return
-        following = change_subscriptions(group, change.before, change.after).members
-        patterns = {member.regex for member in following if member.regex is not None}
-        has_new_topic = not self._topic_ids_by_group.get(group.group_id, frozenset()).issuperset(self._topic_ids())
-        refresh_ms = self.settings.consumer.regex_refresh_interval_ms
-        is_old = last_ms is None or self.clock.now_ms > last_ms + refresh_ms
-        if patterns and (is_first or len(patterns) != len(group.resolved) or has_new_topic or is_old):
-            self._resolving.add(group.group_id)
-            self.clock.after(NO_ACTION_DELAY_MS, partial(self._resolve, group.group_id, patterns))
-
-    def _resolve(self, group_id: str, patterns: Collection[str]) -> None:
-        ordered = java_map_order(sorted(patterns), capacity=len(patterns))
-        names = resolve_patterns(ordered, self.image.partition_counts)
-        version = len(self.image.partition_counts)
-        resolved = {
-            pattern: ConsumerGroupRegularExpressionValue(tuple(names[pattern]), version, self.clock.now_ms)
-            for pattern in ordered
-        }
-        self._resolving.discard(group_id)
-        self._topic_ids_by_group[group_id] = self._topic_ids()
-        self.write(group_id, lambda shard: Result(None, self._store_resolved(shard, group_id, resolved)), _ignore)
-
-    def _store_resolved(
-        self, shard: LivingShard, group_id: str, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
-    ) -> list[Record]:
-        group = shard.groups.get(group_id)
-        if not isinstance(group, ModernGroup) or group.type != "consumer":
-            return []
-        members = read_members(group)
-        stored = {pattern: value for pattern, value in resolved.items() if count_subscribers(members, pattern)}
-        records = [pattern_record(group_id, pattern, value) for pattern, value in stored.items()]
-        has_changed = any(
-            set(value.topics) != set(group.resolved[pattern].topics if pattern in group.resolved else ())
-            for pattern, value in stored.items()
-        )
-        following = Subscriptions(members.values(), {**group.resolved, **stored})
-        metadata_hash = self.image.hash_of(following.topic_names())
-        if has_changed or metadata_hash != group.metadata_hash:
-            records.append(epoch_record(group_id, group.group_epoch + 1, metadata_hash))
-        return records
-
-    def _topic_ids(self) -> frozenset[str]:
-        return frozenset(self.image.names_by_id())
 
     # Removing members
 
@@ -420,63 +339,44 @@ class ConsumerGroups:
         if not remaining and self.settings.is_at_least(4, 4):
             records.append(assignment_epoch_record(group_id, epoch, 0))
         for member_id in removed_ids:
-            self.cancel_timers(group_id, member_id)
+            self.timers.cancel(group_id, member_id)
         return records
 
     # Timers
 
     def restart_session(self, group_id: str, member: ConsumerMember) -> None:
         """Restart the member's session timer."""
-        timeout_ms = member.session_timeout_ms
-        if timeout_ms is None:
-            timeout_ms = self._find_setting(group_id, "session_timeout_ms")
-        key = ("session", group_id, member.member_id)
-        self.restart_timer(key, timeout_ms, partial(self.expire, key))
+        own_ms = member.session_timeout_ms
+        timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own_ms is None else own_ms
+        self.timers.restart(("session", group_id, member.member_id), timeout_ms)
 
     def start_group(self, group: ModernGroup) -> None:
         """Start the timers of a loaded group. Sessions of classic members have the group's timeout until they ask."""
         timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
         for member in read_members(group).values():
-            key = ("session", group.group_id, member.member_id)
-            self.restart_timer(key, timeout_ms, partial(self.expire, key))
+            self.timers.restart(("session", group.group_id, member.member_id), timeout_ms)
             if member.state == UNREVOKED:
-                key = ("rebalance", group.group_id, member.member_id)
-                self.restart_timer(
-                    key, member.metadata.rebalance_timeout_ms, partial(self._expire_rebalance, key, member.epoch)
-                )
+                self._restart_rebalance(group.group_id, member)
 
     def stop_group(self, group: ModernGroup) -> None:
         """Forget everything about a group that is not in the log."""
         for member_id in group.members:
-            self.cancel_timers(group.group_id, member_id)
-        self._topic_ids_by_group.pop(group.group_id, None)
-
-    def start_member_timer(self, kind: str, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """Remove the member after the timeout, unless the timer is cancelled before."""
-        key = (kind, group_id, member_id)
-        self.restart_timer(key, timeout_ms, partial(self.expire, key))
+            self.timers.cancel(group.group_id, member_id)
+        self.patterns.forget(group.group_id)
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         """Return a member as it is now; None if it does not exist."""
         group = self.store.find_modern_group(group_id)
         return None if group is None or member_id not in group.members else read_member(group.members[member_id])
 
-    def restart_timer(self, key: TimerKey, timeout_ms: int, action: Callable[[], None]) -> None:
-        """Run the action after the timeout, unless the timer is started again or cancelled."""
-        self._cancel_timer(key)
-        self.timers[key] = self.clock.after(max(timeout_ms, NO_ACTION_DELAY_MS), action)
+    def _restart_rebalance(self, group_id: str, member: ConsumerMember) -> None:
+        key = ("rebalance", group_id, member.member_id)
+        self.timers.restart(key, member.metadata.rebalance_timeout_ms, member.epoch)
 
-    def cancel_timers(
-        self, group_id: str, member_id: str, kinds: Collection[str] = ("session", "rebalance", "join", "sync")
-    ) -> None:
-        """Cancel timers of a member."""
-        for kind in kinds:
-            self._cancel_timer((kind, group_id, member_id))
-
-    def expire(self, key: TimerKey, epoch: int | None = None) -> None:
+    def _expire(self, key: TimerKey, epoch: int | None) -> None:
         """Remove the member whose time is over. If `epoch` is given, only while the member is in this epoch."""
-        _, group_id, member_id = key
-        logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, key[0])
+        kind, group_id, member_id = key
+        logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, kind)
 
         def remove(shard: LivingShard) -> Result[None]:
             group = shard.groups.get(group_id)
@@ -486,16 +386,7 @@ class ConsumerGroups:
             is_late = epoch is None or member.epoch == epoch
             return Result(None, self.remove_members(group, [member]) if is_late else ())
 
-        self.timers.pop(key, None)
-        self.write(group_id, remove, _ignore)
-
-    def _expire_rebalance(self, key: TimerKey, epoch: int) -> None:
-        self.expire(key, epoch)
-
-    def _cancel_timer(self, key: TimerKey) -> None:
-        timer = self.timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        self.write(group_id, remove, ignore_refusal)
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))
@@ -557,5 +448,5 @@ def _choose(value: str | None, default: str | None) -> str | None:
     return default if value is None else value
 
 
-def _ignore(error: Errors, message: str | None) -> None:
-    pass
+def _never_downgrade(group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
+    return False

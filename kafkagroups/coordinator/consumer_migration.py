@@ -110,7 +110,7 @@ class Migration:
                 return
             _cancel_timers(classic)
             for member in ordered:
-                if ("session", group_id, member.member_id) not in self.groups.timers:
+                if not self.groups.timers.is_running(("session", group_id, member.member_id)):
                     self.groups.restart_session(group_id, member)
 
         self.groups.after_write.append(end_classic_group)
@@ -210,7 +210,7 @@ class Migration:
             self.groups.stop_group(group)
             shard.groups[group_id] = classic
             for member in classic.members.values():
-                self.groups.cancel_timers(group_id, member.member_id)
+                self.groups.timers.cancel(group_id, member.member_id)
                 self.rebalances.sessions.restart(classic, member)
             if rebalances:
                 self.rebalances.prepare(classic)

@@ -7,8 +7,9 @@ GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid (4.3.1).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.refusal import Refusal
 
@@ -65,24 +66,16 @@ class ConsumerHeartbeatResult:
 
 @dataclass(frozen=True)
 class DescribedConsumer:
-    """A member in a DescribedConsumerGroup. `assignment` and `target` are partitions by topic id and name."""
+    """A member in a DescribedConsumerGroup. `owned` and `target` are partitions by topic id, of topics that exist."""
 
-    member_id: str
-    instance_id: str | None
-    rack_id: str | None
-    member_epoch: int
-    client_id: str
-    client_host: str
-    topic_names: tuple[str, ...]
-    topic_regex: str | None
-    assignment: Mapping[tuple[str, str], Collection[int]]
-    target: Mapping[tuple[str, str], Collection[int]]
-    is_classic: bool
+    member: ConsumerMember
+    owned: Partitions
+    target: Partitions
 
 
 @dataclass(frozen=True)
 class DescribedConsumerGroup:
-    """The result of ConsumerGroupDescribe for one group."""
+    """The result of ConsumerGroupDescribe for one group. `topic_names` are the names of topics by id."""
 
     error: Errors
     group_id: str
@@ -92,6 +85,7 @@ class DescribedConsumerGroup:
     assignment_epoch: int = 0
     assignor: str = ""
     members: tuple[DescribedConsumer, ...] = ()
+    topic_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_heartbeat(request: ConsumerHeartbeat, assignors: Collection[str]) -> None:

@@ -74,11 +74,10 @@ class _Assignment:
 
     def assign_free(self) -> None:
         for topic_id in self._contested_first():
-            free = [partition for partition, owner in enumerate(self.owners[topic_id]) if owner == _NO_OWNER]
-            if free:
-                balancer = _Balancer(self.sizes, self.subscribers[topic_id])
-                for partition in free:
-                    self._give(topic_id, partition, balancer.next_least_loaded())
+            members = self._by_size(topic_id)
+            for partition, owner in enumerate(self.owners[topic_id]):
+                if owner == _NO_OWNER:
+                    self._give(topic_id, partition, min(members, key=self.sizes.__getitem__))
 
     def balance(self) -> None:
         topic_ids = [topic_id for topic_id in self._contested_first() if len(self.subscribers[topic_id]) >= 2]
@@ -99,27 +98,30 @@ class _Assignment:
 
         return sorted(self.subscribers, key=sort_key)
 
+    def _by_size(self, topic_id: str) -> list[int]:
+        """Return the subscribers of a topic by their present size. The first of equally full members is chosen."""
+        return sorted(self.subscribers[topic_id], key=lambda member: (self.sizes[member], member))
+
     def _balance_topic(self, topic_id: str) -> bool:
-        """Move partitions of a topic. Return whether one moved."""
-        balancer = _Balancer(self.sizes, self.subscribers[topic_id])
-        if balancer.imbalance <= 1:
-            return False
+        """Move partitions of a topic from the fullest to the emptiest member. Return whether one moved."""
+        takers = self._by_size(topic_id)
+        givers = list(takers)
         movable: dict[int, list[int]] = {}
         for partition, owner in enumerate(self.owners[topic_id]):
             movable.setdefault(owner, []).append(partition)
         has_moved = False
-        while not balancer.is_balanced:
-            giver = balancer.next_most_loaded()
-            while giver is not None and not movable.get(giver):
-                balancer.exclude_most_loaded()
-                giver = balancer.next_most_loaded()
-            if giver is None:
+        while givers:
+            # Of equally full members, the last gives first.
+            index = max(range(len(givers)), key=lambda each: (self.sizes[givers[each]], each))
+            giver = givers[index]
+            if not movable.get(giver):
+                givers[index] = givers[-1]
+                givers.pop()
+                continue
+            taker = min(takers, key=self.sizes.__getitem__)
+            if self.sizes[giver] - self.sizes[taker] <= 1:
                 break
-            partition = movable[giver].pop()
-            taker = balancer.next_least_loaded()
-            if balancer.is_balanced:
-                break
-            self._give(topic_id, partition, taker)
+            self._give(topic_id, movable[giver].pop(), taker)
             has_moved = True
         return has_moved
 
@@ -133,61 +135,3 @@ class _Assignment:
         self.targets[member] = add_partition(self.targets[member], topic_id, partition)
         self.owners[topic_id][partition] = member
         self.sizes[member] += 1
-
-
-class _Balancer:
-    """The subscribers of one topic, from which the emptiest and the fullest are taken in turn.
-
-    The subscribers are sorted once, by size. The least loaded are a range at the start that grows when each of them got
-    one more partition. The most loaded are a range at the end that grows to the left when each of them gave one.
-    `sizes` are the present sizes of all members.
-    """
-
-    def __init__(self, sizes: Sequence[int], subscribers: Sequence[int]) -> None:
-        self.sizes = sizes
-        self.members = sorted(subscribers, key=lambda member: (sizes[member], member))
-        smallest, largest = sizes[self.members[0]], sizes[self.members[-1]]
-        self.imbalance = largest - smallest
-        self._least_end = 0
-        self._least_size = smallest - 1
-        self._next_least = 0
-        self._most_start = self._most_end = len(self.members)
-        self._most_size = largest + 1
-        self._next_most = len(self.members) - 1
-
-    @property
-    def is_balanced(self) -> bool:
-        return self._most_size - self._least_size <= 1
-
-    def next_least_loaded(self) -> int:
-        if self._next_least >= self._least_end:
-            self._least_size += 1
-            while self._least_end < len(self.members) and self._size_at(self._least_end) == self._least_size:
-                self._least_end += 1
-            self._next_least = 0
-        self._next_least += 1
-        return self.members[self._next_least - 1]
-
-    def next_most_loaded(self) -> int | None:
-        if self._next_most < self._most_start:
-            if self._most_end <= self._most_start and self._most_start > 0:
-                self._most_size = self._size_at(self._most_start - 1)
-            else:
-                self._most_size -= 1
-            while self._most_start > 0 and self._size_at(self._most_start - 1) == self._most_size:
-                self._most_start -= 1
-            self._next_most = self._most_end - 1
-        if self._next_most < 0:
-            return None
-        self._next_most -= 1
-        return self.members[self._next_most + 1]
-
-    def exclude_most_loaded(self) -> None:
-        """Exclude the member that `next_most_loaded` returned last. It has nothing left to give."""
-        last = self._most_end - 1
-        taken = self._next_most + 1
-        self.members[taken], self.members[last] = self.members[last], self.members[taken]
-        self._most_end = last
-
-    def _size_at(self, index: int) -> int:
-        return self.sizes[self.members[index]]

@@ -74,31 +74,32 @@ def _write_group(group: DescribedConsumerGroup, operation_bits: int) -> Json:
         "groupEpoch": group.group_epoch,
         "assignmentEpoch": group.assignment_epoch,
         "assignorName": group.assignor,
-        "members": [_write_member(member) for member in group.members],
+        "members": [_write_member(member, group.topic_names) for member in group.members],
         "authorizedOperations": UNKNOWN_OPERATIONS if group.error else operation_bits,
     }
 
 
-def _write_member(member: DescribedConsumer) -> Json:
+def _write_member(described: DescribedConsumer, names: Mapping[str, str]) -> Json:
+    member = described.member
+    metadata = member.metadata
     return {
         "memberId": member.member_id,
-        "instanceId": member.instance_id,
-        "rackId": member.rack_id,
-        "memberEpoch": member.member_epoch,
-        "clientId": member.client_id,
-        "clientHost": member.client_host,
-        "subscribedTopicNames": list(member.topic_names),
-        "subscribedTopicRegex": member.topic_regex,
-        "assignment": _write_partitions(member.assignment),
-        "targetAssignment": _write_partitions(member.target),
-        "memberType": 0 if member.is_classic else 1,
+        "instanceId": metadata.instance_id,
+        "rackId": metadata.rack_id,
+        "memberEpoch": member.epoch,
+        "clientId": metadata.client_id,
+        "clientHost": metadata.client_host,
+        "subscribedTopicNames": list(metadata.subscribed_topic_names),
+        "subscribedTopicRegex": metadata.subscribed_topic_regex,
+        "assignment": _write_partitions(described.owned, names),
+        "targetAssignment": _write_partitions(described.target, names),
+        "memberType": 0 if member.uses_classic_protocol else 1,
     }
 
 
-def _write_partitions(partitions: Mapping[tuple[str, str], Collection[int]]) -> Json:
-    return {
-        "topicPartitions": [
-            {"topicId": topic_id, "topicName": name, "partitions": list(numbers)}
-            for (topic_id, name), numbers in partitions.items()
-        ]
-    }
+def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[str, str]) -> Json:
+    topics = [
+        {"topicId": topic_id, "topicName": names[topic_id], "partitions": sorted(numbers)}
+        for topic_id, numbers in partitions.items()
+    ]
+    return {"topicPartitions": topics}

@@ -30,7 +30,9 @@ FAMILIES = {
         for name in ("conversation.jsonl", "answers.json", "log/*/*.log")
     ],
     "new_expiry": ["conversations_new/4.3.1-consumer-expiry/log/*/*.log"],
-    "new_conversations": ["conversations_new/*/answers.json", "conversations_new/*/log/*/*.log"],
+    "new_conversations": [
+        f"conversations_new/*/{name}" for name in ("conversation.jsonl", "answers.json", "log/*/*.log")
+    ],
     "cleaner": ["cleaner/*/*/case.json", "cleaner/*/*/after-pass-*.json", "cleaner/*/*/*/*.log"],
     "runs": [
         "runs/*/*answers.json",

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from kafkagroups.replay.player import Player
 
     header, lines = read_conversation(args.conversation)
-    player = Player(header, lines, args.out, args.kafka)
+    player = Player(header, lines, args.out, args.kafka, Path(args.conversation).parent / "log")
     create_folder(Path(args.out))
     for output in player.play():  # One output is a request with its answer, or an append without a request.
         print_json(output)

@@ -12,7 +12,7 @@ Source: GroupMetadataManager.scala (3.9).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
@@ -27,6 +27,7 @@ from kafkagroups.groups.live_and_loaded import build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.loading.caches import ClassicCache
+from kafkagroups.records.serde import Record
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
@@ -49,7 +50,14 @@ class GroupCache(GroupStore):
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         return self.groups.setdefault(group.group_id, group)
 
-    def end_join(self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None]) -> None:
+    def end_join(
+        self,
+        group: ClassicGroup,
+        *,
+        is_new: bool,
+        refuse: Callable[[Errors], None],
+        tombstones: Sequence[Record] = (),
+    ) -> None:
         """Do nothing: a refused JoinGroup leaves a group in the cache, and no record."""
 
     def current_groups(self) -> list[ClassicGroup]:

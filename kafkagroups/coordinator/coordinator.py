@@ -15,6 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
+from kafkagroups.coordinator.consumer_requests import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    DescribedConsumerGroup,
+)
 from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
@@ -58,9 +64,12 @@ from kafkagroups.coordinator.results import (
 )
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.coordinator.storing import CommitRequests
-from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER
+from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -114,16 +123,23 @@ class GroupCoordinator:
         self.validator = RequestValidator(self.manager, surroundings)
         self.rebalances = Rebalances(self.manager)
         member_validator = MemberValidator(self.settings)
-        self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id)
-        self.members = MemberRequests(self.validator, member_validator, self.rebalances)
+        self.new_member_id = new_member_id
+        self.modern: ModernRequests | None = None
+        if isinstance(self.manager, PartitionedGroups):
+            self.modern = ModernRequests(
+                self.manager, self.validator, self.rebalances, surroundings.get("group_configs", {})
+            )
+        self.joins = JoinRequests(self.validator, member_validator, self.rebalances, new_member_id, self.modern)
+        self.members = MemberRequests(self.validator, member_validator, self.rebalances, self.modern)
         self.commits = CommitRequests(
             self.validator,
             member_validator,
             self.rebalances.sessions,
             surroundings.get("verify", verify_all),
             self.zookeeper,
+            self.modern,
         )
-        self.fetches = FetchRequests(self.validator, self.zookeeper)
+        self.fetches = FetchRequests(self.validator, self.zookeeper, self.modern)
         self.deletions = DeleteRequests(self.validator)
 
     # Members
@@ -267,6 +283,40 @@ class GroupCoordinator:
         """
         return self.members.leave(group_id, members)
 
+    def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
+        """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
+
+        Returns
+        -------
+        ResponseFuture[ConsumerHeartbeatResult]
+            The member's epoch, and its assignment if that changed. Errors: INVALID_REQUEST for a field,
+            UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
+            FENCED_MEMBER_EPOCH if the member must join again, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID and
+            GROUP_MAX_SIZE_REACHED. UNSUPPORTED_VERSION if the broker has no consumer groups.
+
+        Notes
+        -----
+        Source: GroupMetadataManager.consumerGroupHeartbeat.
+        """
+        if self.modern is None:
+            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
+            response.complete(ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
+            return response
+        needs_id = request.member_epoch == 0 and not request.member_id
+        return self.modern.heartbeat(request, self.new_member_id(request.client_id) if needs_id else "")
+
+    @check_fields(group_ids=ListOf(TEXT))
+    def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Return the state and the members of consumer groups (since 4.0).
+
+        Notes
+        -----
+        Source: GroupCoordinatorService.consumerGroupDescribe.
+        """
+        if self.modern is None:
+            return [DescribedConsumerGroup(Errors.UNSUPPORTED_VERSION, group_id) for group_id in group_ids]
+        return self.modern.describe(group_ids)
+
     # Offsets
 
     @take_fields(
@@ -387,6 +437,8 @@ class GroupCoordinator:
         *,
         require_stable: bool = False,
         by_topic_id: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> OffsetFetchResult:
         """Return committed offsets from memory. The group may be in any state.
 
@@ -411,7 +463,13 @@ class GroupCoordinator:
         -----
         Source: GroupCoordinator.handleFetchOffsets.
         """
-        return self.fetches.fetch(group_id, partitions, require_stable=require_stable, by_topic_id=by_topic_id)
+        return self.fetches.fetch(
+            group_id,
+            partitions,
+            require_stable=require_stable,
+            by_topic_id=by_topic_id,
+            member=(member_id, member_epoch),
+        )
 
     @check_fields(group_id=TEXT, partitions=PARTITIONS)
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
@@ -518,6 +576,11 @@ class GroupCoordinator:
         """
         return self.deletions.delete_partitions(partitions)
 
+    def append_records(self, partition: int, records: Sequence[Record]) -> None:
+        """Append and replay records of share or streams groups, whose requests this coordinator does not answer."""
+        if isinstance(self.manager, PartitionedGroups):
+            self.manager.append_records(partition, records)
+
     @check_fields(first_ms=INT64)
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
@@ -563,20 +626,28 @@ class GroupCoordinator:
         """Answer every later request with COORDINATOR_NOT_AVAILABLE."""
         self.validator.is_running = False
 
-    def _start_group(self, group: ClassicGroup) -> None:
+    def _start_group(self, group: LivingGroup) -> None:
         """Start the session timers of a loaded group. A group that is larger than group.max.size must rebalance."""
+        if isinstance(group, ModernGroup):
+            if self.modern is not None and group.type == CONSUMER:
+                self.modern.groups.start_group(group)
+            return
         logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
         for member in group.members.values():
             self.rebalances.sessions.restart(group, member)
 
-    def _stop_group(self, group: ClassicGroup) -> None:
+    def _stop_group(self, group: LivingGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
 
         In a Stable group, the JoinGroup of a replaced static member can wait for an append. The callback of the append
         answers this JoinGroup, so `_stop_group` does not.
         """
+        if isinstance(group, ModernGroup):
+            if self.modern is not None:
+                self.modern.groups.stop_group(group)
+            return
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)

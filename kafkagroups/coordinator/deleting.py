@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.results import OffsetDeleteResult
+from kafkagroups.coordinator.results import CommitErrors, OffsetDeleteResult
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
 
@@ -30,12 +32,16 @@ class DeleteRequests:
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
         """Delete the groups that are Empty, and their offsets. Return an error code for each group id."""
         errors: dict[str, Errors] = {}
-        deleted_groups = []
+        deleted_groups: list[LivingGroup] = []
         for group_id in dict.fromkeys(group_ids):
             group = self.manager.get_group(group_id)
+            modern_group = self.manager.find_modern_group(group_id)
             error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
             if error is not Errors.NONE:
                 errors[group_id] = error
+            elif modern_group is not None:
+                errors[group_id] = Errors.NON_EMPTY_GROUP if modern_group.members else Errors.NONE
+                deleted_groups += () if modern_group.members else (modern_group,)
             elif group is None or group.state is ClassicState.DEAD:
                 errors[group_id] = self.validator.choose_error_without_group(group_id)
             elif group.state is not ClassicState.EMPTY:
@@ -51,6 +57,9 @@ class DeleteRequests:
             return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
         errors = self.validator.find_refused_partitions(partitions)
         error = self.validator.check_group(group_id, "OFFSET_DELETE")
+        modern_group = self.manager.find_modern_group(group_id)
+        if error is Errors.NONE and modern_group is not None:
+            return self._delete_modern_offsets(modern_group, partitions, errors)
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and (group is None or group.state is ClassicState.DEAD):
             error = self.validator.choose_error_without_group(group_id)
@@ -68,6 +77,19 @@ class DeleteRequests:
                 errors[partition] = Errors.NONE
                 deleted_partitions.append(partition)
         error = self.manager.delete_offsets(group, deleted_partitions)
+        return OffsetDeleteResult(error, {} if error else errors)
+
+    def _delete_modern_offsets(
+        self, group: ModernGroup, partitions: Sequence[TopicPartition], errors: CommitErrors
+    ) -> OffsetDeleteResult:
+        if group.type == "share":
+            return OffsetDeleteResult(Errors.GROUP_ID_NOT_FOUND)
+        topics = group.subscribed_topics
+        for partition in partitions:
+            is_subscribed = partition.topic in topics
+            errors.setdefault(partition, Errors.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else Errors.NONE)
+        deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
+        error = self.manager.delete_offsets(group, deleted)
         return OffsetDeleteResult(error, {} if error else errors)
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:

@@ -6,7 +6,9 @@ Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGrou
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import nullcontext
 
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.results import (
@@ -29,7 +31,13 @@ class FetchRequests:
     topic, partition).
     """
 
-    def __init__(self, validator: RequestValidator, zookeeper_offsets: Mapping[tuple[str, str, int], int]) -> None:
+    def __init__(
+        self,
+        validator: RequestValidator,
+        zookeeper_offsets: Mapping[tuple[str, str, int], int],
+        modern: ModernRequests | None = None,
+    ) -> None:
+        self.modern = modern
         self.validator = validator
         self.zookeeper_offsets = zookeeper_offsets
         self.manager = validator.manager
@@ -42,12 +50,16 @@ class FetchRequests:
         *,
         require_stable: bool,
         by_topic_id: bool,
+        member: tuple[str | None, int] = (None, -1),
     ) -> OffsetFetchResult:
         """Return committed offsets of the requested partitions. If `partitions` is None, return all offsets.
 
         If the request names topics by id, offsets that were committed for another topic of the same name are left out.
+        `member` is the member id and the member epoch in the request, if it contains them.
         """
         error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
+        if error is Errors.NONE and self.modern is not None:
+            error = self._check_member(group_id, member, require_stable=require_stable)
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
         requested_partitions = None if partitions is None else list(partitions)
@@ -63,6 +75,13 @@ class FetchRequests:
             else:
                 offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         return OffsetFetchResult(error, offsets)
+
+    def _check_member(self, group_id: str, member: tuple[str | None, int], *, require_stable: bool) -> Errors:
+        """Check the member of a group of a new type. An unstable fetch sees only what the log has confirmed."""
+        assert self.modern is not None
+        with nullcontext() if require_stable else self.manager.committed():
+            group = self.manager.find_modern_group(group_id)
+            return Errors.NONE if group is None else self.modern.validate_fetch(group, *member)
 
     def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
         """Return offsets that were committed with version 0 of OffsetCommit."""
@@ -90,8 +109,9 @@ class FetchRequests:
             return DescribedGroup(error, group_id)
         with self.manager.committed():
             group = self.manager.get_group(group_id)
+            is_modern = self.manager.find_modern_group(group_id) is not None
         if group is None and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} not found."
+            message = f"Group {group_id} is not a classic group." if is_modern else f"Group {group_id} not found."
             return DescribedGroup(Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message)
         if group is None:
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
@@ -122,17 +142,23 @@ class FetchRequests:
         # Since 3.7, upper and lower case make no difference in a state's name; since 4.0, nor does space around it.
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
         state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
-        accepts_classic_type = not types or "classic" in {group_type.lower() for group_type in types}
+        type_filter = {group_type.lower() for group_type in types}
         groups = []
         with self.manager.committed():
-            all_groups = self.manager.current_groups()
-        for group in all_groups if accepts_classic_type else []:
-            state = self._get_state_name(group)
-            accepts_state = not state_filter or convert_case(state) in state_filter
-            if not accepts_state:
+            all_groups = [
+                ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
+                for group in self.manager.current_groups()
+            ]
+            all_groups += [
+                ListedGroup(group.group_id, group.type, group.state.value, group.type)
+                for group in self.manager.current_modern_groups()
+            ]
+        for listed in all_groups:
+            accepts_state = not state_filter or convert_case(listed.state) in state_filter
+            if not accepts_state or (type_filter and listed.type not in type_filter):
                 continue
-            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", group.group_id):
-                groups.append(ListedGroup(group.group_id, group.protocol_type or "", state))
+            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id):
+                groups.append(listed)
         if not self.manager.loading:
             return Errors.NONE, groups
         return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []

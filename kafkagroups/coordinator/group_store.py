@@ -19,6 +19,8 @@ from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import Cancellable
+from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID
@@ -35,7 +37,7 @@ GROUP_RECORD_TYPE = 2
 NO_TOPIC_ID = UUID.default
 
 
-def _ignore_group(group: ClassicGroup) -> None:
+def _ignore_group(group: LivingGroup) -> None:
     pass
 
 
@@ -46,7 +48,7 @@ class GroupStore(ABC):
     - `loading`: the partitions that this broker is loading now.
     - `epochs`: the newest coordinator epoch of each partition. The epoch grows each time a broker becomes the leader.
       A call with an older epoch is late and is ignored.
-    - `on_loaded`, `on_unloaded`: called for each classic group after its partition is loaded, or when it is unloaded.
+    - `on_loaded`, `on_unloaded`: called for each group after its partition is loaded, or when it is unloaded.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -56,8 +58,8 @@ class GroupStore(ABC):
         self.owned: set[int] = set()
         self.loading: set[int] = set()
         self.epochs: dict[int, int] = {}
-        self.on_loaded: Callable[[ClassicGroup], None] = _ignore_group
-        self.on_unloaded: Callable[[ClassicGroup], None] = _ignore_group
+        self.on_loaded: Callable[[LivingGroup], None] = _ignore_group
+        self.on_unloaded: Callable[[LivingGroup], None] = _ignore_group
         self.dialect = dialect(settings.coordinator, settings.kafka)
 
     # Partitions
@@ -107,6 +109,21 @@ class GroupStore(ABC):
     def get_group(self, group_id: str) -> ClassicGroup | None:
         """Return the classic group, or None if it does not exist."""
 
+    def find_modern_group(self, group_id: str) -> ModernGroup | None:
+        """Return the consumer, share or streams group; None if it does not exist or is a classic group."""
+        return None
+
+    def current_modern_groups(self) -> list[ModernGroup]:
+        """Return all consumer, share and streams groups."""
+        return []
+
+    def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
+        """Remove an Empty consumer or streams group, because a classic member joins. Return its tombstones.
+
+        If the JoinGroup is refused, the tombstones are not written, and the group is back after the next load.
+        """
+        return ()
+
     @abstractmethod
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         """Add the group, unless there is a group with this id. Return the group that is there. No record is written."""
@@ -138,10 +155,18 @@ class GroupStore(ABC):
         return self.clock.after(delay_ms, action)
 
     @abstractmethod
-    def end_join(self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None]) -> None:
+    def end_join(
+        self,
+        group: ClassicGroup,
+        *,
+        is_new: bool,
+        refuse: Callable[[Errors], None],
+        tombstones: Sequence[Record] = (),
+    ) -> None:
         """Note that a JoinGroup is handled. `is_new` says whether it created the group.
 
-        `refuse` answers the JoinGroup with an error, unless it is answered.
+        `refuse` answers the JoinGroup with an error, unless it is answered. `tombstones` delete the group of another
+        type that had this id.
         """
 
     # What is written
@@ -159,7 +184,7 @@ class GroupStore(ABC):
     @abstractmethod
     def store_offsets(
         self,
-        group: ClassicGroup,
+        group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
         producer_id: int = NO_PRODUCER_ID,
@@ -189,11 +214,11 @@ class GroupStore(ABC):
         """
 
     @abstractmethod
-    def delete_groups(self, groups: Sequence[ClassicGroup]) -> dict[str, Errors]:
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
         """Delete Empty groups and their offsets. Return the errors of the appends by group id, if there are any."""
 
     @abstractmethod
-    def delete_offsets(self, group: ClassicGroup, partitions: Sequence[TopicPartition]) -> Errors:
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
         """Delete a group's offsets for these partitions. Return the error of the append."""
 
     @abstractmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.member_responses import build_join_result
 from kafkagroups.coordinator.member_validation import MemberValidator
@@ -21,8 +22,9 @@ from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
 from kafkagroups.coordinator.static_members import StaticMembers
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.states import ClassicState
 
 
@@ -39,7 +41,9 @@ class JoinRequests:
         member_validator: MemberValidator,
         rebalances: Rebalances,
         new_member_id: Callable[[str], str],
+        modern: ModernRequests | None = None,
     ) -> None:
+        self.modern = modern
         self.validator = validator
         self.member_validator = member_validator
         self.rebalances = rebalances
@@ -62,9 +66,14 @@ class JoinRequests:
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         is_new = not joining.member_id
+        generation: int | None = None
         group: ClassicGroup | None = None
         creates_group = False
         error = self._check_request(group_id, joining)
+        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if modern_group is not None and (modern_group.members or modern_group.type == "share"):
+            return self._join_modern_group(modern_group, joining, request)
+        tombstones = () if modern_group is None else self.manager.remove_empty_group(modern_group)
         if error is Errors.NONE:
             group = self.manager.get_group(group_id)
             creates_group = is_new and group is None
@@ -75,6 +84,7 @@ class JoinRequests:
             joining.member_id = self._create_member_id(group, joining)
         # If `_create_member_id` raises UsageError, the new group must not be in the cache.
         if group is not None:
+            generation = group.generation
             self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
             hides_member_id = error in self._errors_without_member_id
@@ -101,10 +111,31 @@ class JoinRequests:
             # Since 4.0 the removal of a member that does not fit into the group completes nothing.
             if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
                 self.rebalances.try_complete_join(group)
+            # The next generation could not begin (`ClassicGroup.start_next_generation`).
+            if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
+                response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
             self.manager.end_join(
-                group, is_new=creates_group, refuse=lambda error: response.complete(self._build_error_result("", error))
+                group,
+                is_new=creates_group,
+                refuse=lambda error: response.complete(self._build_error_result("", error)),
+                tombstones=tombstones,
             )
         return response
+
+    def _join_modern_group(
+        self, group: ModernGroup, joining: ClassicMember, request: JoinGroupRequest
+    ) -> ResponseFuture[JoinGroupResult]:
+        """Answer a JoinGroup to a consumer group with members. Share and streams groups accept no classic members."""
+        if self.modern is None or group.type != CONSUMER:
+            response: ResponseFuture[JoinGroupResult] = ResponseFuture()
+            response.complete(self._build_error_result("", Errors.INCONSISTENT_GROUP_PROTOCOL))
+            return response
+        is_unknown = not joining.member_id
+        if is_unknown:
+            joining.member_id = self.new_member_id(joining.client_id)
+        return self.modern.classic_members.join(
+            group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
+        )
 
     def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
         """Check the group and the session timeout. Since 4.0 the state of the group's partition is checked last."""

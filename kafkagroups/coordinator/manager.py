@@ -18,6 +18,7 @@ from kafkagroups.coordinator.logs import NewBatch
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
+from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
@@ -49,7 +50,7 @@ class GroupMetadataManager(GroupCache):
 
     def store_offsets(
         self,
-        group: ClassicGroup,
+        group: LivingGroup,
         offsets: _OffsetsToStore,
         complete: Callable[[CommitErrors], None],
         producer_id: int = NO_PRODUCER_ID,
@@ -67,6 +68,7 @@ class GroupMetadataManager(GroupCache):
         - UNSUPPORTED_FOR_MESSAGE_FORMAT if the log has batch format 0 or 1 and the commit is in a transaction.
         - If the append fails, the error that `convert_commit_append_error` returns.
         """
+        assert isinstance(group, ClassicGroup)
         if group.offsets.mixes_commits:
             logger.warning(
                 "group: %s has received offset commits from consumers as well as transactional producers.",
@@ -155,14 +157,15 @@ class GroupMetadataManager(GroupCache):
 
     # Deleting
 
-    def delete_groups(self, groups: Sequence[ClassicGroup]) -> dict[str, Errors]:
-        for group in groups:
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
+        classic_groups = [group for group in groups if isinstance(group, ClassicGroup)]
+        for group in classic_groups:
             group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-        self.delete_offsets_and_empty_groups(groups, lambda group: list(group.offsets.committed))
+        self.delete_offsets_and_empty_groups(classic_groups, lambda group: list(group.offsets.committed))
         return {}
 
-    def delete_offsets(self, group: ClassicGroup, partitions: Sequence[TopicPartition]) -> Errors:
-        if partitions:
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
+        if partitions and isinstance(group, ClassicGroup):
             self.delete_offsets_and_empty_groups([group], lambda _: partitions)
         return Errors.NONE
 

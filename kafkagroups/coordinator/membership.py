@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.member_responses import build_sync_result
 from kafkagroups.coordinator.member_validation import MemberValidator
@@ -15,14 +16,22 @@ from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import LeaveGroupResult, MemberIdentity, SyncGroupResult
-from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.states import ClassicState
 
 
 class MemberRequests:
     """The SyncGroup, Heartbeat and LeaveGroup requests of all groups."""
 
-    def __init__(self, validator: RequestValidator, member_validator: MemberValidator, rebalances: Rebalances) -> None:
+    def __init__(
+        self,
+        validator: RequestValidator,
+        member_validator: MemberValidator,
+        rebalances: Rebalances,
+        modern: ModernRequests | None = None,
+    ) -> None:
+        self.modern = modern
         self.validator = validator
         self.member_validator = member_validator
         self.rebalances = rebalances
@@ -47,6 +56,10 @@ class MemberRequests:
         """
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
+        modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
+        if modern_group is not None and self.modern is not None:
+            identity = MemberIdentity(member_id, group_instance_id)
+            return self.modern.classic_members.sync(modern_group, generation, identity, (protocol_type, protocol))
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
             error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
@@ -81,6 +94,10 @@ class MemberRequests:
             return Errors.NONE
         if error is not Errors.NONE:
             return error
+        modern_group = self._find_consumer_group(group_id)
+        if modern_group is not None and self.modern is not None:
+            identity = MemberIdentity(member_id, group_instance_id)
+            return self.modern.classic_members.heartbeat(modern_group, generation, identity)
         group = self.manager.get_group(group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
         if group is not None and awaits_assignment and self.settings.is_before(2, 3):
@@ -101,12 +118,20 @@ class MemberRequests:
             error = self.member_validator.choose_dead_group_error()
         if error is not Errors.NONE:
             return LeaveGroupResult(error)
+        identities = [MemberIdentity(member) if isinstance(member, str) else member for member in members]
+        modern_group = self._find_consumer_group(group_id)
+        if modern_group is not None and self.modern is not None:
+            return self.modern.classic_members.leave(modern_group, identities)
         results = []
-        for member in members:
-            identity = MemberIdentity(member) if isinstance(member, str) else member
+        for identity in identities:
             member_error = Errors.UNKNOWN_MEMBER_ID if group is None else self._remove(group, identity)
             results.append((identity, member_error))
         return LeaveGroupResult(error, tuple(results))
+
+    def _find_consumer_group(self, group_id: str) -> ModernGroup | None:
+        """Return the consumer group with members; None if the group is another one."""
+        group = self.manager.find_modern_group(group_id)
+        return group if group is not None and group.type == CONSUMER and group.members else None
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
         """Remove a member or a pending member id. Return the member's error code."""

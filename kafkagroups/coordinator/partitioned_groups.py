@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 
 from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.consumer_records import deletion_records
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import (
     OFFSET_RECORD_TYPE,
@@ -28,8 +29,9 @@ from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import Cancellable
 from kafkagroups.groups.expiration import find_expired_offsets
-from kafkagroups.groups.living_shard import LivingShard
-from kafkagroups.groups.map_orders import timeline_map_order
+from kafkagroups.groups.living_shard import LivingGroup, LivingShard
+from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID
@@ -87,6 +89,18 @@ class PartitionedGroups(GroupStore):
         group = self.find_runtime(group_id).shard.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
+    def find_modern_group(self, group_id: str) -> ModernGroup | None:
+        group = self.find_runtime(group_id).shard.groups.get(group_id)
+        return group if isinstance(group, ModernGroup) else None
+
+    def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
+        self.find_runtime(group.group_id).shard.remove_group(group.group_id)
+        return deletion_records(group)
+
+    def current_modern_groups(self) -> list[ModernGroup]:
+        groups = (group for runtime in self.runtimes.values() for group in runtime.shard.groups.values())
+        return [group for group in groups if isinstance(group, ModernGroup)]
+
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         existing_group = self.get_group(group.group_id)
         if existing_group is None:
@@ -103,6 +117,10 @@ class PartitionedGroups(GroupStore):
             for runtime in self.runtimes.values():
                 stack.enter_context(runtime.shard.committed())
             yield
+
+    def append_records(self, partition: int, records: Sequence[Record]) -> None:
+        """Append and replay records that another part of the broker decided on."""
+        self._write(self.runtimes[partition], lambda shard: Result(Errors.NONE, records))
 
     # Joins
 
@@ -124,7 +142,14 @@ class PartitionedGroups(GroupStore):
         self._due_actions.append(due.run)
         return due
 
-    def end_join(self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None]) -> None:
+    def end_join(
+        self,
+        group: ClassicGroup,
+        *,
+        is_new: bool,
+        refuse: Callable[[Errors], None],
+        tombstones: Sequence[Record] = (),
+    ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
         Without this record, the group of a refused JoinGroup would exist until the next load only. If the append fails,
@@ -139,7 +164,7 @@ class PartitionedGroups(GroupStore):
                     refuse(error)
 
             record = self.build_group_record(empty_group, {})
-            self.find_runtime(group.group_id).append_group_record(record, complete)
+            self.find_runtime(group.group_id).append_group_records([*tombstones, record], complete)
         due_actions, self._due_actions = self._due_actions, []
         for run in due_actions:
             run()
@@ -148,13 +173,13 @@ class PartitionedGroups(GroupStore):
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
         record = self.build_group_record(group, assignments)
-        self.find_runtime(group.group_id).append_group_record(record, complete)
+        self.find_runtime(group.group_id).append_group_records([record], complete)
 
     # Offsets
 
     def store_offsets(
         self,
-        group: ClassicGroup,
+        group: LivingGroup,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         complete: Callable[[CommitErrors], None],
         producer_id: int = NO_PRODUCER_ID,
@@ -215,13 +240,14 @@ class PartitionedGroups(GroupStore):
 
     # Deletions
 
-    def delete_groups(self, groups: Sequence[ClassicGroup]) -> dict[str, Errors]:
+    def delete_groups(self, groups: Sequence[LivingGroup]) -> dict[str, Errors]:
         """Delete Empty groups and their offsets, with one batch for each partition of the offsets topic."""
         ids_by_partition: dict[int, list[str]] = {}
         for group in groups:
             ids_by_partition.setdefault(self.partition_for(group.group_id), []).append(group.group_id)
         errors = {}
-        for partition, group_ids in ids_by_partition.items():
+        for partition in java_map_order(ids_by_partition, _partition_hash):
+            group_ids = ids_by_partition[partition]
 
             def delete(shard: LivingShard, group_ids: Sequence[str] = group_ids) -> Result[Errors]:
                 return Result(
@@ -232,7 +258,7 @@ class PartitionedGroups(GroupStore):
             errors.update(dict.fromkeys(group_ids if error else (), error))
         return errors
 
-    def delete_offsets(self, group: ClassicGroup, partitions: Sequence[TopicPartition]) -> Errors:
+    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Errors:
         """Delete a group's committed and pending offsets for these partitions. The group stays."""
         group_id = group.group_id
 
@@ -295,14 +321,13 @@ class PartitionedGroups(GroupStore):
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
         """Return the tombstones of a group's expired offsets, and of the group if it is Empty and has no others."""
         group = shard.groups[group_id]
-        if not isinstance(group, ClassicGroup):
-            return []
         committed = shard.offsets.committed.get(group_id, {})
         pending = shard.offsets.pending_partitions(group_id)
         expired = find_expired_offsets(group, committed, pending, self.clock.now_ms, self.settings.offsets_retention_ms)
-        records = [build_offset_tombstone(group_id, partition) for partition in expired]
-        if group.state is ClassicState.EMPTY and len(expired) == len(committed) and not pending:
-            records.append(build_group_tombstone(group_id))
+        records = [build_offset_tombstone(group_id, partition) for partition in _order_offsets(expired)]
+        is_empty = not group.members if isinstance(group, ModernGroup) else group.state is ClassicState.EMPTY
+        if is_empty and len(expired) == len(committed) and not pending:
+            records += _build_group_tombstones(group)
         return records
 
     def _write(self, runtime: PartitionRuntime, handler: Callable[[LivingShard], Result[Errors]]) -> Errors:
@@ -326,8 +351,30 @@ class _DueAction:
             self.action()
 
 
+def _partition_hash(partition: int) -> int:
+    return topic_partition_hash(("__consumer_offsets", partition))
+
+
+def _order_offsets(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return partitions in the order of Kafka's maps: by topic, then by number."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return [
+        TopicPartition(topic, number)
+        for topic in timeline_map_order(numbers)
+        for number in timeline_map_order(numbers[topic], lambda number: number)
+    ]
+
+
 def _build_group_deletion(shard: LivingShard, group_id: str) -> list[Record]:
     """Return the tombstones of a group: of its committed offsets, of its other pending offsets, and of the group."""
     committed = shard.offsets.committed.get(group_id, {})
-    partitions = dict.fromkeys([*committed, *shard.offsets.pending_partitions(group_id)])
-    return [*(build_offset_tombstone(group_id, partition) for partition in partitions), build_group_tombstone(group_id)]
+    pending = [each for each in shard.offsets.pending_partitions(group_id) if each not in committed]
+    partitions = [*_order_offsets(committed), *_order_offsets(pending)]
+    tombstones = [build_offset_tombstone(group_id, partition) for partition in partitions]
+    return [*tombstones, *_build_group_tombstones(shard.groups[group_id])]
+
+
+def _build_group_tombstones(group: LivingGroup) -> list[Record]:
+    return deletion_records(group) if isinstance(group, ModernGroup) else [build_group_tombstone(group.group_id)]

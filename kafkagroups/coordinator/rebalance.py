@@ -217,8 +217,9 @@ class Rebalances:
             # With a delay of 0 ms, the timer would run immediately, again and again.
             self._schedule_join_end(group, max(group.rebalance_timeout_ms, 1))
             return
-        group.start_next_generation(self.clock.now_ms)
-        if not group.members:
+        if not group.start_next_generation(self.clock.now_ms):
+            logger.error("Group %s could not complete rebalance because a subscription is malformed", group.group_id)
+        elif not group.members:
             logger.info("Group %s with generation %d is now empty", group.group_id, group.generation)
             self.manager.store_group(group, {}, partial(self._warn_if_not_stored, group))
         else:

@@ -73,3 +73,4 @@ class TxnOffsetCommitRequest:
     member_id: str = ""
     group_instance_id: str | None = None
     supports_abortable_error: bool = True
+    supports_stale_epoch: bool = True

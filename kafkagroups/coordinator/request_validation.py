@@ -46,6 +46,7 @@ class Surroundings(TypedDict, total=False):
       partition of the offsets topic, otherwise an error. Before 3.7, group coordinators do not verify transactions.
     - `zookeeper`: the offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id,
       topic, partition). None: no offsets are stored yet.
+    - `group_configs`: the settings of single groups, by group id, with Kafka's names (`consumer.session.timeout.ms`).
     """
 
     topics: Mapping[str, int] | None
@@ -53,6 +54,7 @@ class Surroundings(TypedDict, total=False):
     authorize: Authorizer
     verify: TransactionVerifier
     zookeeper: ZooKeeperOffsets | None
+    group_configs: Mapping[str, Mapping[str, str]]
 
 
 APIS_WITH_REQUIRED_GROUP_ID = (

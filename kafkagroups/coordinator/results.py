@@ -142,6 +142,7 @@ class ListedGroup:
     group_id: str
     protocol_type: str
     state: str
+    type: str = "classic"
 
 
 @dataclass(frozen=True)

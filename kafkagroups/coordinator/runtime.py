@@ -20,7 +20,7 @@ A timer is a write too: its action calls `write` when the timer is due, and the 
 something to do.
 
 Classic groups are the exception, in Kafka as here: their members and their state are plain memory, which the handlers
-change at once. `append_group_record` writes their record without applying it (Kafka: replayRecords = false).
+change at once. `append_group_records` writes their record without applying it (Kafka: replayRecords = false).
 
 Simpler than Kafka: there are no threads, so an event is a call. Each write is a batch of its own, as it is for a client
 that waits for each answer, so `append.linger.ms` has no effect. A method that returns no future answers at once, even
@@ -43,7 +43,7 @@ from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.fold import replay_batches
-from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
@@ -101,7 +101,7 @@ class PartitionRuntime:
 
     `shard` is the state. `next_offset` is where the next batch will be in the log. `is_active` is False if the load of
     the partition failed: until the next election, every request gets NOT_COORDINATOR. `on_loaded` and `on_unloaded` are
-    called for each classic group.
+    called for each group.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class PartitionRuntime:
         dialect: Dialect,
         logs: OffsetsLogs,
         clock: Clock,
-        on_loaded: Callable[[ClassicGroup], None],
-        on_unloaded: Callable[[ClassicGroup], None],
+        on_loaded: Callable[[LivingGroup], None],
+        on_unloaded: Callable[[LivingGroup], None],
     ) -> None:
         self.partition = partition
         self.dialect = dialect
@@ -166,9 +166,12 @@ class PartitionRuntime:
         with self.shard.committed():
             return question(self.shard)
 
-    def append_group_record(self, record: Record, complete: Callable[[Errors], None]) -> None:
-        """Append the record of a classic group whose members are already in memory. Then call `complete`."""
-        self._append([record], lambda error: complete(convert_event_error(error)))
+    def append_group_records(self, records: Sequence[Record], complete: Callable[[Errors], None]) -> None:
+        """Append the record of a classic group whose members are already in memory. Then call `complete`.
+
+        Before the group's record, there may be the tombstones of the group of another type that it replaces.
+        """
+        self._append(records, lambda error: complete(convert_event_error(error)))
 
     def complete_transaction(self, producer_id: int, *, commits: bool) -> None:
         """Apply a transaction's marker that was appended at the end of the log."""
@@ -281,7 +284,7 @@ class PartitionRuntime:
     # Load and unload
 
     def load(self) -> None:
-        """Read the partition's log, and call `on_loaded` for each classic group. If this fails, stay inactive."""
+        """Read the partition's log, and call `on_loaded` for each group. If this fails, stay inactive."""
         self.shard = LivingShard(self.partition, self.dialect, now_ms=self.clock.now_ms)
         self.next_offset = 0
         replay_batches(self.shard, self._count(self.logs.read(self.partition)))
@@ -296,16 +299,16 @@ class PartitionRuntime:
             self.shard = LivingShard(self.partition, self.dialect)
             return
         self.is_active = True
-        for group in self.classic_groups():
+        for group in list(self.shard.groups.values()):
             self.on_loaded(group)
 
     def unload(self) -> None:
-        """Answer all requests that wait with NOT_COORDINATOR, and call `on_unloaded` for each classic group."""
+        """Answer all requests that wait with NOT_COORDINATOR, and call `on_unloaded` for each group."""
         self.is_active = False
         waiting, self._unconfirmed = self._unconfirmed, []
         for append in waiting:
             append.complete(Errors.NOT_COORDINATOR)
-        for group in self.classic_groups():
+        for group in list(self.shard.groups.values()):
             self.on_unloaded(group)
 
     def classic_groups(self) -> list[ClassicGroup]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from kafkagroups.coordinator.consumer_settings import ConsumerSettings, read_consumer_settings
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.records.dialects import Coordinator
@@ -40,6 +41,8 @@ class Settings:
         How long the first rebalance of an Empty group waits for more members, in ms.
     group_max_size
         The largest number of members of a group (since 2.2, KIP-389).
+    consumer
+        The settings of consumer groups (since 4.0).
     zookeeper
         Whether the broker has a ZooKeeper, in which version 0 of OffsetCommit stores offsets.
 
@@ -66,6 +69,7 @@ class Settings:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
     zookeeper: bool = False
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
 
     def __post_init__(self) -> None:
         if self.kafka not in CHECKED_VERSIONS:
@@ -137,4 +141,5 @@ def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
         ),
         group_max_size=read_number("group.max.size", defaults.group_max_size),
         zookeeper=bool(properties.get("zookeeper.connect", defaults.is_before(3, 0))),
+        consumer=read_consumer_settings(properties),
     )

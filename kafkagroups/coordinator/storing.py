@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.request_types import OffsetCommitRequest, TxnOffsetCommitRequest
@@ -19,6 +20,8 @@ from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
 from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group_offsets import NOT_APPENDED
+from kafkagroups.groups.living_shard import LivingGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.frames import to_int64
@@ -40,7 +43,9 @@ class CommitRequests:
         sessions: Sessions,
         verify: TransactionVerifier,
         zookeeper: ZooKeeperOffsets,
+        modern: ModernRequests | None = None,
     ) -> None:
+        self.modern = modern
         self.validator = validator
         self.member_validator = member_validator
         self.sessions = sessions
@@ -58,6 +63,11 @@ class CommitRequests:
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             error = self.validator.check_group(request.group_id, "OFFSET_COMMIT")
+            if error is Errors.NONE and self.modern is not None:
+                modern_group = self.manager.find_modern_group(request.group_id)
+                if modern_group is not None:
+                    self._store_modern(modern_group, request, accepted_offsets, response)
+                    return
             group = self.manager.get_group(request.group_id)
             if error is Errors.NONE and group is None and request.generation < 0:
                 group = self.manager.get_or_create(request.group_id)
@@ -96,12 +106,37 @@ class CommitRequests:
 
         return self._store_accepted(group_id, offsets, store)
 
+    def _store_modern(
+        self,
+        group: ModernGroup,
+        request: OffsetCommitRequest,
+        offsets: _Commits,
+        response: ResponseFuture[CommitErrors],
+    ) -> None:
+        """Store a commit to a consumer or streams group."""
+        assert self.modern is not None
+        error = self.modern.validate_commit(group, request, offsets)
+        if error is not Errors.NONE:
+            response.complete(dict.fromkeys(offsets, error))
+            return
+        stored_offsets = {
+            partition: self._build_stored_offset(partition, offset, request.retention_ms)
+            for partition, offset in offsets.items()
+        }
+        self.manager.store_offsets(group, stored_offsets, response.complete)
+
     def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Store a commit in a transaction. The commit is pending until the transaction's marker is written."""
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             group = self._find_group_in_transaction(request)
-            error = group if isinstance(group, Errors) else self._validate_txn_member(group, request)
+            if isinstance(group, Errors):
+                error = group
+            elif isinstance(group, ModernGroup):
+                assert self.modern is not None
+                error = self.modern.validate_commit(group, request, accepted_offsets)
+            else:
+                error = self._validate_txn_member(group, request)
             if error is not Errors.NONE or isinstance(group, Errors):
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
@@ -119,7 +154,7 @@ class CommitRequests:
             return denied_response
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest) -> ClassicGroup | Errors:
+    def _find_group_in_transaction(self, request: TxnOffsetCommitRequest) -> LivingGroup | Errors:
         """Return the group of a transactional commit, or the error that refuses the commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
@@ -135,6 +170,9 @@ class CommitRequests:
             return self._verify(request) or group
         if error in (Errors.NONE, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR):
             error = self._verify(request) or error
+        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if modern_group is not None:
+            return modern_group
         if error is Errors.NONE and request.generation >= 0 and self.manager.get_group(group_id) is None:
             error = Errors.ILLEGAL_GENERATION
         return error or self.manager.get_or_create(group_id)

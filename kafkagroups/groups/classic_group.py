@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from kafkagroups.groups.classic_member import Cancellable, ClassicMember, Protocols
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order
-from kafkagroups.groups.member import read_subscribed_topics
+from kafkagroups.groups.member import find_unreadable_subscription, read_subscribed_topics
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.varint import signed32
@@ -190,19 +190,26 @@ class ClassicGroup:
         self.leader = first_joined_id
         return True
 
-    def start_next_generation(self, now_ms: int) -> None:
+    def start_next_generation(self, now_ms: int) -> bool:
         """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty.
 
-        The generation after 2**31 - 1 is -2**31, as in Java.
+        The generation after 2**31 - 1 is -2**31, as in Java. Return False if the state does not change: from 4.0 to
+        4.3, Kafka throws an exception if a subscription cannot be read (`find_unreadable_subscription`). The group
+        then waits in PreparingRebalance until the next load.
         """
         self.generation = signed32(self.generation + 1)
         self.protocol = self.select_protocol() if self.members else None
+        is_checked = (4, 0) <= self.kafka < (4, 4) and self.protocol_type == CONSUMER
+        subscriptions = [(each.member_id, each.find_metadata(self.protocol)) for each in self.ordered_members()]
+        if is_checked and find_unreadable_subscription(subscriptions) is not None:
+            return False
         self.compute_subscribed_topics()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
         self.offsets.has_plain_commit = False
         self.offsets.has_transactional_commit = False
         self.pending_sync.clear()
+        return True
 
     def compute_subscribed_topics(self) -> None:
         """Set `subscribed_topics` to the topics in the members' subscriptions."""

@@ -27,6 +27,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.frames import to_int64
@@ -37,7 +38,7 @@ FIRST_THAT_READS_SUBSCRIPTIONS: Version = (2, 4)
 
 
 def find_expired_offsets(
-    group: ClassicGroup,
+    group: ClassicGroup | ModernGroup,
     committed: PartitionOffsets,
     pending: Collection[TopicPartition],
     now_ms: int,
@@ -49,7 +50,7 @@ def find_expired_offsets(
     in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
     """
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
-    rule = find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
+    rule = _find_group_rule(group)
     if rule is None:
         return []
     subscribed_topics, empty_since_ms = rule
@@ -68,6 +69,13 @@ def find_expired_offsets(
         for partition, offset in committed.items()
         if partition.topic not in subscribed_topics and partition not in pending and has_expired(offset)
     ]
+
+
+def _find_group_rule(group: ClassicGroup | ModernGroup) -> Rule | None:
+    """Return which offsets of a group expire. A group of a new type keeps those of subscribed topics, in any state."""
+    if isinstance(group, ModernGroup):
+        return Rule(group.subscribed_topics, None)
+    return find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
 
 
 class Rule(NamedTuple):

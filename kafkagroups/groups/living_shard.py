@@ -33,6 +33,9 @@ from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.offsets import GroupOffsetsCopy, Offsets
 from kafkagroups.log.batch import Batch
 
+LivingGroup = ClassicGroup | ModernGroup
+"""A group in a running coordinator."""
+
 
 class _EarlierGroup(NamedTuple):
     """A group and its offsets before a change. `group` is None if the group did not exist."""
@@ -62,10 +65,15 @@ class LivingShard(NewShard):
     def keep_classic_group(self, group: Group) -> None:
         self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
 
-    def add_group(self, group: ClassicGroup | ModernGroup) -> None:
+    def add_group(self, group: LivingGroup) -> None:
         """Add a group for which no record is written, or replace the group with its id."""
         self._remember(group.group_id)
         self.groups[group.group_id] = group
+
+    def remove_group(self, group_id: str) -> None:
+        """Remove a group for which no tombstone is written yet."""
+        self._remember(group_id)
+        self.groups.pop(group_id, None)
 
     def apply_new(self, batch: Batch, keys: LogKeys) -> None:
         """Apply a batch that the coordinator is about to append, or the marker that another broker wrote."""

@@ -18,10 +18,11 @@ java.util.HashMap; BaseHashTable, SnapshottableHashTable (Kafka 4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import struct
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from kafkagroups.records.text import java_hash
+from kafkagroups.records.text import java_hash, uuid_bytes
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR
 
 Key = TypeVar("Key")
@@ -86,6 +87,13 @@ def topic_partition_hash(partition: tuple[str, int]) -> int:
     """Return Java's hash of a TopicPartition (org.apache.kafka.common.TopicPartition.hashCode)."""
     topic, number = partition
     return 31 * (31 + number) + java_hash(topic)
+
+
+def uuid_hash(uuid: str) -> int:
+    """Return Java's hash of a Uuid (org.apache.kafka.common.Uuid.hashCode)."""
+    high, low = struct.unpack(">QQ", uuid_bytes(uuid))
+    folded = high ^ low
+    return int((folded >> 32) ^ folded) & _UINT32_MASK
 
 
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
@@ -179,16 +187,24 @@ def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
     return sorted(hashes, key=sort_key)
 
 
-def java_map_order(keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
+def java_map_order(
+    keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash, *, capacity: int = _INITIAL_BUCKET_COUNT
+) -> list[Key]:
     """Return the iteration order of a java.util.HashMap into which the keys were put in the given order.
 
-    `hash_of` returns Java's hash of a key.
+    `hash_of` returns Java's hash of a key. `capacity` is the capacity with which the map was created. It matters for a
+    copy of n keys: a HashMap is created with n / 0.75 + 1, a HashSet with at least 16.
     """
     distinct_keys = list(dict.fromkeys(keys))
-    bucket_count = _INITIAL_BUCKET_COUNT
-    while len(distinct_keys) > bucket_count * 3 // 4:
+    bucket_count = 1
+    while bucket_count < capacity or len(distinct_keys) > bucket_count * 3 // 4:
         bucket_count *= 2
     return sorted(distinct_keys, key=lambda key: _spread(hash_of(key)) & (bucket_count - 1))
+
+
+def java_set_order(keys: Collection[Key], hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
+    """Return the iteration order of a java.util.HashSet that is a copy of these keys."""
+    return java_map_order(keys, hash_of, capacity=max(len(keys) * 4 // 3 + 1, _INITIAL_BUCKET_COUNT))
 
 
 def _spread(code: int) -> int:
@@ -197,14 +213,17 @@ def _spread(code: int) -> int:
     return code ^ (code >> 16)
 
 
-def timeline_map_order(keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
+def timeline_map_order(
+    keys: Iterable[Key], hash_of: Callable[[Any], int] = java_hash, *, largest_size: int = 0
+) -> list[Key]:
     """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order.
 
-    `hash_of` returns Java's hash of a key.
+    `hash_of` returns Java's hash of a key. `largest_size` is the largest number of keys for which the map had to have
+    room, because the map never gets smaller.
     """
     distinct_keys = list(dict.fromkeys(keys))
     index_bits = 1
-    while len(distinct_keys) * 0.75 > 2**index_bits:
+    while max(len(distinct_keys), largest_size) * 0.75 > 2**index_bits:
         index_bits += 1
     buckets: dict[int, list[Key]] = {}
     for key in distinct_keys:

@@ -10,7 +10,8 @@ record types. Each record replaces the previous record with the same key:
     a member's target        7         13      21      what the member should have       deletes the target
     a member's assignment    8         14      22      what the member has, the          epoch -1, no assignment
                                                        member's epoch and state
-    other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
+    other records            4, 16     9, 15   23      16: topics of a pattern           16: deletes the pattern
+                                                       23: the topology                  23: deletes the topology
 
 A record with a value creates the group if the group does not exist. A tombstone is ignored if its group does not exist
 or its member does not exist. A record of a consumer or streams group converts a simple group (a group that only an
@@ -22,9 +23,9 @@ Before a record sets an epoch, a group's epoch and assignment epoch are 1 (befor
 records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
 
-Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes, the topics in
-records of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition. The responses that
-describe a loaded group do not contain these parts.
+Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes of share and
+streams groups, the topics in records of types 4, 9 and 15, and settings of assignors. The responses that describe a
+loaded group do not contain these parts.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -64,7 +65,7 @@ def apply_record(group: ModernGroup, record: Record) -> bool:
 
     Raises LoadFailed if Kafka's coordinator refuses the record.
     """
-    key = record.key
+    key = cast(Any, record.key)
     value = cast(Any, record.value)
     member_id = key.member_id if isinstance(key, MemberIdKey) else ""
     if value is not None:
@@ -78,6 +79,8 @@ def apply_record(group: ModernGroup, record: Record) -> bool:
             if value is None and group.targets:
                 raise LoadFailed(f"{group} has a target assignment for {len(group.targets)} members")
             group.assignment_epoch = DELETED_EPOCH if value is None else value.assignment_epoch
+            if group.type == "consumer":
+                group.assignment_timestamp = 0 if value is None else value.assignment_timestamp
         case 7 | 13 | 21:
             if value is None:
                 group.targets.pop(member_id, None)
@@ -85,6 +88,11 @@ def apply_record(group: ModernGroup, record: Record) -> bool:
                 group.targets[member_id] = value
         case 8 | 14 | 22:
             _replay_assignment(group, member_id, value)
+        case 16:
+            if value is None:
+                group.resolved.pop(key.regular_expression, None)
+            else:
+                group.resolved[key.regular_expression] = value
         case 23:
             group.topology = value
     return True
@@ -93,6 +101,8 @@ def apply_record(group: ModernGroup, record: Record) -> bool:
 def _replay_group(group: ModernGroup, value: Any) -> bool:
     if value is not None:
         group.group_epoch = value.epoch
+        if group.type == "consumer":
+            group.metadata_hash = value.metadata_hash
         if group.type == "streams":
             group.validated_topology_epoch = value.validated_topology_epoch
         return True
@@ -153,6 +163,8 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
             group.owners.add_assignment(*claim, group.kafka)
         except LoadFailed as error:
             raise LoadFailed(f"{group}: {error.reason}") from None
+    # Kafka makes room for one more before it finds out that the member is there already.
+    group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
 
 

@@ -15,7 +15,7 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import Version, timeline_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.owners import Owners
-from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
+from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue, ConsumerGroupRegularExpressionValue
 from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, StreamsGroupTopologyValue
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS
 
@@ -101,6 +101,10 @@ class ModernGroup:
     `targets` are member ids. The values of `targets` are the values of the members' target records. Only a streams
     group has a `topology`. `validated_topology_epoch` is the epoch of the last topology that the coordinator validated.
     `offsets` are the committed offsets. `pending` contains the offsets of open transactions; the keys are producer ids.
+
+    Three fields are only set in a consumer group: `metadata_hash`, the hash of the subscribed topics;
+    `assignment_timestamp`, when the targets were computed, in ms since the epoch; and `resolved`, the value of the
+    record of each regular expression that was resolved.
     """
 
     group_id: str
@@ -112,6 +116,11 @@ class ModernGroup:
     targets: dict[str, Any] = field(default_factory=dict)
     topology: StreamsGroupTopologyValue | None = None
     validated_topology_epoch: int = 0
+    metadata_hash: int = 0
+    assignment_timestamp: int = 0
+    resolved: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    largest_size: int = field(default=0, compare=False)
+    """The largest number of members for which the map of the members had to have room. It decides their order."""
     kafka: Version = AFTER_ALL_VERSIONS
     """The version of the coordinator that loaded the group."""
     owners: Owners = field(default_factory=Owners)
@@ -121,6 +130,10 @@ class ModernGroup:
 
     def __str__(self) -> str:
         return f"{self.type} group {self.group_id!r}"
+
+    def ordered_member_ids(self) -> list[str]:
+        """Return the ids of the members in the order of Kafka's map."""
+        return timeline_map_order(self.members, largest_size=self.largest_size)
 
     @property
     def state(self) -> ModernState:
@@ -145,6 +158,24 @@ class ModernGroup:
             if state != stable_state or member.member_epoch != self.assignment_epoch:
                 return ModernState.RECONCILING
         return ModernState.STABLE
+
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """The topics to which the members subscribe, by name, by a resolved pattern or by the topology."""
+        metadata = [member.metadata for member in self.members.values() if member.metadata is not None]
+        if self.type == "streams":
+            return frozenset(self.subtopologies_by_topic() if metadata else ())
+        by_name = frozenset(topic for each in metadata for topic in each.subscribed_topic_names)
+        return by_name.union(*(value.topics for value in self.resolved.values()))
+
+    def subtopologies_by_topic(self) -> dict[str, str]:
+        """Return the id of the subtopology that reads each topic of a streams group."""
+        parts = () if self.topology is None else self.topology.subtopologies
+        return {
+            topic: part.subtopology_id
+            for part in parts
+            for topic in (*part.source_topics, *(each.name for each in part.repartition_source_topics))
+        }
 
     def name_state(self, member: ModernMember) -> str | None:
         """Return Kafka's name of a member's state; None for a streams member without an assignment record.
@@ -184,7 +215,7 @@ class ModernGroup:
                 votes[member.metadata.server_assignor] = votes.get(member.metadata.server_assignor, 0) + 1
         if not votes:
             return "uniform"
-        return max(timeline_map_order(votes), key=lambda name: votes[name])
+        return max(timeline_map_order(votes, largest_size=len(votes) + 1), key=lambda name: votes[name])
 
 
 AnyGroup = Group | ModernGroup
@@ -201,6 +232,7 @@ def copy_group(group: AnyGroup) -> AnyGroup:
         group,
         members=dict(group.members),
         targets=dict(group.targets),
+        resolved=dict(group.resolved),
         owners=group.owners.copy(),
         offsets=offsets,
         pending=pending,

@@ -23,15 +23,20 @@ GROUP_OPERATIONS_SINCE_4_0 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DescribeGroups to the coordinator."""
-    operation_bits = UNKNOWN_OPERATIONS
-    if request.body.get("includeAuthorizedOperations"):
-        can_have_configs = coordinator.settings.is_at_least(4, 0)
-        operations = GROUP_OPERATIONS_SINCE_4_0 if can_have_configs else GROUP_OPERATIONS
-        operation_bits = sum(1 << code for code in operations)  # Bit n stands for the operation with code n.
+    operation_bits = find_operation_bits(coordinator, request)
     groups = coordinator.describe_groups(request.body["groups"])
     if request.version < 6:
         groups = [_hide_missing_group(group) for group in groups]
     reply({"groups": [_write_group(group, operation_bits) for group in groups]})
+
+
+def find_operation_bits(coordinator: GroupCoordinator, request: Request) -> int:
+    """Return the field `authorizedOperations` of a described group."""
+    if not request.body.get("includeAuthorizedOperations"):
+        return UNKNOWN_OPERATIONS
+    can_have_configs = coordinator.settings.is_at_least(4, 0)
+    operations = GROUP_OPERATIONS_SINCE_4_0 if can_have_configs else GROUP_OPERATIONS
+    return sum(1 << code for code in operations)  # Bit n stands for the operation with code n.
 
 
 def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -47,7 +52,7 @@ def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -
                     "groupId": group.group_id,
                     "protocolType": group.protocol_type,
                     "groupState": group.state,
-                    "groupType": "classic",
+                    "groupType": group.type,
                 }
                 for group in groups
             ],
@@ -58,7 +63,10 @@ def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -
 def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DeleteGroups to the coordinator."""
     errors = coordinator.delete_groups(request.body["groupsNames"])
-    reply({"results": [{"groupId": group_id, "errorCode": int(error)} for group_id, error in errors.items()]})
+    results = [
+        {"groupId": group_id, "errorCode": int(error), "errorMessage": None} for group_id, error in errors.items()
+    ]
+    reply({"results": results})
 
 
 def _hide_missing_group(group: DescribedGroup) -> DescribedGroup:

@@ -30,8 +30,8 @@ class RecordedMemberIds:
 
         `line` has the request and its recorded response.
         """
-        has_response = line["api"] == "JoinGroup" and line["response"]
-        self._next_id = line["response"]["memberId"] if has_response else ""
+        has_response = line["api"] in ("JoinGroup", "ConsumerGroupHeartbeat") and line["response"]
+        self._next_id = line["response"]["memberId"] or "" if has_response else ""
 
     def supply(self, prefix: str) -> str:
         """Return the id of a new member. `prefix` is the member's client id or instance id.

@@ -71,6 +71,7 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Re
         member_id=body.get("memberId", ""),
         group_instance_id=body.get("groupInstanceId"),
         supports_abortable_error=request.version >= 4,
+        supports_stale_epoch=request.version >= 6,
     ).then(reply_with)
 
 
@@ -122,7 +123,12 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
     else:
         require_stable = request.body.get("requireStable", False)
         result = coordinator.offset_fetch(
-            group_id, partitions, require_stable=require_stable, by_topic_id=uses_topic_ids
+            group_id,
+            partitions,
+            require_stable=require_stable,
+            by_topic_id=uses_topic_ids,
+            member_id=group.get("memberId"),
+            member_epoch=group.get("memberEpoch", -1),
         )
     offsets = _move_group_error(result, partitions) if request.version < 2 else result.offsets
     topics = topics_to_json(offsets, _offset_to_json)

@@ -31,8 +31,10 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
+from kafkagroups.replay.internal_topics import find_internal_topic_ids
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.member_ids import RecordedMemberIds
+from kafkagroups.replay.recorded_batches import RecordedBatches
 from kafkagroups.replay.request import Request
 from kafkagroups.replay.requests import HANDLERS, handle
 from kafkagroups.replay.transactions import Transactions
@@ -42,6 +44,11 @@ MAX_EXPIRATIONS = 100_000
 default settings needs almost two years for them."""
 FIRST_THAT_ADDS_TO_TRANSACTION = 5
 """The first version of TxnOffsetCommit that adds the partition to the transaction."""
+APIS_OF_OTHER_GROUPS = ("Share", "Streams", "AlterShare", "DeleteShare", "DescribeShare")
+"""How the names of the requests of share and streams groups begin. They are input, and are answered as recorded."""
+GROUP_RESOURCE = 32
+"""The type of a group in the requests that change settings (ConfigResource.Type)."""
+SET_OPERATION = 0
 MAX_PARTITIONS = 10_000
 """The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
 
@@ -58,6 +65,9 @@ class Player:
         A new or empty folder, into which our coordinator writes its log.
     kafka
         The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
+    recorded_log
+        The folder with the log that the recorded broker wrote. It is only read if the conversation has share or streams
+        groups: their batches are input (`recorded_batches.py`).
 
     Raises
     ------
@@ -65,7 +75,14 @@ class Player:
         The header's config has a wrong value, or the conversation is above MAX_EXPIRATIONS or MAX_PARTITIONS.
     """
 
-    def __init__(self, header: Json, lines: list[Json], out: str | Path, kafka: str | None = None) -> None:
+    def __init__(
+        self,
+        header: Json,
+        lines: list[Json],
+        out: str | Path,
+        kafka: str | None = None,
+        recorded_log: Path | None = None,
+    ) -> None:
         self.settings = _read_header_settings(header, kafka or header["broker"])
         self.lines = lines
         for name, count in {"partitions": header["partitions"], **header["topics"]}.items():
@@ -77,11 +94,16 @@ class Player:
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
         self.topic_ids = dict(header.get("topic_ids", {})) or _find_topic_ids(header, lines)
+        if self.settings.is_at_least(4, 0):
+            self.topics |= {"__consumer_offsets": header["partitions"], "__transaction_state": _find_count(header)}
+            self.topic_ids |= find_internal_topic_ids(lines, set(self.topic_ids.values()))
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
         self._request_version = 0
+        self._up_ms = 0
         # Why a batch is appended while no request is replayed, for the output.
         self._append_reason = ""
         self._output: list[Json] = []
@@ -95,6 +117,7 @@ class Player:
         self._late_appends: dict[int, list[Json]] = {}
         self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
+        self._recorded_batches = RecordedBatches(recorded_log)
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
@@ -110,11 +133,14 @@ class Player:
             elif line.get("event") == "restart":
                 self._advance(line["ms"])
                 self.clock.clear_timers()  # While the broker is down, no session times out.
-                self.clock.advance_to(self.start_ms + line["up_ms"])
+                self._up_ms = line["up_ms"]
+                self.clock.advance_to(self.start_ms + self._up_ms)
                 self.coordinator = self._start_broker()
             elif line.get("event") == "append":
                 self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
                 self._play_append(line)
+                if line["why"] != "expiry":
+                    self._append_recorded(line)
         self._advance(self._end_ms)
         self.logs.close()
         yield from self._output
@@ -138,6 +164,7 @@ class Player:
             topic_ids=self.topic_ids,
             verify=self._verify_transaction,
             zookeeper=self.zookeeper,
+            group_configs=self.group_configs,
         )
         coordinator.start_expiration(self._find_expiration_delay())
         return coordinator
@@ -184,14 +211,30 @@ class Player:
             self._request_appends = output["appended"]
             self._member_ids.prepare(line)
             self._request_version = line["api_version"]
-            request = Request(line["api"], line["api_version"], line["request"], line["client_id"])
-            handle(self.coordinator, request, lambda response: output.update(response=response))
+            body = line["request"]
+            share_groups = self._find_share_groups(body) if line["api"] == "DeleteGroups" else []
+            if share_groups:
+                body = {"groupsNames": [name for name in body["groupsNames"] if name not in share_groups]}
+                self._append_recorded(line)
+            request = Request(line["api"], line["api_version"], body, line["client_id"])
+            handle(self._find_coordinator(line), request, lambda response: output.update(response=response))
+            if share_groups:
+                output["response"]["results"] += [
+                    result for result in line["response"]["results"] if result["groupId"] in share_groups
+                ]
             self._request_appends = None
             self._move_late_appends(line, output)
+            self._move_shared_appends(line, output)
             if line["api"] == "TxnOffsetCommit":
                 producer = line["request"]
                 for batch in output["appended"]:
                     self.transactions.note_append(producer["producerId"], producer["producerEpoch"], batch["partition"])
+            return
+        if any(line["api"].startswith(prefix) for prefix in APIS_OF_OTHER_GROUPS):
+            self._output.append({"n": line["n"], "api": line["api"], "response": line["response"], "appended": []})
+            self._request_appends = self._output[-1]["appended"]
+            self._append_recorded(line)
+            self._request_appends = None
         elif line["response"] is not None:
             self._apply_decision(line["api"], line["request"], line["response"])
 
@@ -209,6 +252,34 @@ class Player:
                 output["appended"].remove(batch)
                 self._late_appends.setdefault(next_number, []).append(batch)
 
+    def _move_shared_appends(self, line: Json, output: Json) -> None:
+        """Move the batch of a leader's SyncGroup to an earlier SyncGroup, if the recording counts the batch there.
+
+        The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
+        """
+        if line["api"] != "SyncGroup":
+            return
+        waiting = {each["n"]: each for each in self._output if each.get("api") == "SyncGroup"}
+        for batch in list(output["appended"]):
+            number = self._recorded_requests.get((batch["partition"], batch["first"]), line["n"])
+            if number in waiting and number != line["n"]:
+                output["appended"].remove(batch)
+                waiting[number]["appended"].append(batch)
+
+    def _find_coordinator(self, line: Json) -> GroupCoordinator:
+        """Return the coordinator that answers a request.
+
+        While the broker stops or starts, no line says when it gives up or loads its partitions. The recorded response
+        says whether they were there: then another coordinator answers, which has no partition, or loads them all.
+        """
+        error = (line["response"] or {}).get("errorCode")
+        if line["ms"] >= self._up_ms or error not in (Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS):
+            return self.coordinator
+        coordinator = GroupCoordinator(self.logs, self.clock, self.settings, new_member_id=self._member_ids.supply)
+        if error == Errors.COORDINATOR_LOAD_IN_PROGRESS:
+            coordinator.manager.loading.update(range(self.settings.offsets_topic_num_partitions))
+        return coordinator
+
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
         """Handle a request to another part of the broker, whose decision is in the recorded response."""
         if api == "InitProducerId":
@@ -221,6 +292,25 @@ class Player:
             self._create_topics(request, response)
         elif api == "DeleteTopics":
             self._delete_topics(response)
+        elif api == "CreatePartitions":
+            created = {topic["name"] for topic in response["results"] if not topic["errorCode"]}
+            counts = {topic["name"]: topic["count"] for topic in request["topics"]}
+            self.topics.update({name: counts[name] for name in created})
+        elif api == "IncrementalAlterConfigs":
+            self._alter_configs(request, response)
+
+    def _alter_configs(self, request: Json, response: Json) -> None:
+        """Store the settings of single groups, if the broker accepted them."""
+        accepted = {each["resourceName"] for each in response["responses"] if not each["errorCode"]}
+        for resource in request["resources"]:
+            if resource["resourceType"] != GROUP_RESOURCE or resource["resourceName"] not in accepted:
+                continue
+            configs = self.group_configs.setdefault(resource["resourceName"], {})
+            for config in resource["configs"]:
+                if config["configOperation"] == SET_OPERATION:
+                    configs[config["name"]] = config["value"]
+                else:
+                    configs.pop(config["name"], None)
 
     def _create_topics(self, request: Json, response: Json) -> None:
         created = {topic["name"]: topic for topic in response["topics"] if not topic["errorCode"]}
@@ -266,6 +356,20 @@ class Player:
         with suppress(NotAppended):  # A broker logs this error and leaves the groups unchanged.
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
 
+    def _find_share_groups(self, request: Json) -> list[str]:
+        """Return the share groups that a DeleteGroups names. The share coordinator takes part in their deletion."""
+        groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
+        return [name for name, group in groups.items() if group is not None and group.type == "share"]
+
+    def _append_recorded(self, line: Json) -> None:
+        """Append the batches of share and streams groups that a line names."""
+        self._append_reason = line.get("why", "")
+        for batch in line["appended"]:
+            partition = batch["partition"]
+            records = self._recorded_batches.find(partition, batch.get("first"))
+            if records:
+                self.coordinator.append_records(partition, records)
+
     def _output_append(self, partition: int, first_offset: int, last_offset: int) -> None:
         batch = {"partition": partition, "first": first_offset, "last": last_offset}
         if self._request_appends is not None:
@@ -295,6 +399,11 @@ def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
 def _make_topic_id(text: str) -> str:
     """Return an id in Kafka's form, always the same for the same text."""
     return base64.urlsafe_b64encode(uuid5(NAMESPACE_URL, text).bytes).decode().rstrip("=")
+
+
+def _find_count(header: Json) -> int:
+    """Return the partition count of the topic of transactions."""
+    return int(header["config"].get("transaction.state.log.num.partitions", 50))
 
 
 def _check_partition_count(name: str, count: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.replay.consumer_requests import consumer_group_describe, consumer_group_heartbeat
 from kafkagroups.replay.group_requests import delete_groups, describe_groups, list_groups
 from kafkagroups.replay.json_values import Json
 from kafkagroups.replay.member_requests import heartbeat, join_group, leave_group, sync_group
@@ -28,6 +29,8 @@ HANDLERS: dict[str, Handler] = {
     "ListGroups": list_groups,
     "DeleteGroups": delete_groups,
     "OffsetDelete": offset_delete,
+    "ConsumerGroupHeartbeat": consumer_group_heartbeat,
+    "ConsumerGroupDescribe": consumer_group_describe,
 }
 FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "JoinGroup": {"throttleTimeMs": 2, "groupInstanceId": 5, "protocolType": 7, "skipAssignment": 9},
@@ -36,6 +39,8 @@ FIRST_VERSION_BY_API_AND_FIELD: dict[str, dict[str, int]] = {
     "LeaveGroup": {"throttleTimeMs": 1, "members": 3},
     "OffsetCommit": {"throttleTimeMs": 3},
     "OffsetFetch": {"errorCode": 2, "throttleTimeMs": 3, "committedLeaderEpoch": 5},
+    "ConsumerGroupDescribe": {"memberType": 1},
+    "DeleteGroups": {"errorMessage": 3},
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4, "errorMessage": 6},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }

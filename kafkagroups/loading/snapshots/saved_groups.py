@@ -150,6 +150,10 @@ def _modern_schema(group_type: str, dialect: Dialect) -> Schema:
         "members": list_of(lambda value: ModernMember(**read_object(value, member))),
         "targets": map_of(_value_reader(record_types.target, dialect)),
         "validated_topology_epoch": read_int32,
+        "metadata_hash": read_int64,
+        "assignment_timestamp": read_int64,
+        "resolved": map_of(_value_reader(16, dialect)),
+        "largest_size": read_int32,
         "owners": lambda value: Owners(**read_object(value, _OWNERS)),
         **(topology if group_type == "streams" else {}),
     }

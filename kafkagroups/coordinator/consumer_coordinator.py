@@ -1,0 +1,238 @@
+"""The requests that know consumer groups: the new ones, and the classic ones to a group of a new type.
+
+`ModernRequests` sits between the public verbs (coordinator.py) and the rules of consumer groups. For a group of a new
+type, joining.py, membership.py, storing.py, fetching.py and deleting.py ask it first.
+
+Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
+Source: GroupCoordinatorService, GroupMetadataManager, OffsetMetadataManager (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from kafkagroups.coordinator.consumer_classic import ClassicMembers
+from kafkagroups.coordinator.consumer_groups import ConsumerGroups
+from kafkagroups.coordinator.consumer_members import Epochs, read_member
+from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
+from kafkagroups.coordinator.consumer_requests import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    check_heartbeat,
+)
+from kafkagroups.coordinator.consumer_targets import find_target
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.coordinator.request_types import OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import OffsetCommit
+from kafkagroups.coordinator.runtime import Result
+from kafkagroups.coordinator.topic_image import TopicImage
+from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.modern_group import ModernGroup, ModernMember
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.serde import Record
+from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmentValue
+from kafkagroups.records.text import utf16_length
+
+
+class ModernRequests:
+    """The requests to consumer groups, and the classic requests to groups of the new types."""
+
+    def __init__(
+        self,
+        store: PartitionedGroups,
+        validator: RequestValidator,
+        rebalances: Rebalances,
+        group_configs: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self.store = store
+        self.validator = validator
+        self.image = TopicImage({} if validator.topics is None else validator.topics, validator.topic_ids)
+        self.groups = ConsumerGroups(store, self.image, group_configs)
+        self.migration = Migration(self.groups, rebalances)
+        self.classic_members = ClassicMembers(self.groups, self.migration)
+
+    def heartbeat(self, request: ConsumerHeartbeat, new_member_id: str) -> ResponseFuture[ConsumerHeartbeatResult]:
+        """Answer a ConsumerGroupHeartbeat. `new_member_id` is for a member that joins without an id."""
+        error = self._check_heartbeat(request)
+        if error.error is not Errors.NONE:
+            response: ResponseFuture[ConsumerHeartbeatResult] = ResponseFuture()
+            response.complete(error)
+            return response
+
+        def handle(shard: LivingShard) -> Result[ConsumerHeartbeatResult]:
+            group_id = request.group_id
+            records: list[Record] = []
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                return self.groups.leave(request, _require_group(shard, group_id, "Group"))
+            if request.member_epoch != JOIN_EPOCH:
+                group = _require_group(shard, group_id, "Consumer group")
+            else:
+                group = self.migration.find_or_create(shard, group_id, records)
+            member_id = request.member_id or new_member_id
+            return self.groups.heartbeat(replace(request, member_id=member_id), group, records)
+
+        return self.groups.write(request.group_id, handle, _refuse_heartbeat)
+
+    def _check_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+        validator = self.validator
+        if not validator.authorize("READ", "GROUP", request.group_id):
+            return ConsumerHeartbeatResult(Errors.GROUP_AUTHORIZATION_FAILED)
+        if not all(validator.authorize("DESCRIBE", "TOPIC", name) for name in request.subscribed_topic_names or ()):
+            return ConsumerHeartbeatResult(Errors.TOPIC_AUTHORIZATION_FAILED)
+        if not validator.is_running:
+            return ConsumerHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE)
+        try:
+            check_heartbeat(request, self.store.settings.consumer.assignors)
+        except Refusal as refusal:
+            return ConsumerHeartbeatResult(refusal.error, refusal.message)
+        return ConsumerHeartbeatResult(validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT"))
+
+    def describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        """Answer a ConsumerGroupDescribe."""
+        return [self._describe_group(group_id) for group_id in group_ids]
+
+    def _describe_group(self, group_id: str) -> DescribedConsumerGroup:
+        if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
+            return DescribedConsumerGroup(Errors.GROUP_AUTHORIZATION_FAILED, group_id)
+        if not group_id:
+            return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
+        error = self.validator.check_group(group_id, "CONSUMER_GROUP_DESCRIBE")
+        if error is not Errors.NONE:
+            return DescribedConsumerGroup(error, group_id)
+
+        def describe(shard: LivingShard) -> DescribedConsumerGroup:
+            try:
+                group = _require_group(shard, group_id, "Group")
+            except Refusal as refusal:
+                return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
+            names = self.image.names_by_id()
+            return DescribedConsumerGroup(
+                Errors.NONE,
+                group_id,
+                None,
+                group.state.value,
+                group.group_epoch,
+                group.assignment_epoch,
+                group.assignor or "",
+                tuple(self._describe_member(group, member_id, names) for member_id in group.ordered_member_ids()),
+                names,
+            )
+
+        return self.store.find_runtime(group_id).read(describe)
+
+    def _describe_member(self, group: ModernGroup, member_id: str, topic_ids: Collection[str]) -> DescribedConsumer:
+        member = read_member(group.members[member_id])
+        owned: Epochs = {topic_id: dict(epochs) for topic_id, epochs in member.assigned.items()}
+        for topic_id, epochs in member.revoking.items():
+            owned.setdefault(topic_id, {}).update(epochs)
+        target = find_target(group, member_id) or {}
+        return DescribedConsumer(
+            member,
+            {topic_id: owned[topic_id] for topic_id in owned if topic_id in topic_ids},
+            {topic_id: target[topic_id] for topic_id in target if topic_id in topic_ids},
+        )
+
+    # Offsets of groups of a new type
+
+    def validate_commit(
+        self,
+        group: ModernGroup,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        offsets: Mapping[TopicPartition, OffsetCommit],
+    ) -> Errors:
+        """Return NONE if the commit is accepted, otherwise the error of all its partitions.
+
+        Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
+        epoch is accepted if the member has had all partitions since an epoch that is not greater.
+        """
+        epoch, member_id = request.generation, request.member_id
+        if group.type == "share":
+            return Errors.GROUP_ID_NOT_FOUND
+        if epoch < 0 and not group.members:
+            return Errors.NONE
+        is_transactional = isinstance(request, TxnOffsetCommitRequest)
+        if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
+            return Errors.NONE
+        if member_id not in group.members:
+            return Errors.UNKNOWN_MEMBER_ID
+        member = group.members[member_id]
+        is_old = isinstance(request, OffsetCommitRequest) and not request.supports_group_not_found
+        if is_old and not member.uses_classic_protocol:
+            return Errors.UNSUPPORTED_VERSION
+        is_accepted = epoch == member.member_epoch
+        if epoch < member.member_epoch:
+            limit = self.store.settings.offset_metadata_max_bytes
+            partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
+            is_accepted = self._has_had(group, member_id, epoch, partitions)
+        if is_accepted:
+            return Errors.NONE
+        is_generation = member.uses_classic_protocol
+        if isinstance(request, TxnOffsetCommitRequest) and not request.supports_stale_epoch:
+            is_generation = True
+        return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
+
+    def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
+        """Return whether a member has had all partitions since this epoch, or an earlier one."""
+        subtopologies = group.subtopologies_by_topic()
+        epochs = _find_epochs(group.members[member_id])
+        for topic, partition in partitions:
+            part = subtopologies.get(topic) if group.type == "streams" else self.image.id_of(topic)
+            since = epochs.get((part, partition))
+            if since is None or epoch < since:
+                return False
+        return True
+
+    def validate_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
+        """Return NONE if the member may fetch offsets, otherwise the error of the group."""
+        if group.type == "share" or (member_id is None and epoch < 0):
+            return Errors.NONE
+        if member_id is None:
+            return Errors.UNKNOWN_SERVER_ERROR
+        if member_id not in group.members:
+            return Errors.UNKNOWN_MEMBER_ID
+        member = group.members[member_id]
+        if epoch == member.member_epoch:
+            return Errors.NONE
+        return Errors.ILLEGAL_GENERATION if member.uses_classic_protocol else Errors.STALE_MEMBER_EPOCH
+
+
+def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
+    """Return since which epoch a member has each partition or active task, by topic id or subtopology, and number."""
+    value = member.assignment
+    if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
+        default = max(member.member_epoch, 0)
+        return {
+            (tasks.subtopology_id, number): since
+            for tasks in (*value.active_tasks_pending_revocation, *value.active_tasks)
+            for number, since in zip_longest(tasks.partitions, tasks.assignment_epochs or (), fillvalue=default)
+        }
+    consumer = read_member(member)
+    return {
+        (topic_id, number): since
+        for assignment in (consumer.revoking, consumer.assigned)
+        for topic_id, epochs in assignment.items()
+        for number, since in epochs.items()
+    }
+
+
+def _require_group(shard: LivingShard, group_id: str, kind: str) -> ModernGroup:
+    group = shard.groups.get(group_id)
+    if group is None:
+        raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+    return require_consumer_group(group, group_id)
+
+
+def _refuse_heartbeat(error: Errors, message: str | None) -> ConsumerHeartbeatResult:
+    return ConsumerHeartbeatResult(error, message)

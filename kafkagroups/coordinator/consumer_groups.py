@@ -1,0 +1,452 @@
+"""Consumer groups (KIP-848): the broker computes the assignments, and each member follows its target by heartbeats.
+
+    heartbeat ──▶ subscription changed? ──▶ new group epoch ──▶ new targets ──▶ one step of this member
+                  records 5, 16             3                   7, 6            8
+
+A handler reads the replayed group, and returns the records of everything that the heartbeat changes; the members' part
+in this is consumer_members.py, the targets are consumer_targets.py. What is not in the log lives here: the timers of
+the members, and which groups have patterns that are being resolved.
+
+Simpler than Kafka: each heartbeat computes the hash of the subscribed topics. Kafka does so only after a change of the
+topics, with the same result. Tombstones of type 4, which a log of Kafka 4.0 can need, are not written.
+Source: GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave, maybeUpdateRegularExpressions,
+consumerGroupFenceMembers (4.3.1). What 4.4 does otherwise is known from recorded conversations.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from kafkagroups.coordinator.consumer_members import (
+    STABLE,
+    UNREVOKED,
+    ConsumerMember,
+    Partitions,
+    read_member,
+    read_members,
+    reconcile,
+)
+from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
+from kafkagroups.coordinator.consumer_records import (
+    assignment_epoch_record,
+    assignment_record,
+    epoch_record,
+    member_record,
+    pattern_record,
+    removal_records,
+    target_record,
+)
+from kafkagroups.coordinator.consumer_requests import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+)
+from kafkagroups.coordinator.consumer_targets import (
+    Subscriptions,
+    change_subscriptions,
+    choose_assignor,
+    compute_targets,
+    count_subscribers,
+    find_static_member,
+    find_target,
+    find_topic_names,
+    target_records,
+)
+from kafkagroups.coordinator.consumer_timers import MemberTimers, TimerKey
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.runtime import Result
+from kafkagroups.coordinator.topic_image import TopicImage
+from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.map_orders import java_map_order
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.records.serde import Record
+
+logger = logging.getLogger("kafkagroups.coordinator")
+T = TypeVar("T")
+
+
+@dataclass
+class MemberChange:
+    """A member that joins or changes: before and after, and the records of the change so far.
+
+    `group` is the group as it was before the request. The other fields are set step by step: the group epoch and
+    whether all members have the same topics; whether this member's subscription changed; its target.
+    """
+
+    group: ModernGroup
+    before: ConsumerMember
+    after: ConsumerMember
+    records: list[Record]
+    epoch: int = 0
+    has_same_topics: bool = True
+    has_new_subscription: bool = False
+    target_epoch: int = 0
+    target: Partitions = field(default_factory=dict)
+
+
+class ConsumerGroups:
+    """The consumer groups of the partitions that this broker leads.
+
+    `image` are the topics. `group_configs` are the settings of single groups, by group id, with Kafka's names.
+    """
+
+    def __init__(
+        self, store: PartitionedGroups, image: TopicImage, group_configs: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self.store = store
+        self.image = image
+        self.group_configs = group_configs
+        self.settings = store.settings
+        self.clock = store.clock
+        self.timers = MemberTimers(store.clock, self._expire)
+        refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
+        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write)
+        self.after_write: list[Callable[[], None]] = []
+        self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool] = _never_downgrade
+
+    def write(
+        self,
+        group_id: str,
+        handler: Callable[[LivingShard], Result[T]],
+        refuse: Callable[[Errors, str | None], T],
+    ) -> ResponseFuture[T]:
+        """Handle a request. `refuse` returns the response for an error and its text."""
+
+        def handle(shard: LivingShard) -> Result[T]:
+            try:
+                return handler(shard)
+            except Refusal as refusal:
+                return Result(refuse(refusal.error, refusal.message))
+
+        response = self.store.find_runtime(group_id).write(handle, lambda error: refuse(error, None))
+        actions, self.after_write = self.after_write, []
+        for act in actions:
+            act()
+        return response
+
+    def write_now(self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Callable[[Errors], T]) -> T:
+        """Handle a request whose response does not wait until the log has confirmed the records."""
+        results: list[T] = []
+
+        def remember(shard: LivingShard) -> Result[T]:
+            result = handler(shard)
+            results.append(result.response)
+            return result
+
+        response = self.write(group_id, remember, lambda error, _: refuse(error))
+        return response.value if response.done else results[0]
+
+    # ConsumerGroupHeartbeat
+
+    def heartbeat(
+        self, request: ConsumerHeartbeat, group: ModernGroup, records: list[Record]
+    ) -> Result[ConsumerHeartbeatResult]:
+        """Handle the heartbeat of a member that joins or stays. `records` convert the group, if that is needed."""
+        before = self._find_member(group, request, records)
+        metadata = before.metadata
+        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        after = replace(
+            before,
+            metadata=replace(
+                metadata,
+                instance_id=_choose(request.instance_id, metadata.instance_id),
+                rack_id=_choose(request.rack_id, metadata.rack_id),
+                rebalance_timeout_ms=(
+                    metadata.rebalance_timeout_ms
+                    if request.rebalance_timeout_ms == -1
+                    else request.rebalance_timeout_ms
+                ),
+                server_assignor=_choose(request.server_assignor, metadata.server_assignor),
+                subscribed_topic_names=metadata.subscribed_topic_names if names is None else sort_names(names),
+                subscribed_topic_regex=_choose(regex, metadata.subscribed_topic_regex),
+                client_id=request.client_id,
+                client_host=request.client_host,
+                classic_member_metadata=None,
+            ),
+        )
+        change = MemberChange(group, before, after, records)
+        self.store_subscription(change)
+        self.update_target(change)
+        self.reconcile(change, request.topic_partitions)
+        self.restart_session(group.group_id, change.after)
+        is_new_assignment = before.assigned != change.after.assigned
+        shows_assignment = request.member_epoch == JOIN_EPOCH or request.is_full or is_new_assignment
+        result = ConsumerHeartbeatResult(
+            member_id=change.after.member_id,
+            member_epoch=change.after.epoch,
+            heartbeat_interval_ms=self._find_setting(group.group_id, "heartbeat_interval_ms"),
+            assignment=change.after.assigned if shows_assignment else None,
+        )
+        return Result(result, records)
+
+    def leave(self, request: ConsumerHeartbeat, group: ModernGroup) -> Result[ConsumerHeartbeatResult]:
+        """Handle the heartbeat of a member that leaves, or of a static member that leaves for a restart."""
+        member = find_member(group, request.member_id, request.instance_id)
+        result = ConsumerHeartbeatResult(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.instance_id is None or request.member_epoch == LEAVE_EPOCH:
+            return Result(result, self.remove_members(group, [member]))
+        absent = replace(
+            member,
+            epoch=LEAVE_STATIC_EPOCH,
+            assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
+            revoking={},
+        )
+        return Result(result, [assignment_record(group.group_id, absent)])
+
+    def check_size(self, group: ModernGroup, member_id: str, instance_id: str | None) -> None:
+        """Raise Refusal if the group is full and the member is new. Since 4.4 a static member may return."""
+        limit = self.settings.consumer.max_size
+        returns = self.settings.is_at_least(4, 4) and find_static_member(group, instance_id) is not None
+        if len(group.members) >= limit and member_id not in group.members and not returns:
+            message = f"The consumer group has reached its maximum capacity of {limit} members."
+            raise Refusal(Errors.GROUP_MAX_SIZE_REACHED, message)
+
+    def _find_member(self, group: ModernGroup, request: ConsumerHeartbeat, records: list[Record]) -> ConsumerMember:
+        joins = request.member_epoch == JOIN_EPOCH
+        self.check_size(group, request.member_id, request.instance_id)
+        if not joins:
+            member = find_member(group, request.member_id, request.instance_id)
+        elif request.instance_id is None:
+            member = find_or_create_member(group, request.member_id)
+        else:
+            holder = find_static_member(group, request.instance_id)
+            if holder is not None and not holder.uses_classic_protocol and holder.epoch != LEAVE_STATIC_EPOCH:
+                raise Refusal(
+                    Errors.UNRELEASED_INSTANCE_ID,
+                    f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group "
+                    f"because the instance id is owned by {holder.member_id} member.",
+                )
+            return self.join_static(group, request.member_id, holder, records)
+        _check_epoch(member, request)
+        return member
+
+    def join_static(
+        self, group: ModernGroup, member_id: str, holder: ConsumerMember | None, records: list[Record]
+    ) -> ConsumerMember:
+        """Return a joining static member. It takes over everything from the member that has its instance id."""
+        if holder is None:
+            return find_or_create_member(group, member_id)
+        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
+        records += removal_records(group.group_id, holder.member_id)
+        records.append(member_record(group.group_id, member))
+        records.append(target_record(group.group_id, member_id, find_target(group, holder.member_id) or {}))
+        records.append(assignment_record(group.group_id, member))
+        return member
+
+    # The steps of a change
+
+    def store_subscription(self, change: MemberChange) -> None:
+        """Write the member, its pattern, and a new group epoch if the group needs new targets."""
+        group, before, after = change.group, change.before, change.after
+        if before.metadata != after.metadata:
+            change.records.append(member_record(group.group_id, after))
+        has_new_names = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
+        has_new_regex = before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex
+        is_resolved = has_new_regex and self.patterns.change(group, before, after, change.records)
+        self.patterns.maybe_resolve(group, before, after)
+        change.has_new_subscription = has_new_names or has_new_regex
+        needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
+        if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
+            needs_epoch |= group.assignor != self._choose_assignor(change)
+        present = Subscriptions(read_members(group).values(), group.resolved)
+        following = change_subscriptions(group, before, after)
+        change.has_same_topics = (following if needs_epoch else present).are_equal()
+        metadata_hash = self.image.hash_of(following.topic_names())
+        if metadata_hash != group.metadata_hash and not needs_epoch:
+            needs_epoch = True
+            change.has_same_topics = following.are_equal()
+        change.epoch = group.group_epoch + needs_epoch
+        if needs_epoch:
+            change.records.append(epoch_record(group.group_id, change.epoch, metadata_hash))
+
+    def update_target(self, change: MemberChange) -> None:
+        """Find the member's target. If the group has a new epoch, and the interval is over, write new targets."""
+        group, after = change.group, change.after
+        interval_ms = self._find_setting(group.group_id, "assignment_interval_ms")
+        due_ms = group.assignment_timestamp + interval_ms if group.assignment_timestamp else 0
+        if group.assignment_epoch >= change.epoch or self.clock.now_ms < due_ms:
+            holder = find_static_member(group, after.metadata.instance_id)
+            is_static = after.metadata.instance_id is not None
+            owner_id = (holder.member_id if holder else "") if is_static else after.member_id
+            change.target_epoch = group.assignment_epoch
+            change.target = find_target(group, owner_id) or {}
+            return
+        targets = compute_targets(
+            group, self.image, after, self._choose_assignor(change), has_same_topics=change.has_same_topics
+        )
+        change.records += target_records(group, targets, change.epoch, self.clock.now_ms)
+        change.target_epoch = change.epoch
+        change.target = targets[after.member_id]
+
+    def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
+        """Take the member one step towards its target."""
+        group, member = change.group, change.after
+        is_reconciled = member.state == STABLE and member.epoch == change.target_epoch
+        if is_reconciled and not change.has_new_subscription:
+            return
+        names = find_topic_names(member, group.resolved)
+        change.after = reconcile(
+            member,
+            change.target_epoch,
+            change.target,
+            owned=owned,
+            topic_ids=self.image.ids_of(names) if names else None,
+            has_new_subscription=change.has_new_subscription,
+            find_owner_epoch=lambda topic_id, partition: group.owners.epochs.get(topic_id, {}).get(partition, -1),
+        )
+        if change.after == member:
+            return
+        change.records.append(assignment_record(group.group_id, change.after))
+        if member.uses_classic_protocol:
+            return
+        if change.after.state == UNREVOKED:
+            self._restart_rebalance(group.group_id, change.after)
+        else:
+            self.timers.cancel(group.group_id, member.member_id, ["rebalance"])
+
+    def _choose_assignor(self, change: MemberChange) -> str:
+        return choose_assignor(change.group, change.before, change.after, self.settings.consumer.assignors[0])
+
+    # Removing members
+
+    def remove_members(self, group: ModernGroup, members: Sequence[ConsumerMember]) -> list[Record]:
+        """Return the records that remove members. If only classic members remain, the group may become classic."""
+        group_id = group.group_id
+        records: list[Record] = []
+        removed_ids = {member.member_id for member in members}
+        if not members or self.downgrade(group, removed_ids, records):
+            return records
+        for member in members:
+            records += removal_records(group_id, member.member_id)
+        present = read_members(group)
+        remaining = {member_id: each for member_id, each in present.items() if member_id not in removed_ids}
+        given_up = java_map_order(
+            each.regex for each in reversed(members) if each.regex and not count_subscribers(remaining, each.regex)
+        )
+        records += [pattern_record(group_id, pattern, None) for pattern in given_up]
+        resolved = {pattern: value for pattern, value in group.resolved.items() if pattern not in given_up}
+        metadata_hash = self.image.hash_of(Subscriptions(remaining.values(), resolved).topic_names())
+        epoch = group.group_epoch + 1
+        records.append(epoch_record(group_id, epoch, metadata_hash))
+        if not remaining and self.settings.is_at_least(4, 4):
+            records.append(assignment_epoch_record(group_id, epoch, 0))
+        for member_id in removed_ids:
+            self.timers.cancel(group_id, member_id)
+        return records
+
+    # Timers
+
+    def restart_session(self, group_id: str, member: ConsumerMember) -> None:
+        """Restart the member's session timer."""
+        own_ms = member.session_timeout_ms
+        timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own_ms is None else own_ms
+        self.timers.restart(("session", group_id, member.member_id), timeout_ms)
+
+    def start_group(self, group: ModernGroup) -> None:
+        """Start the timers of a loaded group. Sessions of classic members have the group's timeout until they ask."""
+        timeout_ms = self._find_setting(group.group_id, "session_timeout_ms")
+        for member in read_members(group).values():
+            self.timers.restart(("session", group.group_id, member.member_id), timeout_ms)
+            if member.state == UNREVOKED:
+                self._restart_rebalance(group.group_id, member)
+
+    def stop_group(self, group: ModernGroup) -> None:
+        """Forget everything about a group that is not in the log."""
+        for member_id in group.members:
+            self.timers.cancel(group.group_id, member_id)
+        self.patterns.forget(group.group_id)
+
+    def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
+        """Return a member as it is now; None if it does not exist."""
+        group = self.store.find_modern_group(group_id)
+        return None if group is None or member_id not in group.members else read_member(group.members[member_id])
+
+    def _restart_rebalance(self, group_id: str, member: ConsumerMember) -> None:
+        key = ("rebalance", group_id, member.member_id)
+        self.timers.restart(key, member.metadata.rebalance_timeout_ms, member.epoch)
+
+    def _expire(self, key: TimerKey, epoch: int | None) -> None:
+        """Remove the member whose time is over. If `epoch` is given, only while the member is in this epoch."""
+        kind, group_id, member_id = key
+        logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, kind)
+
+        def remove(shard: LivingShard) -> Result[None]:
+            group = shard.groups.get(group_id)
+            if not isinstance(group, ModernGroup) or member_id not in group.members:
+                return Result(None)
+            member = read_member(group.members[member_id])
+            is_late = epoch is None or member.epoch == epoch
+            return Result(None, self.remove_members(group, [member]) if is_late else ())
+
+        self.write(group_id, remove, ignore_refusal)
+
+    def _find_setting(self, group_id: str, name: str) -> int:
+        return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))
+
+
+def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
+    """Return the member with this id, or a new member."""
+    member = group.members.get(member_id)
+    return ConsumerMember(member_id) if member is None else read_member(member)
+
+
+def find_member(group: ModernGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """Return the member with this member id and instance id. Raise Refusal if there is none."""
+    if instance_id is None:
+        if member_id not in group.members:
+            text = f"Member {member_id} is not a member of group {group.group_id}."
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID, text)
+        return read_member(group.members[member_id])
+    member = find_static_member(group, instance_id)
+    if member is None:
+        raise Refusal(Errors.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
+        raise Refusal(Errors.FENCED_INSTANCE_ID, text)
+    return member
+
+
+def sort_names(names: Collection[str]) -> tuple[str, ...]:
+    """Return topic names as a member's record contains them: once, sorted like Java."""
+    return tuple(sorted(set(names), key=lambda name: name.encode("utf-16-be", "surrogatepass")))
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
+    """Raise Refusal if the member's epoch is not its present one.
+
+    The previous epoch is accepted if the response was lost: the member owns nothing that it does not have.
+    """
+    received = request.member_epoch
+    if received in (JOIN_EPOCH, member.epoch):
+        return
+    owned = request.topic_partitions
+    is_repeated = received < member.epoch and received == member.previous_epoch and owned is not None
+    if is_repeated and owned is not None:
+        is_repeated = all(
+            partition in member.assigned.get(topic_id, ())
+            for topic_id, partitions in owned.items()
+            for partition in partitions
+        ) and all(topic_id in member.assigned for topic_id in owned)
+    if not is_repeated:
+        comparison = "greater" if received > member.epoch else "smaller"
+        raise Refusal(
+            Errors.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {comparison} member epoch ({received}) than the one known by the group "
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+        )
+
+
+def _choose(value: str | None, default: str | None) -> str | None:
+    return default if value is None else value
+
+
+def _never_downgrade(group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
+    return False

@@ -1,0 +1,199 @@
+"""A member of a consumer group while the coordinator decides, and its way to its target, step by step.
+
+A member's own assignment follows its target in three steps, so that a partition never has two owners:
+
+- Unrevoked: the member must give partitions back. Until it reports that it has done so, it stays in its old epoch.
+- Unreleased: the member is in the new epoch, but some of its partitions still belong to others.
+- Stable: the member has what its epoch gives it.
+
+Source: ConsumerGroupMember, CurrentAssignmentBuilder (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.groups.modern_group import ModernGroup, ModernMember
+from kafkagroups.records.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    TopicPartitions,
+)
+
+STABLE = 0
+UNREVOKED = 1
+UNRELEASED = 2
+_STATES = (STABLE, UNREVOKED, UNRELEASED)
+
+Epochs = dict[str, dict[int, int]]
+"""The partitions of an assignment, by topic id. The value is the epoch since which the member has the partition."""
+Partitions = Mapping[str, Collection[int]]
+
+NEW_METADATA = ConsumerGroupMemberMetadataValue(
+    instance_id=None,
+    rack_id=None,
+    client_id="",
+    client_host="",
+    subscribed_topic_names=(),
+    subscribed_topic_regex="",
+    rebalance_timeout_ms=-1,
+    server_assignor=None,
+    classic_member_metadata=None,
+)
+
+
+@dataclass(frozen=True)
+class ConsumerMember:
+    """A member of a consumer group. The fields are those of its two records (types 5 and 8)."""
+
+    member_id: str
+    metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: int = STABLE
+    assigned: Epochs = field(default_factory=dict)
+    revoking: Epochs = field(default_factory=dict)
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        return self.metadata.classic_member_metadata is not None
+
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """The session timeout of a classic member; None for a member with the new protocol: the group has one."""
+        classic = self.metadata.classic_member_metadata
+        return None if classic is None else classic.session_timeout_ms
+
+    @property
+    def regex(self) -> str | None:
+        """The member's regular expression; None if it has none."""
+        return self.metadata.subscribed_topic_regex or None
+
+    def at_epoch(self, epoch: int, state: int, assigned: Epochs, revoking: Epochs) -> ConsumerMember:
+        """Return the member with a new epoch and assignment."""
+        return replace(self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking)
+
+    def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        """Return the value of the member's assignment record."""
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned_partitions=_write_epochs(self.assigned),
+            partitions_pending_revocation=_write_epochs(self.revoking),
+        )
+
+
+def read_member(member: ModernMember) -> ConsumerMember:
+    """Return a member of a replayed group."""
+    metadata = member.metadata or NEW_METADATA
+    value = member.assignment
+    if value is None:
+        return ConsumerMember(member.member_id, metadata, member.member_epoch)
+    return ConsumerMember(
+        member.member_id,
+        metadata,
+        value.member_epoch,
+        value.previous_member_epoch,
+        value.state,
+        _read_epochs(value.assigned_partitions, value.member_epoch),
+        _read_epochs(value.partitions_pending_revocation, value.member_epoch),
+    )
+
+
+def read_members(group: ModernGroup) -> dict[str, ConsumerMember]:
+    """Return the members of a replayed group, by id."""
+    return {member_id: read_member(member) for member_id, member in group.members.items()}
+
+
+def reconcile(
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Partitions,
+    *,
+    owned: Partitions | None,
+    topic_ids: Collection[str] | None,
+    has_new_subscription: bool,
+    find_owner_epoch: Callable[[str, int], int],
+) -> ConsumerMember:
+    """Return the member after one step towards its target.
+
+    `owned` are the partitions that the member reports; None if it reports nothing. `topic_ids` are the existing topics
+    to which it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns the epoch of a partition's
+    owner, -1 if there is none.
+    """
+    if (member.state == STABLE and member.epoch == target_epoch) or _owns_any(owned, member.revoking, member.state):
+        return _drop_unsubscribed(member, owned, topic_ids) if has_new_subscription else member
+    if member.state not in _STATES and (owned is None or owned):
+        text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+        raise Refusal(Errors.FENCED_MEMBER_EPOCH, text)
+    kept: Epochs = {}
+    revoked: Epochs = {}
+    gained: Epochs = {}
+    is_waiting = False
+    for topic_id in dict.fromkeys([*target, *member.assigned]):
+        wanted = set(target.get(topic_id, ())) if topic_id in (topic_ids or ()) else set()
+        for partition, epoch in member.assigned.get(topic_id, {}).items():
+            goal = kept if partition in wanted else revoked
+            goal.setdefault(topic_id, {})[partition] = epoch
+        for partition in sorted(wanted.difference(kept.get(topic_id, ()))):
+            is_free = find_owner_epoch(topic_id, partition) == -1
+            if is_free or partition in member.revoking.get(topic_id, ()):
+                gained.setdefault(topic_id, {})[partition] = target_epoch
+            else:
+                is_waiting = True
+    if revoked and _owns_any(owned, revoked, UNREVOKED):
+        epoch = member.epoch if member.state in _STATES else target_epoch
+        return member.at_epoch(epoch, UNREVOKED, kept, revoked)
+    for topic_id, epochs in gained.items():
+        kept.setdefault(topic_id, {}).update(epochs)
+    return member.at_epoch(target_epoch, UNRELEASED if is_waiting else STABLE, kept, {})
+
+
+def _drop_unsubscribed(
+    member: ConsumerMember, owned: Partitions | None, topic_ids: Collection[str] | None
+) -> ConsumerMember:
+    """Return the member without the topics to which it no longer subscribes. Its epoch does not change.
+
+    If the member subscribes to nothing, its previous epoch becomes its epoch, even if it had no partitions.
+    """
+    kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in (topic_ids or ())}
+    if len(kept) == len(member.assigned) and (topic_ids is not None or member.revoking):
+        return member
+    revoking = {topic_id: dict(epochs) for topic_id, epochs in member.revoking.items()}
+    for topic_id, epochs in member.assigned.items():
+        if topic_id not in kept:
+            revoking.setdefault(topic_id, {}).update(epochs)
+    if revoking and _owns_any(owned, revoking, UNREVOKED):
+        return member.at_epoch(member.epoch, UNREVOKED, kept, revoking)
+    return member.at_epoch(member.epoch, member.state, kept, member.revoking)
+
+
+def _owns_any(owned: Partitions | None, partitions: Epochs, state: int) -> bool:
+    """Return whether an unrevoked member still owns one of the partitions, as far as it reports."""
+    if state != UNREVOKED:
+        return False
+    if owned is None:
+        return True
+    return any(partition in partitions.get(topic_id, ()) for topic_id in owned for partition in owned[topic_id])
+
+
+def _read_epochs(topics: Collection[TopicPartitions], member_epoch: int) -> Epochs:
+    default = max(member_epoch, 0)
+    epochs: Epochs = {}
+    for topic in topics:
+        given = topic.assignment_epochs
+        if given is None or len(given) != len(topic.partitions):
+            given = (default,) * len(topic.partitions)
+        epochs[topic.topic_id] = dict(zip(topic.partitions, given, strict=True))
+    return epochs
+
+
+def _write_epochs(assignment: Epochs) -> tuple[TopicPartitions, ...]:
+    return tuple(
+        TopicPartitions(topic_id, tuple(sorted(epochs)), tuple(epochs[partition] for partition in sorted(epochs)))
+        for topic_id, epochs in assignment.items()
+    )

@@ -1,0 +1,155 @@
+"""The subscriptions of a consumer group, and the targets that follow from them.
+
+Source: GroupMetadataManager.updateSubscriptionMetadata and maybeUpdateTargetAssignment, ConsumerGroup,
+TargetAssignmentBuilder (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkagroups.coordinator.consumer_assignors import ASSIGNORS, GroupToAssign, Subscriber
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, read_members
+from kafkagroups.coordinator.consumer_records import assignment_epoch_record, target_record
+from kafkagroups.coordinator.topic_image import TopicImage
+from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
+from kafkagroups.records.serde import Record
+
+Resolved = Mapping[str, ConsumerGroupRegularExpressionValue]
+
+
+@dataclass(frozen=True)
+class Subscriptions:
+    """What the members of a group subscribe to: by name, and by patterns that are resolved."""
+
+    members: Collection[ConsumerMember]
+    resolved: Resolved
+
+    def topic_names(self) -> set[str]:
+        """Return all topics, also those that do not exist."""
+        by_name = {name for member in self.members for name in member.metadata.subscribed_topic_names}
+        return by_name.union(*(value.topics for value in self.resolved.values()))
+
+    def are_equal(self) -> bool:
+        """Return whether all members have the same topics, as the assignors understand it.
+
+        Either all have the same names and no pattern, or all have the same single pattern and no names.
+        """
+        names = Counter(name for member in self.members for name in member.metadata.subscribed_topic_names)
+        patterns = Counter(member.regex for member in self.members if member.regex)
+        if not patterns:
+            return all(names[topic] == len(self.members) for topic in self.topic_names())
+        if list(patterns.values()) != [len(self.members)]:
+            return False
+        by_pattern = Counter(topic for value in self.resolved.values() for topic in value.topics)
+        return not names and all(count == 1 for count in by_pattern.values())
+
+
+def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerMember | None:
+    """Return the member that has an instance id; None if there is none."""
+    if instance_id is None:
+        return None
+    found = [member for member in read_members(group).values() if member.metadata.instance_id == instance_id]
+    return found[-1] if found else None
+
+
+def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> Subscriptions:
+    """Return the subscriptions of a group after a member joined or changed, before the change is written."""
+    members = read_members(group)
+    gives_up_pattern = before.regex not in (None, after.regex) and count_subscribers(members, before.regex) == 1
+    resolved = {
+        pattern: value
+        for pattern, value in group.resolved.items()
+        if not (gives_up_pattern and pattern == before.regex)
+    }
+    replaced = find_static_member(group, after.metadata.instance_id)
+    if replaced is not None:
+        members.pop(replaced.member_id, None)
+    members[after.member_id] = after
+    return Subscriptions(members.values(), resolved)
+
+
+def count_subscribers(members: Mapping[str, ConsumerMember], pattern: str | None) -> int:
+    """Return how many members subscribe to a pattern."""
+    return sum(member.regex == pattern for member in members.values())
+
+
+def find_topic_names(member: ConsumerMember, resolved: Resolved) -> list[str]:
+    """Return the topics of a member. A pattern that is not resolved yet has none."""
+    names = java_set_order(member.metadata.subscribed_topic_names)
+    value = resolved.get(member.regex or "")
+    return names if value is None else list(dict.fromkeys([*names, *java_set_order(value.topics)]))
+
+
+def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerMember, default: str) -> str:
+    """Return the assignor with the most votes after a member changed. With a tie, the order of Java's map decides.
+
+    Kafka copies the votes into a small map, and takes out and puts back the vote of the member. What `HashMap.compute`
+    puts back is the first in its bucket.
+    """
+    present = Counter(
+        member.metadata.server_assignor
+        for member in read_members(group).values()
+        if member.metadata.server_assignor is not None
+    )
+    votes: dict[str, int] = {name: present[name] for name in timeline_map_order(present, largest_size=len(present) + 1)}
+    capacity = len(votes) * 4 // 3 + 1
+    for name, change in ((before.metadata.server_assignor, -1), (after.metadata.server_assignor, 1)):
+        if name is not None:
+            votes = {name: 0, **votes} if name not in votes else votes
+            votes[name] += change
+            if not votes[name]:
+                del votes[name]
+    ordered_names = java_map_order(votes, capacity=capacity)
+    return max(ordered_names, key=votes.__getitem__, default=default)
+
+
+def compute_targets(
+    group: ModernGroup, image: TopicImage, member: ConsumerMember, assignor: str, *, has_same_topics: bool
+) -> dict[str, dict[str, list[int]]]:
+    """Return the new target of each member, in the order of Kafka's map. `member` joined or changed."""
+    members = read_members(group)
+    replaced = find_static_member(group, member.metadata.instance_id)
+    owner_id = member.member_id if replaced is None else replaced.member_id
+    member_ids = [
+        member_id for member_id in group.ordered_member_ids() if member_id != owner_id or member_id == member.member_id
+    ]
+    members[member.member_id] = member
+    subscribers = {}
+    for member_id in java_map_order([*member_ids, member.member_id]):
+        names = find_topic_names(members[member_id], group.resolved)
+        target_id = owner_id if member_id == member.member_id else member_id
+        instance_id = members[member_id].metadata.instance_id
+        subscribers[member_id] = Subscriber(instance_id, image.ids_of(names), find_target(group, target_id) or {})
+    assigned = frozenset(
+        (topic.topic_id, partition)
+        for target in group.targets.values()
+        for topic in target.topic_partitions
+        for partition in topic.partitions
+    )
+    to_assign = GroupToAssign(subscribers, image.counts_by_id(), has_same_topics, assigned)
+    targets = ASSIGNORS[assignor](to_assign)
+    return {member_id: targets.get(member_id, {}) for member_id in subscribers}
+
+
+def find_target(group: ModernGroup, member_id: str) -> dict[str, list[int]] | None:
+    """Return the target that a member has now; None if it has none."""
+    value = group.targets.get(member_id)
+    return None if value is None else {topic.topic_id: list(topic.partitions) for topic in value.topic_partitions}
+
+
+def target_records(group: ModernGroup, targets: Mapping[str, Partitions], epoch: int, now_ms: int) -> Iterable[Record]:
+    """Return the records of new targets: one for each member whose target changed, then the epoch's."""
+    for member_id, target in targets.items():
+        old_target = find_target(group, member_id)
+        if old_target is None or _as_sets(old_target) != _as_sets(target):
+            yield target_record(group.group_id, member_id, target)
+    yield assignment_epoch_record(group.group_id, epoch, now_ms)
+
+
+def _as_sets(target: Partitions) -> dict[str, set[int]]:
+    return {topic_id: set(partitions) for topic_id, partitions in target.items()}

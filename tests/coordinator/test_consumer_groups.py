@@ -1,0 +1,251 @@
+"""Rules of consumer groups that the captured conversations do not show, or not alone (KIP-848)."""
+
+import pytest
+
+from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, Settings, open_logs
+from kafkagroups.coordinator.consumer_requests import ConsumerHeartbeat
+from kafkagroups.coordinator.consumer_settings import ConsumerSettings
+from kafkagroups.records.serde import decode
+
+IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
+NOW_MS = 1_700_000_000_000
+
+
+class World:
+    """A broker with one partition of the offsets topic, and the record types of each batch that it wrote."""
+
+    def __init__(self, folder, kafka="4.3.1", **consumer):
+        self.batches = []
+        self.topics = {"orders": 3, "clicks": 3}
+        self.topic_ids = dict(IDS)
+        self.configs = {}
+        self.clock = Clock(NOW_MS)
+        consumer = ConsumerSettings(**{"assignment_interval_ms": 0, **consumer})
+        self.settings = Settings(kafka, offsets_topic_num_partitions=1, consumer=consumer)
+        self.logs = open_logs(folder, self.settings)
+        self.start()
+
+    def start(self):
+        self.clock.clear_timers()
+        self.coordinator = GroupCoordinator(
+            self.logs,
+            self.clock,
+            self.settings,
+            new_member_id=lambda prefix: f"{prefix}-id",
+            topics=self.topics,
+            topic_ids=self.topic_ids,
+            group_configs=self.configs,
+        )
+        self.coordinator.elect(0)
+
+    def written(self):
+        """The record types of the batches since the last call; a tombstone is negative."""
+        batches = [
+            [
+                -decode(record.key, None).type if record.value is None else decode(record.key, record.value).type
+                for record in batch.records
+            ]
+            for batch in self.logs.read(0)
+        ]
+        new = batches[len(self.batches) :]
+        self.batches = batches
+        return new
+
+    def send(self, member_id, epoch, **fields):
+        return self.coordinator.consumer_group_heartbeat(ConsumerHeartbeat("g", member_id, epoch, **fields)).value
+
+    def join(self, member_id, topics=("orders",), timeout_ms=60_000, **fields):
+        names = topics if "subscribed_topic_regex" not in fields else None
+        return self.send(
+            member_id,
+            0,
+            rebalance_timeout_ms=timeout_ms,
+            subscribed_topic_names=names,
+            topic_partitions={},
+            **fields,
+        )
+
+    def describe(self):
+        return self.coordinator.consumer_group_describe(["g"])[0]
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path / "log")
+
+
+def owned(*partitions):
+    return {IDS["orders"]: list(partitions)}
+
+
+def test_a_partition_moves_only_after_its_owner_gave_it_back(world):
+    """The owner stays in its epoch until it reports none of the partitions that it must give back."""
+    assert world.join("a").assignment == {IDS["orders"]: {0: 2, 1: 2, 2: 2}}
+    second = world.join("b")
+    assert (second.member_epoch, second.assignment) == (3, {})
+    first = world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    assert first.member_epoch == 2
+    [kept] = first.assignment.values()
+    revoked = {0, 1, 2} - set(kept)
+    assert world.describe().state == "Reconciling"
+    assert world.send("b", 3, topic_partitions={}).assignment is None
+    world.written()
+    assert world.send("a", 2, topic_partitions=owned(*kept, *revoked)).assignment is None
+    assert world.written() == []
+    assert world.send("a", 2, topic_partitions=owned(*kept)).member_epoch == 3
+    assert set(world.send("b", 3, topic_partitions={}).assignment[IDS["orders"]]) == revoked
+    assert world.written() == [[8], [8]]
+    assert world.describe().state == "Stable"
+
+
+def test_a_member_that_keeps_its_partitions_is_removed_at_the_rebalance_timeout(world):
+    """Its heartbeats do not help. The timeout is the member's own, from the answer that asks it to give back."""
+    world.join("a", timeout_ms=1_000)
+    world.join("b")
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    world.clock.advance(900)
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    world.written()
+    world.clock.advance(100)
+    assert world.written() == [[-8, -7, -5, 3]]
+    assert world.send("a", 2).error is Errors.UNKNOWN_MEMBER_ID
+    assert set(world.send("b", 3, topic_partitions={}).assignment[IDS["orders"]]) == {0, 1, 2}
+
+
+def test_a_timeout_in_the_past_removes_the_member_after_the_answer(world):
+    """A negative rebalance timeout is accepted. The answer comes first."""
+    world.join("a", timeout_ms=-5)
+    world.join("b")
+    assert world.send("a", 2, topic_partitions=owned(0, 1, 2)).error is Errors.NONE
+    assert len(world.describe().members) == 2
+    world.clock.advance(1)
+    assert [each.member.member_id for each in world.describe().members] == ["b"]
+
+
+def test_a_pattern_is_resolved_after_the_heartbeat(world):
+    """The first heartbeat writes no group epoch. The next heartbeat after the resolution gets the partitions."""
+    answer = world.join("a", subscribed_topic_regex="ord.*")
+    assert (answer.member_epoch, answer.assignment) == (1, {})
+    assert world.written() == [[5, 8]]
+    world.clock.advance(1)
+    assert world.written() == [[16, 3]]
+    answer = world.send("a", 1, topic_partitions={})
+    assert set(answer.assignment[IDS["orders"]]) == {0, 1, 2}
+    assert world.written() == [[7, 6, 8]]
+
+
+def test_patterns_are_resolved_at_most_every_ten_seconds(world):
+    """A second pattern waits. Then all patterns are written again, also the one that has not changed."""
+    world.join("a", subscribed_topic_regex="ord.*")
+    world.clock.advance(1)
+    world.send("a", 1, topic_partitions={})
+    world.join("b", subscribed_topic_regex="cli.*")
+    world.clock.advance(5_000)
+    world.send("b", 2, topic_partitions={})
+    world.written()
+    world.clock.advance(5_000)
+    world.send("b", 2, topic_partitions={})
+    world.clock.advance(1)
+    assert world.written() == [[16, 16, 3]]
+
+
+def test_a_created_topic_is_found_by_the_next_resolution(world):
+    """A new topic alone is a reason to resolve the patterns again, when a member sends a heartbeat."""
+    world.join("a", subscribed_topic_regex="ord.*")
+    world.clock.advance(1)
+    world.send("a", 1, topic_partitions={})
+    world.topics["orders-2"] = 1
+    world.topic_ids["orders-2"] = "nxqHawnFR0atzTY1jrrS9g"
+    world.clock.advance(10_000)
+    world.written()
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    world.clock.advance(1)
+    assert world.written() == [[16, 3]]
+    assert set(world.send("a", 2).assignment) == {IDS["orders"], "nxqHawnFR0atzTY1jrrS9g"}
+
+
+def test_a_pattern_that_nobody_has_gets_a_tombstone(world):
+    """When its last member leaves or gives it up, even if it was never resolved."""
+    world.join("a", subscribed_topic_regex="ord.*")
+    world.written()
+    world.send("a", 1, subscribed_topic_regex="cli.*", topic_partitions={})
+    assert world.written() == [[5, -16, 8]]
+    world.send("a", 1, subscribed_topic_regex="", topic_partitions={})
+    assert world.written() == [[5, -16, 3, 7, 6, 8]]
+    world.join("b", subscribed_topic_regex="o.*")
+    world.clock.advance(1)
+    world.written()
+    world.send("b", -1)
+    assert world.written() == [[-8, -7, -5, -16, 3]]
+
+
+def test_targets_wait_for_the_assignment_interval(tmp_path):
+    """A member that joins too early gets the epoch of the targets. The interval also counts over a restart."""
+    world = World(tmp_path / "log", assignment_interval_ms=1_000)
+    world.join("a")
+    world.clock.advance(999)
+    world.written()
+    assert world.join("b").member_epoch == 2
+    assert world.written() == [[5, 3, 8]]
+    assert world.describe().state == "Assigning"
+    world.start()
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    assert world.written() == []
+    world.clock.advance(1)
+    world.send("a", 2, topic_partitions=owned(0, 1, 2))
+    assert world.written() == [[7, 7, 6, 8]]
+
+
+def test_a_change_of_a_topic_is_found_by_the_next_heartbeat(world):
+    """A topic that grows, disappears or comes back makes new targets."""
+    world.join("a")
+    world.topics["orders"] = 5
+    world.written()
+    assert set(world.send("a", 2).assignment[IDS["orders"]]) == {0, 1, 2, 3, 4}
+    del world.topics["orders"]
+    assert world.send("a", 3, topic_partitions={}).assignment == {}
+    assert world.written() == [[3, 7, 6, 8], [3, 7, 6, 8]]
+
+
+def test_a_group_has_its_own_settings_within_the_limits_of_the_broker(tmp_path):
+    """The session timeout and the heartbeat interval of one group; a value beyond a limit becomes the limit."""
+    world = World(tmp_path / "log", min_session_timeout_ms=1_000, min_heartbeat_interval_ms=500)
+    world.configs["g"] = {"consumer.session.timeout.ms": "10", "consumer.heartbeat.interval.ms": "700"}
+    assert world.join("a").heartbeat_interval_ms == 700
+    world.clock.advance(999)
+    assert len(world.describe().members) == 1
+    world.clock.advance(1)
+    assert world.describe().state == "Empty"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(", "missing closing )"),
+        ("[", "missing closing ]"),
+        (")", "regexp/syntax: internal error"),
+        ("a**", "invalid nested repetition operator"),
+        ("*a", "missing argument to repetition operator"),
+        ("a{1001}", "invalid repeat count"),
+        ("[z-a]", "invalid character class range"),
+        ("a\\", "trailing backslash at end of expression"),
+        (r"(a)\1", "invalid escape sequence"),
+        ("(?=a)", "invalid or unsupported Perl syntax"),
+        ("(?<=a)", "invalid named capture"),
+        ("(?<n>a)(?<n>b)", "duplicate capture group name"),
+    ],
+)
+def test_a_text_that_is_no_pattern_is_refused_with_the_text_of_re2j(world, pattern, text):
+    answer = world.join("a", subscribed_topic_regex=pattern)
+    assert answer.error is Errors.INVALID_REGULAR_EXPRESSION
+    assert answer.message == f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {text}."
+    assert world.written() == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?<n>orders)", "(?P<n>ord).*", "(?i)ORDERS", r"\Qorders\E", "[[:alpha:]]+rs", ".*ers"]
+)
+def test_a_pattern_matches_whole_names(world, pattern):
+    world.join("a", subscribed_topic_regex=pattern)
+    world.clock.advance(1)
+    assert list(world.send("a", 1, topic_partitions={}).assignment) == [IDS["orders"]]

@@ -63,7 +63,7 @@ def test_every_state_and_every_error_appears(pages):
     for name in {*names, *(state.value for state in (*ClassicState, *ModernState))}:
         assert f"| {name} |" in pages["groups.md"]
     for error in Errors:
-        assert f"\n### {error.name} ({error.value})\n" in pages["errors.md"]
+        assert re.search(rf"^### (New coordinator: )?{error.name} \({error.value}\)$", pages["errors.md"], re.M)
 
 
 def test_every_rule_of_the_cleaner_leads_to_code(pages):

@@ -1,4 +1,4 @@
-"""One broker's classic group coordinator. The caller supplies the clock and the log.
+"""One broker's group coordinator, classic (up to 3.9) or new (4.x). The caller supplies the clock and the log.
 
 An example with a log in the folder `folder`:
 

@@ -1,9 +1,11 @@
-"""The classic group coordinator: one method for each client request.
+"""The group coordinator: one method for each client request.
 
 `GroupCoordinator` only passes each request to the module that handles the request: joining.py, membership.py,
-storing.py, fetching.py or deleting.py. These modules share one manager (manager.py), which contains the cache and
-writes to the log. They also share the checks in request_validation.py and member_validation.py.
-Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1).
+storing.py, fetching.py or deleting.py. These modules share the checks in request_validation.py and
+member_validation.py. They also share one manager, which holds the groups and writes to the log. The manager is the only
+part that the two coordinators do not have in common: manager.py is the classic one, partitioned_groups.py the new one.
+Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
+GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
 
 from __future__ import annotations
@@ -74,7 +76,11 @@ logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator:
-    """One broker's classic group coordinator. Call `elect` for its partitions first, or use `start_broker` (start.py).
+    """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker` (start.py).
+
+    The version in the settings decides which coordinator it is: the classic one up to 3.9, the new one since 4.0. In
+    the new one, a response that is a future waits until the log has confirmed the records; a method that returns no
+    future returns what the broker will answer then.
 
     Every method raises UsageError, and changes nothing, if an argument has a value that no request can contain
     (request_fields.py).
@@ -87,7 +93,7 @@ class GroupCoordinator:
         The coordinator's time. Timers run when the caller advances the clock.
     settings
         The broker's settings. None: the default settings. `settings.kafka` is the Kafka version whose rules the
-        coordinator follows: 1.0.1, 2.8.2 or 3.9.2.
+        coordinator follows: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
     new_member_id
         A function that returns the id of a new member. The argument of the function is the member's client id, or the
         instance id of a static member.
@@ -401,12 +407,13 @@ class GroupCoordinator:
 
     @check_fields(producer_id=INT64, partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets that the producer's transaction contains, after its marker was written.
+        """Commit or abort the offsets that the producer's transaction contains, right after its marker was written.
 
         Parameters
         ----------
         partitions
-            The partitions of the offsets topic that contain the marker (the record that ends the transaction).
+            The partitions of the offsets topic that contain the marker (the record that ends the transaction). Since
+            4.0 it must be the newest batch of each, because the coordinator counts the offsets of its log.
         commits
             Whether the marker commits the transaction.
 

@@ -296,7 +296,7 @@ class PartitionedGroups(GroupStore):
                             if offset is not None and offset.topic_id in (None, topic_ids.get(partition.topic)):
                                 records.append(build_offset_tombstone(group_id, partition))
                                 deleted_count += counts
-                return Result(Errors.NONE, records)
+                return Result(Errors.NONE, records, is_atomic=False)
 
             self._write(runtime, delete)
         return deleted_count
@@ -313,7 +313,7 @@ class PartitionedGroups(GroupStore):
                     expired = self._build_expiration(shard, group_id)
                     deleted_count += sum(record.type == OFFSET_RECORD_TYPE for record in expired)
                     records += expired
-                return Result(Errors.NONE, records)
+                return Result(Errors.NONE, records, is_atomic=False)
 
             self._write(runtime, delete)
         return deleted_count

@@ -68,10 +68,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Result(Generic[T]):
-    """What a handler returns: the response, and the records that must be confirmed before the client gets it."""
+    """What a handler returns: the response, and the records that must be confirmed before the client gets it.
+
+    `is_atomic` says whether the records must stand in one batch. If not, a batch that is too large is split.
+    """
 
     response: T
     records: Sequence[Record] = ()
+    is_atomic: bool = True
 
 
 @dataclass(eq=False)
@@ -147,8 +151,10 @@ class PartitionRuntime:
         def complete(error: Errors) -> None:
             response.complete(result.response if error is Errors.NONE else refuse(convert_event_error(error)))
 
-        if result.records:
+        if result.records and result.is_atomic:
             self._append(result.records, complete, producer, applies=True)
+        elif result.records:
+            self._append_in_parts(result.records, complete)
         elif self._unconfirmed:
             self._unconfirmed[-1].waiting.append(complete)
         else:
@@ -175,6 +181,22 @@ class PartitionRuntime:
         self._confirm_markers()
 
     # The log
+
+    def _append_in_parts(self, records: Sequence[Record], complete: Callable[[Errors], None]) -> None:
+        """Append the records as one batch, or as two if that is too large for the log, and so on.
+
+        Simpler than Kafka, which fills each batch before it begins the next one.
+        """
+
+        def complete_or_split(error: Errors) -> None:
+            if error is not Errors.MESSAGE_TOO_LARGE or len(records) == 1:
+                complete(error)
+                return
+            middle = len(records) // 2
+            self._append_in_parts(records[:middle], lambda error: None)
+            self._append_in_parts(records[middle:], complete)
+
+        self._append(records, complete_or_split, applies=True)
 
     def _append(
         self,

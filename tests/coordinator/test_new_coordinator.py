@@ -74,7 +74,8 @@ def test_a_fetch_returns_the_old_offset_until_the_log_has_confirmed_the_commit(k
 
 def test_a_replica_that_has_a_batch_has_all_batches_before_it(kafka):
     kafka.hold()
-    first, second = kafka.commit("g", 1), kafka.commit("g", 2, ORDERS_1)
+    first = kafka.commit("g", 1)
+    second = kafka.commit("g", 2, ORDERS_1)
     kafka.logs.release(1)
     assert first.done and second.done
     kafka.logs.release(0, Errors.NOT_ENOUGH_REPLICAS)  # This answer is too late to change anything.
@@ -272,6 +273,16 @@ def test_a_sweep_deletes_a_group_without_records_too(kafka):
     kafka.clock.advance(1000)
     assert kafka.records()[-1] == [("ghost", None)]
     assert kafka.listed() == set()
+
+
+def test_tombstones_that_do_not_fit_into_one_batch(make):
+    """cleanupGroupMetadata and onTopicsDeleted are not atomic: their records may stand in several batches."""
+    kafka = make()
+    kafka.commit("g", 1, ORDERS, ORDERS_1, CLICKS)
+    kafka.disk.max_message_bytes = 110
+    assert kafka.coordinator.partitions_deleted([ORDERS, ORDERS_1, CLICKS]) == 3
+    assert sorted(len(batch) for batch in kafka.records()[1:]) == [1, 2]
+    assert kafka.fetch("g") == {}
 
 
 # Load and unload

@@ -68,7 +68,8 @@ class NewCoordinator(RuleBasedStateMachine):
     @rule(group_id=group_ids, who=someone, static=st.booleans(), topic=st.sampled_from(list(TOPICS)))
     def join(self, group_id, who, static, topic):
         mine = [member for member in self.members if member[0] == group_id]
-        member = mine[who] if who < len(mine) else [group_id, "", -1, f"instance-{who % 2}" if static else None]
+        instance_id = f"instance-{who % 2}" if static else None
+        member = mine[who] if who < len(mine) else [group_id, "", -1, instance_id]
         if not any(member is each for each in self.members):
             self.members.append(member)
 

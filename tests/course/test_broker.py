@@ -55,4 +55,4 @@ def test_the_defaults_are_those_of_the_version():
     assert old.settings.zookeeper and old.settings.offsets_retention_ms * 7 == new.settings.offsets_retention_ms
     assert new.settings.offset_metadata_max_bytes == 10 and restart_after_crash(old).settings == old.settings
     with pytest.raises(kg.UsageError):
-        course.start_broker(kafka="4.3.1")
+        course.start_broker(kafka="4.3.0")

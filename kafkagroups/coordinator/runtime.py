@@ -70,7 +70,7 @@ class Refused(Exception):
 class Result(Generic[T]):
     """What a handler returns: the response, and the records that must be confirmed before the client gets it.
 
-    `is_atomic` says whether the records must stand in one batch. If not, a batch that is too large for the log is split.
+    `is_atomic` says whether the records must stand in one batch. If not, a batch that is too large is split.
     """
 
     response: T

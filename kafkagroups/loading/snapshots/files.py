@@ -37,7 +37,7 @@ from kafkagroups.log.checksums import crc32c
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
-FORMAT = 9
+FORMAT = 10
 """The number of the format of a snapshot. Files of format 4 or older contain pickles, so they are never opened. Files
 of format 5 do not contain the zeros at the end of a log (log/zeros.py), and files of format 8 can contain arrays."""
 _MANIFEST = "snapshot.json"

@@ -179,6 +179,7 @@ def _modern_to_json(group: ModernGroup, dialect: Dialect) -> dict[str, Any]:
             for member in group.members.values()
         ],
         "targets": {member_id: _value_to_json(target, dialect) for member_id, target in group.targets.items()},
+        "resolved": {pattern: _value_to_json(value, dialect) for pattern, value in group.resolved.items()},
         "owners": _owners_to_json(group.owners),
     }
     if "topology" in fields:

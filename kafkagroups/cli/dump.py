@@ -27,7 +27,7 @@ from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.consumer_protocol import (
     HIGHEST_VERSION,
@@ -259,10 +259,11 @@ def _print_as_tool(log: Log, tool: str, tool_version: Version, record_range: Rec
     """
     out = ToolOutput(sys.stdout)
     if tool == "formatter":
-        for line in formatters.format_lines(log, tool_version, record_range):
+        notes = Notes()
+        for line in formatters.format_lines(log, tool_version, record_range, notes):
             out.write(f"{line}\n")
-        if log.damage:
-            errors.append(str(log.damage))
+        if notes.damage:
+            errors.append(str(notes.damage))
         return
     try:
         dump_log.dump(log, out, tool_version, record_range)
@@ -298,9 +299,10 @@ class _LogPrinter:
         log = self._log
         next_offset = log.start_offset
         damage_count = 0
-        for batch in self._range.read_batches(log):
+        notes = Notes()
+        for batch in self._range.read_batches(log, notes):
             next_offset = batch.next_offset
-            for damage in log.gaps[damage_count:]:
+            for damage in notes.gaps[damage_count:]:
                 damage_count += 1
                 self._errors.append(str(damage))
                 print_line(self._format_damage(damage))
@@ -315,8 +317,8 @@ class _LogPrinter:
                 print_line(line)
         if self._has_limit and not self._as_json:
             print_cut({log.partition: next_offset})
-        if log.damage:
-            self._errors.append(str(describe_rest(log, log.damage, self._dialect)))
+        if notes.damage:
+            self._errors.append(str(describe_rest(log, notes.damage, self._dialect)))
 
     def _format_damage(self, gap: Gap) -> str:
         """Return the line that marks damaged bytes between two batches."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.disk_logs import AppendListener, DiskLogs, ignore_append
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.request_validation import Authorizer, allow_all
+from kafkagroups.coordinator.request_validation import Authorizer
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffsets, verify_all
+from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffsets
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
@@ -28,16 +29,22 @@ def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListen
     )
 
 
+class Others(TypedDict, total=False):
+    """What answers a coordinator's questions about the rest of the cluster (see `GroupCoordinator`)."""
+
+    topics: Mapping[str, int] | None
+    authorize: Authorizer
+    verify: TransactionVerifier
+    zookeeper: ZooKeeperOffsets | None
+
+
 def start_broker(
     logs: OffsetsLogs | str | Path,
     clock: Clock,
     settings: Settings | None = None,
     *,
     new_member_id: Callable[[str], str] | None = None,
-    topics: Mapping[str, int] | None = None,
-    authorize: Authorizer = allow_all,
-    verify: TransactionVerifier = verify_all,
-    zookeeper: ZooKeeperOffsets | None = None,
+    **others: Unpack[Others],
 ) -> GroupCoordinator:
     """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
 
@@ -48,7 +55,7 @@ def start_broker(
     new_member_id
         A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
         which every run of the program has the same ids.
-    clock, settings, topics, authorize, verify, zookeeper
+    clock, settings, others
         See `GroupCoordinator`.
 
     Examples
@@ -65,10 +72,7 @@ def start_broker(
         clock,
         settings,
         new_member_id=new_member_id or number_member_ids(),
-        topics=topics,
-        authorize=authorize,
-        verify=verify,
-        zookeeper=zookeeper,
+        **others,
     )
     for partition in range(settings.offsets_topic_num_partitions):
         coordinator.elect(partition)

@@ -103,7 +103,7 @@ class CountedTopic:
         observer = StatsObserver(dialect, log, self.by)
         self._observers[id(log)] = observer
         self.signs[log.partition] = observer.signs
-        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer)
+        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=observer.notes)
 
     def read_stats(self) -> Iterator[Stats]:
         """Yield the statistics of each log, after a second pass over it if something needs one."""

@@ -36,7 +36,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.versions import VersionRange
@@ -110,6 +110,7 @@ class StatsObserver(Fates):
     def __init__(self, dialect: Dialect, log: Log, by: str) -> None:
         super().__init__(dialect)
         self.log = log
+        self.notes = Notes()
         self.counts = PartitionStats(next_offset=log.start_offset)
         self.stats = Stats(by, {log.partition: self.counts})
         self._open: dict[int, OpenTransaction] = {}
@@ -172,7 +173,7 @@ class StatsObserver(Fates):
             self._segment_bases.append(base_offset_of(file))
         self._segment_bytes[file] += batch.size
         previous_end = self.counts.next_offset
-        gaps = self.log.gaps
+        gaps = self.notes.gaps
         if gaps and gaps[-1].to_offset == batch.base_offset:
             previous_end = batch.base_offset  # The offsets before it are damaged, and not cleaned.
         self._traces[file] = add_batch(self._traces.get(file, Traces()), batch, previous_end)

@@ -198,8 +198,7 @@ def _print_explanation(path: str, explanation: Explanation, args: argparse.Names
             print_text(f"Damage: {place}.")
     print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
     print_gaps(explanation.gaps)
-    if args.until is not None or args.until_time is not None:
-        print_cut(explanation.next_offsets)
+    print_cut(args, explanation.next_offsets)
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:

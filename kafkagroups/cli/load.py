@@ -88,18 +88,14 @@ def run(args: argparse.Namespace) -> int:
         except InvalidLog as error:
             raise UsageError(str(error)) from None
 
-    def show(path: str, groups: Groups) -> None:
-        if args.json:
-            print_json(to_json(groups))
-            return
+    def print_answer(path: str, groups: Groups) -> None:
         _print_groups(groups, shows_all=args.all)
         if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
             print_text(f"The coordinator has no group that matches {args.group}.")
         print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
-        if has_limit:
-            print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
+        print_cut(args, {number: loaded.next_offset for number, loaded in groups.partitions.items()})
 
-    return answer_each(args, ask, show)
+    return answer_each(args, ask, lambda path, groups: [to_json(groups)], print_answer)
 
 
 def _write_parquet(args: argparse.Namespace, dialect: Dialect, *, has_limit: bool) -> int:

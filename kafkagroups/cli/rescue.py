@@ -14,9 +14,9 @@ from kafkagroups.cli.log_text import print_topic_partitions
 from kafkagroups.cli.options import (
     CONNECTION,
     Parser,
-    build_security,
     check_path,
     choose_dialect,
+    find_connection,
     find_rules,
     print_problems,
 )
@@ -110,20 +110,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_apply(args: argparse.Namespace) -> int:
     plan = read_plan(args.plan)
-    security = build_security(args)
+    connection = find_connection(args)
     if plan.problems:
         print_error(f"{args.plan}: this plan was made from a log with problems: {plan.problems[0]}")
     for text in find_ambiguous(plan):
         print_error(f"{args.plan}: {text}")
-    rows = apply_plan(
-        plan,
-        args.bootstrap,
-        writes=args.yes,
-        out_of_range=args.out_of_range,
-        security=security,
-        max_wait=args.max_wait,
-        on_wait=print_error,
-    )
+    rows = apply_plan(plan, writes=args.yes, out_of_range=args.out_of_range, **connection)
     finished: list[RescueRow] = []
     try:
         for row in rows:

@@ -10,6 +10,7 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import asdict, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -23,7 +24,7 @@ from kafkagroups.cli.options import (
     find_rules,
     rules_to_json,
 )
-from kafkagroups.cli.output import format_time, print_command, print_findings, print_json, print_table, print_text
+from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.event import count_of
@@ -83,13 +84,10 @@ def run(args: argparse.Namespace) -> int:
             statistics: Stats = find_functions(args, path).stats(path, args.by, **find_rules(args, dialect))
         return statistics
 
-    def show(path: str, statistics: Stats) -> None:
-        if args.json:
-            print_json({"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)})
-        else:
-            _print_stats(path, statistics, args.top or DEFAULT_ROWS, dialect)
+    def list_json(path: str, statistics: Stats) -> list[dict[str, Any]]:
+        return [{"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)}]
 
-    return answer_each(args, ask, show)
+    return answer_each(args, ask, list_json, partial(_print_stats, top=args.top or DEFAULT_ROWS, dialect=dialect))
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:

@@ -103,23 +103,18 @@ def _explain(step: CommitStep) -> str:
     return next((sentence for word, sentence in _SENTENCES.items() if word in step.description), "")
 
 
-def _draw_slot(
-    key: str,
-    place: tuple[float, float, float],
-    value: str,
-    before: str | None,
-    tone: Tone,
-    *,
-    is_lost: bool = False,
-) -> Box:
-    """Return the box of one place: x, y and the width. It is marked as new if its value changed."""
+Slot = tuple[float, float, float]
+"""The left and the upper edge of a box, and its width."""
+
+
+def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:
+    """Return the box of one place. It is marked as new if its value changed."""
     is_new = before is not None and before != value
     if is_lost:
         tone = Tone.DEAD
     elif is_new:
         tone = Tone.NEW
-    x, y, width = place
-    return Box(key, x, y, width, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
+    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
 
 
 def _draw_responses(responses: list[str], before: list[str] | None) -> Box:

@@ -83,12 +83,9 @@ def main(argv: list[str] | None = None) -> int:
         status = _run(argv)
         sys.stdout.flush()
         return status
-    except UsageError as error:
-        print_error(error)
-        return 2
     except KafkagroupsError as error:
         print_error(error)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     except ModuleNotFoundError as error:
         line = describe_missing(error.name, "this command")
         if line is None:

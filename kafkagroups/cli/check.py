@@ -32,7 +32,7 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args.coordinator, args.kafka))
+    rules = find_rules(args, choose_dialect(args))
 
     def ask(path: str) -> Check:
         with spinner(path):

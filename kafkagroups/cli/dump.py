@@ -194,7 +194,7 @@ def _message_to_json(decode: Callable[[bytes], VersionedMessage[Any]], data: byt
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(None, args.kafka)
+    dialect = choose_dialect(args)
     errors: list[str] = []
     record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
     printer = _Printer(args, dialect, record_range, _find_wanted(args), errors)

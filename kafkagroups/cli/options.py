@@ -274,12 +274,16 @@ TYPES: dict[str, Callable[[str], Any]] = {
 # What several commands do.
 
 
-def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
+def choose_dialect(args: argparse.Namespace) -> Dialect:
     """Return the dialect for --coordinator and --kafka: the rules by which this coordinator reads records.
 
     Without --coordinator, the Kafka version decides which coordinator it is. If this package was never compared with a
-    broker of this version, print a warning on stderr.
+    broker of this version, print a warning on stderr. Raises UsageError if --master is given without --engine spark.
     """
+    if getattr(args, "master", None) and args.engine != "spark":
+        raise UsageError("--master needs --engine spark")
+    coordinator = getattr(args, "coordinator", None)
+    kafka = args.kafka
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
@@ -326,12 +330,6 @@ def check_path(path: str) -> None:
     if "://" in path and not os.path.exists(path):
         scheme = path.partition("://")[0]
         raise UsageError(f"{scheme}:// needs --engine spark")
-
-
-def check_master(args: argparse.Namespace) -> None:
-    """Raise UsageError if --master is given without --engine spark."""
-    if args.master and args.engine != "spark":
-        raise UsageError("--master needs --engine spark")
 
 
 def answer_each(

@@ -15,15 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.cli.log_text import print_gaps, print_topic_partitions
-from kafkagroups.cli.options import (
-    SPARK,
-    answer_each,
-    check_master,
-    choose_dialect,
-    find_functions,
-    find_rules,
-    rules_to_json,
-)
+from kafkagroups.cli.options import SPARK, answer_each, choose_dialect, find_functions, find_rules, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
@@ -74,10 +66,9 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args)
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
-    check_master(args)
 
     def ask(path: str) -> Stats:
         with spinner(path):
@@ -92,9 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     """Return what `stats --json` prints."""
-    partitions = {json.dumps(number): _partition_json(partition) for number, partition in statistics.partitions.items()}
     return {
-        "partitions": partitions,
+        "partitions": {json.dumps(number): _partition_json(part) for number, part in statistics.partitions.items()},
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": _rows_to_json(statistics)[:top],

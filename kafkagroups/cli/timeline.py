@@ -47,7 +47,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args.coordinator, args.kafka))
+    rules = find_rules(args, choose_dialect(args))
     question = {"topic": args.topic, "since_time": args.since_time}
 
     def ask(path: str) -> Timeline:

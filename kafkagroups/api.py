@@ -15,9 +15,7 @@ from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import arrow_schema, columns_of
-from kafkagroups.topic import Limits, Rules, Topic
+from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,23 +30,25 @@ if TYPE_CHECKING:
     from kafkagroups.repair.plan import RescuePlan
 
 
-class ExplainOptions(Rules, total=False):
-    """The rules of a `Topic`, and what `Topic.explain` accepts."""
+class Times(Rules, total=False):
+    """The rules of a `Topic`, and the times that `Topic.explain` and `Topic.timeline` accept."""
 
-    until: int | None
     until_time: int | None
     since_time: int | None
     retention_ms: int | None
 
 
-class TimelineOptions(Rules, total=False):
+class ExplainOptions(Times, total=False):
+    """The rules of a `Topic`, and what `Topic.explain` accepts."""
+
+    until: int | None
+
+
+class TimelineOptions(Times, total=False):
     """The rules of a `Topic`, and what `Topic.timeline` accepts."""
 
     all: bool
     topic: str | None
-    since_time: int | None
-    until_time: int | None
-    retention_ms: int | None
 
 
 class RescueOptions(Limits, total=False):
@@ -321,9 +321,7 @@ def load_table(
     columns: Iterable[str] | None = None,
     **rules: Unpack[Rules],
 ) -> pa.RecordBatchReader:
-    """Load one partition, and return one of its tables as Arrow record batches.
-
-    Spark's data source uses this function. The order of the rows is not defined.
+    """Load one partition, and return one of its tables, as `Topic.table` does. Spark's data source uses this function.
 
     Parameters
     ----------
@@ -332,26 +330,17 @@ def load_table(
         - pairs of a file name and the bytes (or memory map) of the segment, in order;
         - a mapping of file names to bytes, from which one segment is read at a time;
         - a log that `open_log` returned.
-    table
-        "records", "fates", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains
-        the ids of all groups that have records.
+    table, columns
+        As in `Topic.table`.
     partition
         The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
-    columns
-        The columns to return, in this order. None means all columns.
     rules
         The rules of a `Topic`. If `buffers` is a log, the default of `max_batch_bytes` is the limit of this log.
-
-    Returns
-    -------
-    pyarrow.RecordBatchReader
-        The record batches. `.read_all()` returns them as one pyarrow.Table. If the bytes are damaged or a broker's load
-        would fail, the table "partitions" has the reason.
 
     Raises
     ------
     UsageError
-        There is no segment, or there is no such table, column, coordinator, version or engine.
+        As in `Topic.table`, or there is no segment.
 
     Examples
     --------
@@ -360,48 +349,14 @@ def load_table(
     >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()[0]
     {'group': 'billing', 'state': 'Stable', 'generation': 6}
     """
-    import pyarrow as pa
-
-    from kafkagroups.history.fate_table import read_fate_table, read_record_table
-
-    selected_columns = columns_of(table, columns)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     rules.setdefault("max_batch_bytes", log.max_batch_bytes)
     topic = Topic("", **rules).open(find_logs=lambda path: [log])
-    if table == "records":
-        batches = read_record_table(topic.logs[0], topic.dialect, selected_columns, topic.chosen_engine)
-    elif table == "fates":
-        batches = read_fate_table(topic, selected_columns)
-    else:
-        return read_table(topic.load(), table, [column.name for column in selected_columns])
-    return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
+    return read_topic_table(topic, table, columns)
 
 
 def record_table(
     path: str | Path, table: str = "fates", *, columns: Iterable[str] | None = None, **rules: Unpack[Rules]
 ) -> pa.RecordBatchReader:
-    """Return a table with a row for each record of the logs at a path, as `Topic.table` does."""
+    """Return a table of the logs at a path, as `Topic.table` does."""
     return Topic(path, **rules).table(table, columns)
-
-
-def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
-    """Return one table of loaded groups as Arrow record batches.
-
-    Parameters
-    ----------
-    groups
-        The result of `load`.
-    table
-        The name of a table as in `load_table`, except "records" and "fates".
-
-    Returns
-    -------
-    pyarrow.RecordBatchReader
-        The record batches. `.read_all()` returns them as one pyarrow.Table.
-
-    Raises
-    ------
-    UsageError
-        There is no such table.
-    """
-    return read_table(groups, table)

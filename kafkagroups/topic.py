@@ -22,6 +22,7 @@ from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records import dialects
+from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
 if TYPE_CHECKING:
@@ -397,7 +398,7 @@ class Topic:
         return check_logs(topic, choose_target(topic.dialect, to, to_coordinator))
 
     def table(self, table: str = "fates", columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-        """Return a table with a row for each record of the logs at a path, as Arrow record batches.
+        """Return a table of the logs at a path, as Arrow record batches.
 
         One batch is made at a time. `.read_pandas()` of the result returns a pandas DataFrame, and
         `pyarrow.dataset.write_dataset` writes it as Parquet.
@@ -406,7 +407,8 @@ class Topic:
         ----------
         table
             "fates": each record and its fate, i.e. what happened to the record when the logs were loaded. "records":
-            each record with the bytes of its key and value, and with Kafka's JSON.
+            each record with the bytes of its key and value, and with Kafka's JSON. "offsets", "pending", "groups",
+            "members" and "partitions": what `load` returns. "ids": the ids of all groups that have records.
         columns
             The columns to return, in this order. None means all columns. The column "json" takes longer than all others
             together.
@@ -414,7 +416,8 @@ class Topic:
         Returns
         -------
         pyarrow.RecordBatchReader
-            The rows, in the order of the logs.
+            The rows, in the order of the logs. If the bytes are damaged or a broker's load would fail, the table
+            "partitions" has the reason.
 
         Raises
         ------
@@ -427,22 +430,7 @@ class Topic:
         >>> topic.table(columns=["offset", "group", "fate", "by"]).read_all().to_pylist()[0]["fate"]
         'superseded'
         """
-        import pyarrow as pa
-
-        from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
-
-        if table not in RECORD_TABLES:
-            raise UsageError(f"no table {table!r} of records: choose one of {', '.join(RECORD_TABLES)}")
-        selected_columns = columns_of(table, columns)
-        topic = self.open()
-        if table == "fates":
-            batches = read_fate_table(topic, selected_columns)
-        else:
-            engine = topic.chosen_engine
-            batches = chain.from_iterable(
-                read_record_table(log, topic.dialect, selected_columns, engine) for log in topic.logs
-            )
-        return pa.RecordBatchReader.from_batches(arrow_schema(selected_columns), batches)
+        return read_topic_table(self.open(), table, columns)
 
     def report(self, out: str | Path | None = None) -> Report:
         """Return a report on the logs. `kafkagroups.report` says more, and reports on several paths."""
@@ -538,3 +526,20 @@ class Topic:
 
 def _count_bytes(progress: Progress | None, logs: Sequence[Log]) -> CountBytes:
     return ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes
+
+
+def read_topic_table(topic: OpenTopic, table: str, columns: Iterable[str] | None) -> pa.RecordBatchReader:
+    """Return a table of the logs of a topic. The parameters and the errors are those of `Topic.table`."""
+    import pyarrow as pa
+
+    from kafkagroups.history.fate_table import RECORD_TABLES, read_fate_table, read_record_table
+
+    selected = columns_of(table, columns)
+    if table not in RECORD_TABLES:
+        return read_table(topic.load(), table, [column.name for column in selected])
+    if table == "fates":
+        batches = read_fate_table(topic, selected)
+    else:
+        readings = (read_record_table(log, topic.dialect, selected, topic.chosen_engine) for log in topic.logs)
+        batches = chain.from_iterable(readings)
+    return pa.RecordBatchReader.from_batches(arrow_schema(selected), batches)

@@ -47,7 +47,7 @@ def fake_engine(monkeypatch):
     def install(version: str, interface: int) -> None:
         engine = SimpleNamespace(__version__=version, INTERFACE=interface)
         monkeypatch.setitem(sys.modules, "kafkagroups_engine", engine)
-        monkeypatch.setattr(doctor, "_read_needed_interface", lambda: 7)
+        monkeypatch.setattr(doctor, "INTERFACE", 7)
         monkeypatch.delenv("KAFKAGROUPS_ENGINE", raising=False)
 
     return install

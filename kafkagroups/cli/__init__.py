@@ -83,12 +83,9 @@ def main(argv: list[str] | None = None) -> int:
         status = _run(argv)
         sys.stdout.flush()
         return status
-    except UsageError as error:
-        print_error(error)
-        return 2
     except KafkagroupsError as error:
         print_error(error)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     except ModuleNotFoundError as error:
         line = describe_missing(error.name, "this command")
         if line is None:
@@ -133,9 +130,7 @@ def _run(argv: list[str]) -> int:
     if name not in COMMANDS:
         print_error_line(f"kafkagroups: no command {name!r}{describe_nearest(name, COMMANDS)} (see kafkagroups --help)")
         return 2
-    # The help needs none of these modules.
-    from kafkagroups.cli.options import Parser
-    from kafkagroups.loading.engines import pause_garbage_collector
+    from kafkagroups.cli.options import Parser  # The help needs none of its imports.
 
     command = import_module(f"kafkagroups.cli.{name}")
     interrupts.raise_at_ctrl_c()
@@ -143,10 +138,7 @@ def _run(argv: list[str]) -> int:
     parser.declare(command.ARGUMENTS)
     if hasattr(command, "add_steps"):
         command.add_steps(parser)
-    args = parser.parse_args(words)
-    # The records that a command keeps until it prints them are many objects, and none of them refers to itself.
-    with pause_garbage_collector():
-        status: int = command.run(args)
+    status: int = command.run(parser.parse_args(words))
     return status
 
 

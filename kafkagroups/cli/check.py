@@ -8,7 +8,7 @@ from functools import partial
 from kafkagroups.api import check
 from kafkagroups.cli.log_text import print_topic_partitions
 from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
-from kafkagroups.cli.output import print_findings, print_json, print_text
+from kafkagroups.cli.output import print_findings, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
@@ -32,19 +32,13 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args.coordinator, args.kafka))
+    rules = find_rules(args, choose_dialect(args))
 
     def ask(path: str) -> Check:
         with spinner(path):
             return check(path, to=args.to, to_coordinator=args.to_coordinator, **rules)
 
-    def show(path: str, verdict: Check) -> None:
-        if args.json:
-            print_json(verdict.to_json())
-        else:
-            _print_verdict(verdict)
-
-    return answer_each(args, ask, show, _list_problems)
+    return answer_each(args, ask, lambda path, verdict: [verdict.to_json()], _print_verdict, _list_problems)
 
 
 def _find_bad(verdict: Check) -> tuple[list[int | None], list[int | None]]:
@@ -65,7 +59,7 @@ def _list_problems(verdict: Check) -> list[str]:
     return [f"{verdict.path}: {'; '.join(problems)}"] if problems else []
 
 
-def _print_verdict(verdict: Check) -> None:
+def _print_verdict(path: str, verdict: Check) -> None:
     say = partial(print_text, indent="")
     partitions = verdict.partitions
     judged = verdict.judged
@@ -74,14 +68,14 @@ def _print_verdict(verdict: Check) -> None:
     if failed:
         lost = sum(len(partition.groups_lost) for partition in partitions.values())
         numbers = list_names(["without a number" if number is None else number for number in failed])
-        say(f"FAILS: {verdict.path}")
+        say(f"FAILS: {path}")
         say(
             f"{broker} fails to load {len(failed)} of {count_of(len(partitions), 'partition')} ({numbers}); "
             f"{count_of(lost, 'group')} lost."
         )
     else:
         after_cut = ", after a recovery has cut the damaged ones" if damaged else ""
-        say(f"{'DAMAGED' if damaged else 'LOADS'}: {verdict.path}")
+        say(f"{'DAMAGED' if damaged else 'LOADS'}: {path}")
         say(f"{broker} loads {count_of(len(partitions), 'partition')}{after_cut}.")
     if damaged:
         say(

@@ -60,25 +60,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     print_line(f"{args.path} after one pass of the cleaner, in {args.out}")
-    columns = ("segments", "batches", "records", "bytes")
-    before = [getattr(compaction.before, column) for column in columns]
-    after = [getattr(compaction.after, column) for column in columns]
+    before, after = (list(asdict(counts).values()) for counts in (compaction.before, compaction.after))
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
-    print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
-    replaced_segments = compaction.groups  # For each new segment: the base offsets of the segments it replaces.
-    if not replaced_segments:
-        print_text("Nothing was cleaned: no dirty record is before the first uncleanable segment.")
+    print_table(("", *asdict(compaction.before)), [("before", *before), ("after", *after), ("removed", *removed)])
+    if not compaction.groups:
         print_text(
-            "Records from --first-dirty on are dirty. Without --first-dirty, or if --first-dirty is outside the log, "
-            "all records are dirty."
-        )
-        print_text(
-            "The first uncleanable segment is the segment that contains --first-uncleanable. Without "
-            "--first-uncleanable, it is the segment in which the oldest open transaction begins, or the active segment "
-            "if no transaction is open."
+            "Nothing was cleaned: no dirty record, from --first-dirty on, is before the first uncleanable segment. It "
+            "contains --first-uncleanable: by default, the start of the oldest open transaction or active segment."
         )
         return
-    for base_offsets in replaced_segments:
+    for base_offsets in compaction.groups:  # The segments that a new one replaces.
         if len(base_offsets) > 1:
             print_text(f"Segments {', '.join(map(str, base_offsets))} were merged.")
     next_dirty = compaction.next_dirty_offset

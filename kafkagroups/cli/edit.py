@@ -68,16 +68,9 @@ class _AddStep(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
+    rules = {name: getattr(args, name) for name in ("coordinator", "kafka", "partitions", "delete_retention_ms")}
     with spinner(args.path):
-        result = edit(
-            args.path,
-            args.out,
-            args.steps,
-            coordinator=args.coordinator,
-            kafka=args.kafka,
-            partitions=args.partitions,
-            delete_retention_ms=args.delete_retention_ms,
-        )
+        result = edit(args.path, args.out, args.steps, **rules)
     if args.json:
         print_json(result.to_json())
     else:

@@ -16,21 +16,8 @@ from typing import Any
 
 from kafkagroups import api
 from kafkagroups.cli.log_text import describe_unknown_group, print_cut, print_gaps, print_topic_partitions
-from kafkagroups.cli.options import (
-    SPARK,
-    check_master,
-    choose_dialect,
-    find_functions,
-    find_rules,
-    rules_to_json,
-)
-from kafkagroups.cli.output import (
-    format_time_ms,
-    print_error,
-    print_json,
-    print_table,
-    print_text,
-)
+from kafkagroups.cli.options import SPARK, choose_dialect, find_functions, find_rules, rules_to_json
+from kafkagroups.cli.output import format_time_ms, print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
@@ -87,8 +74,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args.coordinator, args.kafka)
-    check_master(args)
+    dialect = choose_dialect(args)
     status = 0
     for path in args.paths:
         problems: dict[str, None] = {}
@@ -199,8 +185,7 @@ def _print_explanation(path: str, explanation: Explanation, args: argparse.Names
             print_text(f"Damage: {place}.")
     print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
     print_gaps(explanation.gaps)
-    if args.until is not None or args.until_time is not None:
-        print_cut(explanation.next_offsets)
+    print_cut(args, explanation.next_offsets)
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:

@@ -14,7 +14,6 @@ from kafkagroups.cli.log_text import name_partition, print_cut, print_gaps, prin
 from kafkagroups.cli.options import (
     SPARK,
     answer_each,
-    check_master,
     check_path,
     choose_dialect,
     find_rules,
@@ -68,18 +67,17 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = choose_dialect(args.coordinator, args.kafka)
-    check_master(args)
+    rules = choose_dialect(args)
     has_limit = args.until is not None or args.until_time is not None
     if args.snapshot and (args.engine == "spark" or args.to or args.past_damage or has_limit):
         raise UsageError("--snapshot cannot be used with --until, --until-time, --past-damage, --to or --engine spark")
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
-    if args.to and args.group is not None:
-        raise UsageError("--group cannot be used with --to: the tables contain all groups")
-    if args.to and len(args.paths) > 1:
-        raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
     if args.to:
+        if args.group is not None:
+            raise UsageError("--group cannot be used with --to: the tables contain all groups")
+        if len(args.paths) > 1:
+            raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
         return _write_parquet(args, rules, has_limit=has_limit)
 
     def ask(path: str) -> Groups:
@@ -88,18 +86,14 @@ def run(args: argparse.Namespace) -> int:
         except InvalidLog as error:
             raise UsageError(str(error)) from None
 
-    def show(path: str, groups: Groups) -> None:
-        if args.json:
-            print_json(to_json(groups))
-            return
+    def print_answer(path: str, groups: Groups) -> None:
         _print_groups(groups, shows_all=args.all)
         if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
             print_text(f"The coordinator has no group that matches {args.group}.")
         print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
-        if has_limit:
-            print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
+        print_cut(args, {number: loaded.next_offset for number, loaded in groups.partitions.items()})
 
-    return answer_each(args, ask, show)
+    return answer_each(args, ask, lambda path, groups: [to_json(groups)], print_answer)
 
 
 def _write_parquet(args: argparse.Namespace, dialect: Dialect, *, has_limit: bool) -> int:
@@ -215,7 +209,8 @@ def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
 def _print_groups(groups: Groups, *, shows_all: bool) -> None:
     """Print the result of a load for people. `shows_all`: print all groups and committed offsets."""
     partitions = groups.partitions.values()
-    records, batches = (sum(getattr(partition, name) for partition in partitions) for name in ("records", "batches"))
+    records = sum(partition.records for partition in partitions)
+    batches = sum(partition.batches for partition in partitions)
     print_text(
         f"{groups.path}: {records} records in {batches} batches of {count_of(len(partitions), 'partition')}, loaded as "
         f"the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them."

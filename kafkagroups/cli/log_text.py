@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 
 from kafkagroups.cli.options import DEFAULT_PARTITIONS
@@ -27,8 +28,10 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
             print_text(f"{name_partition(partition)} has a gap: {gap}.")
 
 
-def print_cut(next_offsets: Mapping[int | None, int]) -> None:
+def print_cut(args: argparse.Namespace, next_offsets: Mapping[int | None, int]) -> None:
     """Print where --until or --until-time has cut the log: the first offset of each partition that was not read."""
+    if args.until is None and args.until_time is None:
+        return
     offsets = (
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()

@@ -22,7 +22,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 from operator import attrgetter
@@ -40,6 +40,10 @@ from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOL
 
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
+_ENGINES = (
+    "the engine that reads the log: python is the readable engine, compiled is the native engine, auto is the native "
+    "engine if it is installed"
+)
 SHARED = f"""
 PATH...  a partition directory, a .log file, or a folder of partition directories; each PATH is answered independently
 PATH  a partition directory, a .log file, or a folder of partition directories
@@ -50,8 +54,7 @@ PATH  a partition directory, a .log file, or a folder of partition directories
 --until N  read whole batches, and only those whose base offset is below N; the log must have one partition
 --until-time T  stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in
     ISO 8601 (UTC, if it has no time zone)
---engine {"|".join(ENGINES)}=auto  the engine that reads the log: python is the readable engine, compiled is the native
-    engine, auto is the native engine if it is installed
+--engine {"|".join(ENGINES)}=auto  {_ENGINES}
 --max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch in bytes; the log ends before a larger
     batch, as if the batch were damaged
 --past-damage  go on at the next readable batch after damaged bytes; a broker would cut the log at the damage
@@ -61,8 +64,7 @@ PATH  a partition directory, a .log file, or a folder of partition directories
 --json  one JSON object for each PATH
 """
 SPARK = f"""
---engine {"|".join(ENGINES)}|spark=auto  the engine that reads the log: python is the readable engine, compiled is the
-    native engine, auto is the native engine if it is installed
+--engine {"|".join(ENGINES)}|spark=auto  {_ENGINES}
 --master URL  the Spark master, for --engine spark (default: all cores of this machine)
 """
 """The options of the commands that can also run on Spark."""
@@ -272,12 +274,16 @@ TYPES: dict[str, Callable[[str], Any]] = {
 # What several commands do.
 
 
-def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
+def choose_dialect(args: argparse.Namespace) -> Dialect:
     """Return the dialect for --coordinator and --kafka: the rules by which this coordinator reads records.
 
     Without --coordinator, the Kafka version decides which coordinator it is. If this package was never compared with a
-    broker of this version, print a warning on stderr.
+    broker of this version, print a warning on stderr. Raises UsageError if --master is given without --engine spark.
     """
+    if getattr(args, "master", None) and args.engine != "spark":
+        raise UsageError("--master needs --engine spark")
+    coordinator = getattr(args, "coordinator", None)
+    kafka = args.kafka
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
@@ -326,19 +332,14 @@ def check_path(path: str) -> None:
         raise UsageError(f"{scheme}:// needs --engine spark")
 
 
-def check_master(args: argparse.Namespace) -> None:
-    """Raise UsageError if --master is given without --engine spark."""
-    if args.master and args.engine != "spark":
-        raise UsageError("--master needs --engine spark")
-
-
 def answer_each(
     args: argparse.Namespace,
     ask: Callable[[str], Any],
-    show: Callable[[str, Any], None],
+    list_json: Callable[[str, Any], Iterable[object]],
+    print_answer: Callable[[str, Any], None],
     list_problems: Callable[[Any], Sequence[str]] = attrgetter("problems"),
 ) -> int:
-    """Ask about each PATH, show the answers, and return the exit code. A wrong PATH does not stop the others.
+    """Ask about each PATH, print the answers, and return the exit code. A wrong PATH does not stop the others.
 
     The problems of an answer are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
     """
@@ -351,7 +352,11 @@ def answer_each(
             print_error(error)
             status = 2
             continue
-        show(path, answer)
+        if args.json:
+            for value in list_json(path, answer):
+                print_json(value)
+        else:
+            print_answer(path, answer)
         status = max(status, print_problems(list_problems(answer)))
         has_findings |= getattr(args, "fail_on_findings", False) and bool(answer.findings)
     return 3 if has_findings and status == 0 else status
@@ -411,12 +416,12 @@ def parse_hex(text: object, name: str) -> bytes | None:
     raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}")
 
 
-def build_security(args: argparse.Namespace) -> Security:
-    """Return the security settings of the options of a connection.
+def find_connection(args: argparse.Namespace) -> dict[str, Any]:
+    """Return how the options of a connection reach the cluster, for a function that connects to one.
 
     Raises UsageError if the password file cannot be read.
     """
-    return Security(
+    security = Security(
         protocol=args.security_protocol,
         mechanism=args.sasl_mechanism,
         user=args.user,
@@ -428,6 +433,7 @@ def build_security(args: argparse.Namespace) -> Security:
         key_password=os.environ.get("KAFKAGROUPS_KEY_PASSWORD"),
         check_hostname=not args.any_hostname,
     )
+    return {"bootstrap": args.bootstrap, "security": security, "max_wait": args.max_wait, "on_wait": print_error}
 
 
 def _read_password(file: str | None) -> str | None:

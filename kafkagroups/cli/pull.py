@@ -6,8 +6,8 @@ import argparse
 from dataclasses import asdict
 from functools import partial
 
-from kafkagroups.cli.options import CONNECTION, build_security, print_problems
-from kafkagroups.cli.output import print_error, print_json, print_line, print_table
+from kafkagroups.cli.options import CONNECTION, find_connection, print_problems
+from kafkagroups.cli.output import print_json, print_line, print_table
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.repair.pull import PullResult, pull
 
@@ -30,18 +30,10 @@ the environment: KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the
 
 
 def run(args: argparse.Namespace) -> int:
-    security = build_security(args)
+    connection = find_connection(args)
     with progress_bar("offsets", min_total=0) as report:
         progress = partial(report, "pulling") if report else None
-        pulled = pull(
-            args.bootstrap,
-            args.out,
-            partitions=args.partitions,
-            security=security,
-            progress=progress,
-            max_wait=args.max_wait,
-            on_wait=print_error,
-        )
+        pulled = pull(out=args.out, partitions=args.partitions, progress=progress, **connection)
     if args.json:
         print_json({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}})
     else:

@@ -27,7 +27,7 @@ it runs no script."""
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args)
     paths = []
     status = 0
     for path in args.paths:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import fill
 
 from kafkagroups.api import plan_rescue
@@ -14,18 +14,19 @@ from kafkagroups.cli.log_text import print_topic_partitions
 from kafkagroups.cli.options import (
     CONNECTION,
     Parser,
-    build_security,
     check_path,
     choose_dialect,
+    find_connection,
     find_rules,
     print_problems,
 )
 from kafkagroups.cli.output import print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.words import list_names
 from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
-from kafkagroups.repair.plan import RescuePlan, Why, find_ambiguous, read_plan, write_plan
+from kafkagroups.repair.plan import LeftOut, PlannedOffset, RescuePlan, Why, find_ambiguous, read_plan, write_plan
 
 _RESULTS = ("would_set", "set", "same", "skipped", "refused")
 OFFSETS_SHOWN = 20
@@ -110,20 +111,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_apply(args: argparse.Namespace) -> int:
     plan = read_plan(args.plan)
-    security = build_security(args)
+    connection = find_connection(args)
     if plan.problems:
         print_error(f"{args.plan}: this plan was made from a log with problems: {plan.problems[0]}")
     for text in find_ambiguous(plan):
         print_error(f"{args.plan}: {text}")
-    rows = apply_plan(
-        plan,
-        args.bootstrap,
-        writes=args.yes,
-        out_of_range=args.out_of_range,
-        security=security,
-        max_wait=args.max_wait,
-        on_wait=print_error,
-    )
+    rows = apply_plan(plan, writes=args.yes, out_of_range=args.out_of_range, **connection)
     finished: list[RescueRow] = []
     try:
         for row in rows:
@@ -138,7 +131,7 @@ def _run_apply(args: argparse.Namespace) -> int:
 
 
 def _run_plan(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args)
     check_path(args.path)
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
@@ -201,55 +194,51 @@ def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
 
 
 def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
-    rows: list[tuple[object, ...]] = []
-    hidden_count = 0
-    for group_id, group in sorted(plan.groups.items()):
-        offsets = sorted(group.offsets.items())
-        shown = len(offsets) if shows_all else OFFSETS_SHOWN
-        rows += [(group_id, key, offset.offset, offset.metadata) for key, offset in offsets[:shown]]
-        hidden_count += len(offsets[shown:])
-    if rows:
-        print_table(("group", "planned topic-partition", "offset", "metadata"), rows)
+    rows = [
+        (group_id, key, offset.offset, offset.metadata)
+        for group_id, group in sorted(plan.groups.items())
+        for key, offset in sorted(group.offsets.items())[: None if shows_all else OFFSETS_SHOWN]
+    ]
+    print_table(("group", "planned topic-partition", "offset", "metadata"), rows)
+    hidden_count = sum(len(group.offsets) for group in plan.groups.values()) - len(rows)
     if hidden_count:
         print_text(f"Not shown: {hidden_count} planned offsets. --all shows them.")
 
 
 def _print_left_out(plan: RescuePlan) -> None:
-    rows: list[tuple[object, ...]] = []
-    reasons = {group.why for group in plan.groups.values()}
-    for group_id, group in sorted(plan.groups.items()):
-        for key, entry in sorted(group.left_out.items()):
-            planned = group.offsets.get(key)
-            reasons.add(entry.why)
-            offsets = (entry.offset, planned and planned.offset, entry.record_offset)
-            rows.append((group_id, key, entry.why.value, *offsets))
-    if rows:
-        columns = ("group", "left-out topic-partition", "why", "offset", "planned", "record")
-        print_table(columns, rows)
+    rows = [
+        (group_id, key, entry.why.value, entry.offset, planned and planned.offset, entry.record_offset)
+        for group_id, key, entry, planned in _list_left_out(plan)
+    ]
+    print_table(("group", "left-out topic-partition", "why", "offset", "planned", "record"), rows)
+    reasons = {group.why for group in plan.groups.values()} | {entry.why for _, _, entry, _ in _list_left_out(plan)}
     for why in Why:
         if why in reasons:
             print_text(f"{why.value}: {_REASONS[why]}")
     _print_lower_plans(plan)
 
 
+def _list_left_out(plan: RescuePlan) -> Iterator[tuple[str, TopicPartition, LeftOut, PlannedOffset | None]]:
+    """Yield each commit that is left out, with its group and its key, and what the plan has for this key."""
+    for group_id, group in sorted(plan.groups.items()):
+        for key, entry in sorted(group.left_out.items()):
+            yield group_id, key, entry, group.offsets.get(key)
+
+
 def _print_lower_plans(plan: RescuePlan) -> None:
     """Print a line for each group whose planned offset is lower than the one of another partition of the topic."""
-    has_lower = False
-    for group_id, group in sorted(plan.groups.items()):
-        lower = []
-        for key, entry in sorted(group.left_out.items()):
-            planned = group.offsets.get(key)
-            if entry.why is not Why.OTHER_PARTITION or entry.offset is None or planned is None:
-                continue
-            if planned.offset < entry.offset:
-                lower.append(f"{key} ({planned.offset}, and {entry.offset} in partition {entry.partition})")
-        if lower:
-            has_lower = True
-            print_text(
-                f"Group {group_id}: the planned offset is lower than the one of the other partition: "
-                f"{list_names(lower)}."
-            )
-    if has_lower:
+    lower: dict[str, list[str]] = {}
+    for group_id, key, entry, planned in _list_left_out(plan):
+        if entry.why is not Why.OTHER_PARTITION or entry.offset is None or planned is None:
+            continue
+        if planned.offset < entry.offset:
+            text = f"{key} ({planned.offset}, and {entry.offset} in partition {entry.partition})"
+            lower.setdefault(group_id, []).append(text)
+    for group_id, texts in lower.items():
+        print_text(
+            f"Group {group_id}: the planned offset is lower than the one of the other partition: {list_names(texts)}."
+        )
+    if lower:
         print_text(
             "The plan can repeat records. Find out which partition is right (kafkagroups stats) before you apply it, "
             "and edit the plan if the other one is."
@@ -258,10 +247,8 @@ def _print_lower_plans(plan: RescuePlan) -> None:
 
 def _print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:
     """Print the rows of an application for people. `writes`: whether the command was allowed to write."""
-    if rows:
-        table = [(row.group, row.topic_partition, row.now, row.planned, row.result, row.why or "") for row in rows]
-        columns = ("group", "topic-partition", "now", "planned", "result", "why")
-        print_table(columns, table)
+    table = [(row.group, row.topic_partition, row.now, row.planned, row.result, row.why or "") for row in rows]
+    print_table(("group", "topic-partition", "now", "planned", "result", "why"), table)
     counts = Counter(row.result for row in rows)
     counted = ", ".join(f"{counts[result]} {result}" for result in _RESULTS if counts[result])
     print_text(f"{len(rows)} offsets: {counted or 'nothing to do'}.")

@@ -10,20 +10,13 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import asdict, replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from kafkagroups.cli.log_text import print_gaps, print_topic_partitions
-from kafkagroups.cli.options import (
-    SPARK,
-    answer_each,
-    check_master,
-    choose_dialect,
-    find_functions,
-    find_rules,
-    rules_to_json,
-)
-from kafkagroups.cli.output import format_time, print_command, print_findings, print_json, print_table, print_text
+from kafkagroups.cli.options import SPARK, answer_each, choose_dialect, find_functions, find_rules, rules_to_json
+from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.group_rules import choose_families, find_prefix
@@ -72,30 +65,25 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args.coordinator, args.kafka)
+    dialect = choose_dialect(args)
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
-    check_master(args)
 
     def ask(path: str) -> Stats:
         with spinner(path):
             statistics: Stats = find_functions(args, path).stats(path, args.by, **find_rules(args, dialect))
         return statistics
 
-    def show(path: str, statistics: Stats) -> None:
-        if args.json:
-            print_json({"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)})
-        else:
-            _print_stats(path, statistics, args.top or DEFAULT_ROWS, dialect)
+    def list_json(path: str, statistics: Stats) -> list[dict[str, Any]]:
+        return [{"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)}]
 
-    return answer_each(args, ask, show)
+    return answer_each(args, ask, list_json, partial(_print_stats, top=args.top or DEFAULT_ROWS, dialect=dialect))
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     """Return what `stats --json` prints."""
-    partitions = {json.dumps(number): _partition_json(partition) for number, partition in statistics.partitions.items()}
     return {
-        "partitions": partitions,
+        "partitions": {json.dumps(number): _partition_json(part) for number, part in statistics.partitions.items()},
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": _rows_to_json(statistics)[:top],

@@ -7,11 +7,12 @@ only move an offset forward.
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from kafkagroups.api import timeline
 from kafkagroups.cli.log_text import describe_unknown_group
 from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
-from kafkagroups.cli.output import format_time_ms, print_json, print_text
+from kafkagroups.cli.output import format_time_ms, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
@@ -43,23 +44,23 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args.coordinator, args.kafka))
+    rules = find_rules(args, choose_dialect(args))
     question = {"topic": args.topic, "since_time": args.since_time}
 
     def ask(path: str) -> Timeline:
         with spinner(path):
             return timeline(path, args.group, all=args.all, retention_ms=args.retention, **question, **rules)
 
-    def show(path: str, history: Timeline) -> None:
-        if args.json:
-            for row in history.to_json():
-                print_json(({"path": path} if len(args.paths) > 1 else {}) | row)
-        elif history.events:
+    def list_json(path: str, history: Timeline) -> list[dict[str, Any]]:
+        return [({"path": path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
+
+    def print_answer(path: str, history: Timeline) -> None:
+        if history.events:
             _print_history(history, args)
         else:
             _print_nothing(path, history, args)
 
-    return answer_each(args, ask, show)
+    return answer_each(args, ask, list_json, print_answer)
 
 
 def _print_nothing(path: str, history: Timeline, args: argparse.Namespace) -> None:

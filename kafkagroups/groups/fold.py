@@ -47,7 +47,7 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.log.batch import Batch, record_count
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
 from kafkagroups.records.dialects import Dialect
 
@@ -59,21 +59,23 @@ def fold(
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
     observer: Observer = NO_OBSERVER,
+    notes: Notes | None = None,
 ) -> Shard:
     """Return the shard of a log. `stop` says where reading ends (log/stop.py).
 
     `base` is the shard of the beginning of the same log, for example from a snapshot. Only the batches after this
     beginning are replayed, onto a copy of `base`. If `base` is None, all batches are replayed onto an empty shard.
     `count_bytes` receives the size of each batch in bytes. The methods of `observer` are called for each batch and
-    record (observer.py).
+    record (observer.py). `notes` says what else the reading has found so far.
     """
+    notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
     first_offset = None if base is None else base.loaded.next_offset
-    batches = _count_new_batches(batches_until(log, stop), shard, first_offset, count_bytes, observer)
+    batches = _count_new_batches(batches_until(log, stop, notes), shard, first_offset, count_bytes, observer)
     replay_batches(shard, batches, observer)
-    shard.loaded.damage = describe_rest(log, log.damage, dialect)
-    shard.loaded.gaps = list(log.gaps) if log.skips_damage else None
-    shard.loaded.zeros = log.zeros
+    shard.loaded.damage = describe_rest(log, notes.damage, dialect)
+    shard.loaded.gaps = notes.gaps if log.skips_damage else None
+    shard.loaded.zeros = notes.zeros
     return shard
 
 

@@ -51,7 +51,7 @@ def read_record_table(
 
 def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """Load a topic as one coordinator does, and yield the table `fates` as Arrow record batches."""
-    load = ObservedLoad(topic, lambda log: Fates(topic.dialect), follow=native.COUNTS)
+    load = ObservedLoad(topic, lambda log, notes: Fates(topic.dialect), follow=native.COUNTS)
     groups = load.groups
     answers = Answers(groups.groups.unbuilt(), groups.orphans.unbuilt())
     for log in topic.logs:

@@ -174,7 +174,7 @@ def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None
     dialect = topic.dialect
     if not _has_one_encoding(group):
         topic = replace(topic, engine="python")
-    load = ObservedLoad(topic, lambda log: GroupLog(dialect, group), whole, group=group)
+    load = ObservedLoad(topic, lambda log, notes: GroupLog(dialect, group), whole, group=group)
     group_log = GroupLog(dialect, group)
     for log in topic.logs:
         part = load.observers.get(log.partition)

@@ -11,7 +11,7 @@ from kafkagroups.groups.shard import CountBytes, Shard
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 
@@ -22,14 +22,14 @@ class ObservedLoad(Generic[ObserverT]):
     """A load of a topic. `groups` is its result.
 
     By partition number, `shards` has what the native engine has folded, and `observers` the observers of the other
-    logs, which `make_observer` has made. `options` say what the native engine notes (`native.read`). `whole` is the one
-    of `OpenTopic.load`.
+    logs, each made by `make_observer` for a log and the notes of its reading. `options` say what the native engine notes
+    (`native.read`). `whole` is the one of `OpenTopic.load`.
     """
 
     def __init__(
         self,
         topic: OpenTopic,
-        make_observer: Callable[[Log], ObserverT],
+        make_observer: Callable[[Log, Notes], ObserverT],
         whole: WholeTopic | None = None,
         **options: Any,
     ) -> None:
@@ -46,5 +46,6 @@ class ObservedLoad(Generic[ObserverT]):
             if shard is not None:
                 self.shards[log.partition] = shard
                 return shard
-        observer = self.observers[log.partition] = self._make_observer(log)
-        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer)
+        notes = Notes()
+        observer = self.observers[log.partition] = self._make_observer(log, notes)
+        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=notes)

@@ -63,7 +63,7 @@ class CountedTopic:
             topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
         self.topic = topic
         self.by = by
-        load = ObservedLoad(topic, lambda log: Observed(topic.dialect, log), whole, follow=native.COUNTS)
+        load = ObservedLoad(topic, lambda log, notes: Observed(topic.dialect, log, notes), whole, follow=native.COUNTS)
         self.groups = load.groups
         self.totals = {number: observer.finish() for number, observer in load.observers.items()}
         for log in topic.logs:

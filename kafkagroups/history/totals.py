@@ -27,7 +27,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
@@ -168,9 +168,9 @@ class Observed(Fates):
     To save memory, the observer keeps only the entries of records that may still be live.
     """
 
-    def __init__(self, dialect: Dialect, log: Log) -> None:
+    def __init__(self, dialect: Dialect, log: Log, notes: Notes) -> None:
         super().__init__(dialect)
-        self._log = log
+        self._notes = notes
         self._bases = [base_offset_of(name) for name in log.segments]
         self._rows: defaultdict[Row, Count] = defaultdict(Count)
         self._extents: dict[str, Extent] = {}
@@ -223,7 +223,7 @@ class Observed(Fates):
             transaction.groups = sorted(groups)
 
     def _count_segment(self, batch: Batch) -> None:
-        gaps = self._log.gaps
+        gaps = self._notes.gaps
         if gaps and gaps[-1].to_offset == batch.base_offset:
             self._next_offset = batch.base_offset  # The offsets before it are damaged, and not cleaned.
         self._segments[batch.file or ""].add_batch(batch, self._next_offset)

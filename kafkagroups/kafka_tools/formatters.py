@@ -30,23 +30,25 @@ from kafkagroups.kafka_tools.dump_text import order_members_as_tool
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_json, format_nullable, format_option
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_range import WHOLE_LOG, RecordRange
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import UnknownContent, decode
 
 
-def format_lines(log: Log, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> Iterator[str]:
+def format_lines(
+    log: Log, kafka: Version, record_range: RecordRange = WHOLE_LOG, notes: Notes | None = None
+) -> Iterator[str]:
     """Yield the lines that the console consumer of the Kafka version `kafka` prints for a log, in the log's order.
 
-    Only records in the range are printed.
+    Only records in the range are printed. `notes` says what else was found.
 
     Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
-    for batch in record_range.read_batches(log):
+    for batch in record_range.read_batches(log, notes):
         if batch.is_control:
             continue
         try:

@@ -7,12 +7,10 @@ distribution of its own, which need not be installed; its name is "compiled".
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -111,18 +109,3 @@ def choose_engine(name: str) -> Engine:
     except ImportError as error:
         raise UsageError(describe_missing("kafkagroups_engine", 'the engine "compiled"') or str(error)) from None
     return COMPILED
-
-
-@contextmanager
-def pause_garbage_collector() -> Iterator[None]:
-    """Pause Python's garbage collector during a load.
-
-    A load creates many objects that stay in memory, and the collector would check these objects again and again.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.loading.caches import Cache, create_cache
-from kafkagroups.loading.engines import Engine, choose_engine, pause_garbage_collector
+from kafkagroups.loading.engines import Engine, choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.record_times import LogTimes
 from kafkagroups.loading.topic_partitions import FoundPartitions, PartitionsOf, ReadTimes, TopicPartitions
@@ -86,7 +86,6 @@ class OpenTopic:
         loaded: dict[int | None, LoadedPartition] = {}
         engine = engine or self.chosen_engine
         with ExitStack() as stack:
-            stack.enter_context(pause_garbage_collector())
             shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
             for shard in stack.enter_context(closing(shards)):
                 loaded[shard.partition] = add_shard(cache, shard)

@@ -213,12 +213,6 @@ def read(
             producers=list(producers),
             progress=None if count_bytes is ignore_bytes else count,
         )
-    log.damage = None
-    log.gaps = []
-    log.zeros = None
-    if reading.zeros is not None:
-        index, position, size = reading.zeros
-        log.note_zeros(log.segments[index], position, size)
     count_bytes(max(uncounted, 0))  # The bytes after a stop, and zeros.
     return reading
 
@@ -323,7 +317,9 @@ def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
     offsets = NativeOffsets(reading)
     shard = create_shard(log, dialect)
     shard.offsets = offsets
-    shard.loaded.zeros = log.zeros
+    if reading.zeros is not None:
+        index, position, size = reading.zeros
+        shard.loaded.zeros = log.describe_zeros(log.segments[index], position, size)
     shard.loaded.gaps = [] if log.skips_damage else None
     shard.loaded.batches = reading.batches
     shard.loaded.records = reading.records

@@ -20,7 +20,6 @@ workers are started with that signal blocked and leave the answer to the parent.
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import signal
@@ -43,10 +42,8 @@ from kafkagroups.errors import KafkagroupsError
 from kafkagroups.groups.fold import fold
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, ShardOffsets, TopicPartition
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
-from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
-from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 
 MIN_SIZE = 16 * 1024 * 1024
@@ -61,7 +58,7 @@ def fold_in_processes(
 ) -> Generator[Shard, None, None]:
     """Yield the shard of each log, in the order of the logs, with at most `count` worker processes.
 
-    The shards, what is set on the logs, and the errors are those of `fold`. At most `count` + 1 results wait for an
+    The shards and the errors are those of `fold`. At most `count` + 1 results wait for an
     earlier one. `count_bytes` is called from several threads. Where the system starts no process at all, the logs are
     folded in this one. Raises KafkagroupsError if a worker is killed.
     """
@@ -76,13 +73,13 @@ def fold_in_processes(
         idle: SimpleQueue[_Worker] = SimpleQueue()
         for worker in workers:
             idle.put(worker)
-        waiting: deque[tuple[Log, Future[_Result]]] = deque()
+        waiting: deque[Future[_Result]] = deque()
         for log in logs:
-            waiting.append((log, pool.submit(_fold_in_worker, idle, log, dialect, stop, count_bytes)))
+            waiting.append(pool.submit(_fold_in_worker, idle, log, dialect, stop, count_bytes))
             if len(waiting) > 2 * len(workers):
-                yield _take_shard(*waiting.popleft(), dialect)
+                yield _take_shard(waiting.popleft(), dialect)
         while waiting:
-            yield _take_shard(*waiting.popleft(), dialect)
+            yield _take_shard(waiting.popleft(), dialect)
     finally:
         for worker in workers:
             worker.process.kill()
@@ -174,12 +171,9 @@ def _fold_in_worker(
         idle.put(worker)
 
 
-def _take_shard(log: Log, future: Future[_Result], dialect: Dialect) -> Shard:
-    """Return the shard in a result, or raise the error in it. Set on the log what `fold` sets."""
+def _take_shard(future: Future[_Result], dialect: Dialect) -> Shard:
+    """Return the shard in a result, or raise the error in it."""
     result = future.result()
-    log.damage = result.damage
-    log.gaps = result.gaps
-    log.zeros = result.zeros
     shard = result.outcome
     if isinstance(shard, Exception):
         raise shard
@@ -251,13 +245,10 @@ def _unpack_column(column: Column) -> Iterator[Any]:
 
 
 class _Result(NamedTuple):
-    """What `fold` returned or raised, the offsets of its shard, and the attributes that it has set on the log."""
+    """What `fold` returned or raised, and the offsets of its shard."""
 
     outcome: Shard | Exception
     offsets: PackedOffsets
-    damage: Damage | None
-    gaps: list[Gap]
-    zeros: Zeros | None
 
 
 def work() -> None:
@@ -266,7 +257,6 @@ def work() -> None:
     sys.stdout = sys.stderr  # Whatever prints must not disturb the messages.
     tasks: SimpleQueue[tuple[Log, Dialect, Stop]] = SimpleQueue()
     Thread(target=_receive_tasks, args=[tasks], daemon=True).start()
-    gc.disable()  # As in the parent (engines.pause_garbage_collector).
 
     def send(message: int | _Result) -> None:
         pickle.dump(message, messages)
@@ -309,4 +299,4 @@ def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -
     except Exception as error:
         outcome = error
     send(unsent_bytes)
-    return _Result(outcome, packed, log.damage, log.gaps, log.zeros)
+    return _Result(outcome, packed)

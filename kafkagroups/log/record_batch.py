@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
@@ -325,69 +326,55 @@ def rebuild_bytes(batch: Batch) -> bytes:
     return header + batch.payload
 
 
-def encode_batch(
-    records: Sequence[LogRecord],
-    *,
-    base_offset: int | None = None,
-    last_offset: int | None = None,
-    attributes: int = 0,
-    base_timestamp: int | None = None,
-    max_timestamp: int | None = None,
-    partition_leader_epoch: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-) -> bytes:
-    """Return the bytes of a batch of magic 2.
+class BatchFields(TypedDict, total=False):
+    """The fields in the header of a batch that `encode_batch` takes.
 
-    `attributes` are the bits of the batch, which contain the codec. The defaults of these parameters come from the
-    records. Without records, the caller must set all four:
+    `attributes` are the bits of the batch, which contain the codec. The defaults of four fields come from the records.
+    Without records, the caller must set them:
 
     - `base_offset` and `base_timestamp`: the offset and the timestamp of the first record.
     - `last_offset`: the offset of the last record.
     - `max_timestamp`: the largest timestamp of the records.
-
-    Raises UsageError if a number does not fit into its field of the header.
     """
-    if base_offset is None:
-        base_offset = records[0].offset
-    if last_offset is None:
-        last_offset = records[-1].offset
-    if base_timestamp is None:
-        base_timestamp = records[0].timestamp
-    if max_timestamp is None:
-        max_timestamp = max(record.timestamp for record in records)
-    _check_header(
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        attributes=attributes,
-        last_offset_delta=last_offset - base_offset,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
+
+    base_offset: int | None
+    last_offset: int | None
+    attributes: int
+    base_timestamp: int | None
+    max_timestamp: int | None
+    partition_leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) -> bytes:
+    """Return the bytes of a batch of magic 2. Raises UsageError if a number does not fit into its field."""
+    given = {name: number for name, number in fields.items() if isinstance(number, int)}
+    base_offset = given["base_offset"] if "base_offset" in given else records[0].offset
+    base_timestamp = given["base_timestamp"] if "base_timestamp" in given else records[0].timestamp
+    last_offset = given["last_offset"] if "last_offset" in given else records[-1].offset
+    leader_epoch = given.get("partition_leader_epoch", 0)
+    if "max_timestamp" not in given:
+        given["max_timestamp"] = max(record.timestamp for record in records)
+    header = {
+        "attributes": given.get("attributes", 0),
+        "last_offset_delta": last_offset - base_offset,
+        "base_timestamp": base_timestamp,
+        "max_timestamp": given["max_timestamp"],
+        "producer_id": given.get("producer_id", NO_PRODUCER_ID),
+        "producer_epoch": given.get("producer_epoch", -1),
+        "base_sequence": given.get("base_sequence", -1),
+    }
+    _check_header(base_offset=base_offset, partition_leader_epoch=leader_epoch, **header)
     body = bytearray()
     for record in records:
         _write_record(body, record, base_offset, base_timestamp)
-    payload = compress(CompressionType(attributes & CODEC), bytes(body)) if records else b""
-    after_crc = struct.pack(
-        ">hiqqqhii",
-        attributes,
-        last_offset - base_offset,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
-    )
-    after_crc += payload
+    payload = compress(CompressionType(header["attributes"] & CODEC), bytes(body)) if records else b""
+    after_crc = struct.pack(">hiqqqhii", *header.values(), len(records)) + payload
     length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
     magic = 2
-    header = struct.pack(">qiibI", base_offset, length, partition_leader_epoch, magic, crc32c(after_crc))
-    return header + after_crc
+    return struct.pack(">qiibI", base_offset, length, leader_epoch, magic, crc32c(after_crc)) + after_crc
 
 
 def _check_header(**numbers: int) -> None:

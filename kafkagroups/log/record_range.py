@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
 
 
@@ -35,9 +35,9 @@ class RecordRange:
         """Whether the range can leave out records of a batch that is read."""
         return self.first_offset is not None or self.since_time is not None
 
-    def read_batches(self, log: Log) -> Iterator[Batch]:
+    def read_batches(self, log: Log, notes: Notes | None = None) -> Iterator[Batch]:
         """Yield the batches of a log before the end of the range. Some can be before the first offset."""
-        return batches_until(log, self.stop)
+        return batches_until(log, self.stop, notes)
 
     def is_before(self, batch: Batch) -> bool:
         """Return whether all offsets of a batch are below the first offset of the range."""

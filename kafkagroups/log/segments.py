@@ -13,9 +13,11 @@ Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegme
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass, field
 from io import BufferedIOBase, BytesIO, RawIOBase
 
 from kafkagroups.errors import InvalidLog, UsageError
@@ -39,8 +41,22 @@ FramesWithBytes = Iterator[tuple[Frame, bytes]]
 """The frames of a segment, each with its bytes."""
 
 
+@dataclass
+class Notes:
+    """What one reading of a log has found besides batches.
+
+    `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `gaps` are the damaged
+    bytes that the reading has skipped so far. `zeros` are those at the end of the first segment that ends with zeros
+    (zeros.py), once the reading has reached them.
+    """
+
+    damage: Damage | None = None
+    gaps: list[Gap] = field(default_factory=list)
+    zeros: Zeros | None = None
+
+
 class Log:
-    """The log of one partition. Iterate over the log to read its batches.
+    """The log of one partition. Iterate over the log to read its batches; several iterations do not disturb each other.
 
     Attributes
     ----------
@@ -60,15 +76,11 @@ class Log:
         The number of bytes of all segments. If the constructor gets no `size`, each access computes this number.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
-    damage
-        Where the log ends because of damaged bytes. It is set when the iteration ends; None if there is no damage.
     skips_damage
-        Whether the iteration goes on at the next readable batch after damaged bytes (`skip_damage`).
-    gaps
-        The damaged bytes that the iteration has skipped so far. Without `skips_damage`, there are none.
-    zeros
-        The zeros at the end of the first segment that ends with zeros (zeros.py). The attribute is set when the
-        iteration reaches the zeros; otherwise None.
+        Whether an iteration goes on at the next readable batch after damaged bytes (`skip_damage`).
+    damage, gaps, zeros
+        The `Notes` of the last reading that has reached the end of the log. If there was none, for example because a
+        loop was left early, the log is read for them.
     max_batch_bytes
         The limit of a decompressed batch (`limit_batches`).
     """
@@ -86,16 +98,32 @@ class Log:
         self.path = path
         self.segments = segments
         self.partition = partition
-        self.damage: Damage | None = None
         self.skips_damage = False
-        self.gaps: list[Gap] = []
-        self.zeros: Zeros | None = None
         self.content = content
         self.folder = folder
         self.ranges = ranges or {}
         self.start_offset = base_offset_of(segments[0])
         self.max_batch_bytes = MAX_BATCH_BYTES
         self._size = size
+        self._notes: Notes | None = None
+
+    @property
+    def damage(self) -> Damage | None:
+        return self._read_notes().damage
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return self._read_notes().gaps
+
+    @property
+    def zeros(self) -> Zeros | None:
+        return self._read_notes().zeros
+
+    def _read_notes(self) -> Notes:
+        if self._notes is None:
+            deque(self, maxlen=0)
+        assert self._notes is not None
+        return self._notes
 
     def limit_batches(self, max_batch_bytes: int) -> Log:
         """Return a copy of this log with another limit of a decompressed batch, in bytes.
@@ -107,12 +135,14 @@ class Log:
             raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
         log = copy(self)
         log.max_batch_bytes = min(max_batch_bytes, MAX_INT32)
+        log._notes = None
         return log
 
     def skip_damage(self) -> Log:
         """Return a copy of this log whose iteration goes on at the next readable batch after damaged bytes."""
         log = copy(self)
         log.skips_damage = True
+        log._notes = None
         return log
 
     def in_memory(self) -> Log:
@@ -128,21 +158,16 @@ class Log:
     def __iter__(self) -> Iterator[Batch]:
         return self.read_until(lambda batch: False)
 
-    def read_until(self, is_end: Callable[[Batch], bool]) -> Iterator[Batch]:
-        """Yield the batches before the first one for which `is_end` returns true.
-
-        After the iteration, `damage` says whether the log ended earlier. With `skips_damage`, `gaps` has the damaged
-        bytes between two batches.
-        """
-        self.damage = None
-        self.gaps = []
+    def read_until(self, is_end: Callable[[Batch], bool], notes: Notes | None = None) -> Iterator[Batch]:
+        """Yield the batches before the first one for which `is_end` returns true. `notes` says what else was found."""
+        notes = Notes() if notes is None else notes
         next_offset = self.start_offset
         unread: Log | None = self
         budget = SearchBudget(self.size) if self.skips_damage else None
         while unread is not None:
             last_batch: Batch | None = None
             try:
-                for found_batch in unread.find_batches(None):
+                for found_batch in unread.find_batches(None, notes):
                     batch = found_batch.parse()
                     if is_end(batch):
                         return
@@ -156,11 +181,11 @@ class Log:
                     next_offset = last_batch.next_offset
                 # A reader that skips damage also reads the later segments.
                 damage = self.describe_damage(error, next_offset, names_unread=not self.skips_damage)
-            self.zeros = self.zeros or unread.zeros
-            unread = self._skip(damage, budget) if damage and self.skips_damage else None
-        self.damage = damage
+            unread = self._skip(damage, budget, notes.gaps) if damage and self.skips_damage else None
+        notes.damage = damage
+        self._notes = notes
 
-    def _skip(self, damage: Damage, budget: SearchBudget | None) -> Log | None:
+    def _skip(self, damage: Damage, budget: SearchBudget | None, gaps: list[Gap]) -> Log | None:
         """Return the part of the log from the next readable batch after damage on. Add the damaged bytes to `gaps`.
 
         Return None if no readable batch follows.
@@ -169,7 +194,7 @@ class Log:
         if unread is not None:
             skipped_bytes = self.count_bytes_from(damage) - unread.size
             gap = Gap(damage.file, damage.position, skipped_bytes, damage.offset, unread.start_offset, damage.reason)
-            self.gaps.append(gap)
+            gaps.append(gap)
         return unread
 
     def select_after(self, damage: Damage, budget: SearchBudget | None = None) -> Log | None:
@@ -211,7 +236,7 @@ class Log:
             if position is None or found_batch.frame.next_offset > position.next_offset:
                 yield found_batch
 
-    def find_batches(self, position: Position | None) -> Iterator[FoundBatch]:
+    def find_batches(self, position: Position | None, notes: Notes | None = None) -> Iterator[FoundBatch]:
         """Yield the batches after a position, and sometimes older batches first. If it is None, yield all batches.
 
         Reading begins at the byte of the position, if the segment is still the file that was read then. Otherwise,
@@ -219,19 +244,19 @@ class Log:
 
         Zeros end a segment, and reading continues with the next segment. Nothing is lost: if a next segment exists, the
         segment before it is complete, because brokers and the command `pull` write segments in order. Checksums are not
-        checked here, but in `FoundBatch.parse`.
+        checked here, but in `FoundBatch.parse`. `notes` gets the zeros.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
         """
-        self.zeros = None
         whole = FrameState.WHOLE
         for segment in self.segments[self.find_segment(position) :]:
             with self._open_frames(segment, position) as (frames, inode):
                 for frame, data in frames:
                     if frame.state is not whole:
                         if frame.state is FrameState.ZEROS:
-                            self.note_zeros(segment, frame.position, frame.size)
+                            if notes is not None and notes.zeros is None:
+                                notes.zeros = self.describe_zeros(segment, frame.position, frame.size)
                             break
                         raise frame.make_error(segment)
                     found_batch = (frame, data, segment, inode, self.max_batch_bytes)
@@ -262,11 +287,6 @@ class Log:
                 if is_same_file and position.byte <= file.end:
                     file.move_to(position.byte)
             yield read_frames(file, file.position, end=file.end, max_batch_bytes=self.max_batch_bytes), file.inode
-
-    def note_zeros(self, segment: str, start: int, count: int) -> None:
-        """Set `zeros` to the zeros at the end of a segment, if no earlier segment ends with zeros."""
-        if self.zeros is None:
-            self.zeros = self.describe_zeros(segment, start, count)
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         """Return the zeros at the end of a segment: `count` zero bytes, the first one at position `start`."""

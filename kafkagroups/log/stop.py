@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,6 @@ NO_STOP = Stop()
 """The reader stops only at the end of the log."""
 
 
-def batches_until(log: Log, stop: Stop = NO_STOP) -> Iterator[Batch]:
-    """Yield the batches of a log until the first batch that `stop` excludes."""
-    return log.read_until(stop.excludes)
+def batches_until(log: Log, stop: Stop = NO_STOP, notes: Notes | None = None) -> Iterator[Batch]:
+    """Yield the batches of a log until the first batch that `stop` excludes. `notes` says what else was found."""
+    return log.read_until(stop.excludes, notes)

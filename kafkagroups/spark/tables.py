@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from kafkagroups.api import loaded_columns
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.loading.groups import Groups, join_groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
@@ -25,6 +24,7 @@ from kafkagroups.spark.logs import (
     uses_home_partitions,
 )
 from kafkagroups.spark.session import register, session as get_session, task_errors
+from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 from kafkagroups.topic import Limits, Topic
 
@@ -130,7 +130,7 @@ class Tables:
         other_logs = [log for log in self._logs if log not in shared_logs]
         if shared_groups is None:
             return self._read(table, other_logs)
-        rows = self._read_fates(shared_logs) if table == "fates" else loaded_columns(shared_groups, table).read_all()
+        rows = self._read_fates(shared_logs) if table == "fates" else read_table(shared_groups, table).read_all()
         schema = schema_ddl(columns_of(table))
         # PySpark fails on a table that has list columns and no chunks.
         shared_rows = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import kafkagroups as kg
-from kafkagroups.api import load, loaded_columns, stats
+from kafkagroups.api import load, stats
 from kafkagroups.cli.stats import to_json
 from kafkagroups.errors import KafkagroupsError
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.records.dialects import CHECKED_VERSIONS
+from kafkagroups.tables.arrow import read_table
 
 RULES = [(name, kafka) for name, versions in CHECKED_VERSIONS.items() for kafka in versions]
 """Each coordinator with each release whose loads were compared with a broker's."""
@@ -44,7 +45,7 @@ def _ask(path: Path, options: dict[str, Any], seed: int, until: int | None) -> I
     groups = load(path, **options, until=until)
     yield "load", shape(groups)
     for table in TABLES:
-        found = loaded_columns(groups, table).read_all()
+        found = read_table(groups, table).read_all()
         found.validate(full=True)
         yield table, sorted(map(repr, found.to_pylist()))
     by = rnd.choice(ROW_KINDS)

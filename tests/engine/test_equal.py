@@ -270,13 +270,11 @@ def test_memory_holds_what_lives(coordinator):
     assert found == wanted
 
 
-def test_the_collector_runs_again_when_a_load_is_over():
-    """This is also so if the load ends with an error that the caller keeps."""
-
-    def interrupt(count):
-        raise KeyboardInterrupt
-
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_load_leaves_the_garbage_collector_alone(engine):
+    """It belongs to the whole process, so other threads would be without it."""
+    during = set()
     log = log_of_buffers([(SEGMENT, random_log(8, 120))], 3)
-    with pytest.raises(KeyboardInterrupt):
-        OpenTopic([log], dialect("new", None), engine="compiled").load(count_bytes=interrupt)
-    assert gc.isenabled()
+    topic = OpenTopic([log], dialect("new", None), engine=engine)
+    topic.load(count_bytes=lambda count: during.add(gc.isenabled()))
+    assert during == {True}

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups import spark as kgs
-from kafkagroups.api import explain, load, loaded_columns, stats
+from kafkagroups.api import explain, load, stats
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
+from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import columns_of
 from tests.spark.tables import LOADED, in_order
 
@@ -120,7 +121,7 @@ def read_rows(folder: Path, coordinator: str, kafka: str) -> dict[str, dict[int,
     for log in open_logs(folder):
         groups = OpenTopic([log], dialect(coordinator, kafka)).load()
         for table in LOADED:
-            rows[table] += loaded_columns(groups, table).read_all().to_pylist()
+            rows[table] += read_table(groups, table).read_all().to_pylist()
     return {table: by_partition(rows[table]) for table in LOADED}
 
 

@@ -52,9 +52,8 @@ def test_one_partition_alone_has_the_rows_of_the_topic():
 
 
 def test_a_table_that_does_not_exist():
-    """Only the tables with a row for each record are tables of `record_table`."""
-    with pytest.raises(UsageError, match="no table 'offsets' of records: choose one of fates, records"):
-        kg.record_table("data/harbour/3.9.2", "offsets")
+    with pytest.raises(UsageError, match="no table 'offset': expected one of records, fates, offsets"):
+        kg.record_table("data/harbour/3.9.2", "offset")
     with pytest.raises(UsageError, match="key"):
         kg.record_table("data/harbour/3.9.2", "fates", columns=["key"])
 

@@ -54,10 +54,10 @@ def test_offsets_are_plain_dicts_that_can_be_changed(groups):
 
 def test_changes_reach_the_tables(groups):
     """The Arrow tables show the changed group."""
-    from kafkagroups.api import loaded_columns
+    from kafkagroups.tables.arrow import read_table
 
     groups["billing"].offsets.clear()
-    assert "billing" not in loaded_columns(groups, "offsets").read_all()["group"].to_pylist()
+    assert "billing" not in read_table(groups, "offsets").read_all()["group"].to_pylist()
 
 
 def test_a_whole_result_can_be_copied_and_pickled(groups):

@@ -139,6 +139,21 @@ def test_damage_in_a_segment_ends_the_log_there(tmp_path):
     assert len(list(log)) == 1 and log.damage.offset == 2
 
 
+def test_iterations_over_one_log_do_not_disturb_each_other(tmp_path):
+    """Each loop sees every batch, and `damage` is what the log has, whether or not a loop has reached its end."""
+    (tmp_path / "00000000000000000000.log").write_bytes(GOOD * 2 + bytes([1]) * 40)
+    log = kg.open_log(tmp_path)
+    for outer, _ in enumerate(log):
+        assert log.damage.position == 2 * len(GOOD)
+        assert [batch.position for batch in log] == [0, len(GOOD)]
+        if outer == 1:
+            break
+    assert outer == 1 and log.damage.position == 2 * len(GOOD)
+    log = kg.open_log(tmp_path).skip_damage()
+    for _ in log:
+        assert (log.gaps, log.zeros, log.damage.offset) == ([], None, 2)
+
+
 def reseal(data, magic=2):
     """Return the batch with a correct checksum."""
     out = bytearray(data)

@@ -6,8 +6,9 @@ from datetime import UTC
 from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkagroups.api import loaded_columns, record_table
+from kafkagroups.api import record_table
 from kafkagroups.spark.source import ConsumerOffsets
+from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
@@ -31,7 +32,7 @@ def read(path, filters=(), columns=None, **options):
 
 def loaded_rows(groups, table):
     """Return the rows of a table as the package itself gives them; test_answers.py compares these with brokers."""
-    return in_order(loaded_columns(groups, table).read_all().to_pylist())
+    return in_order(read_table(groups, table).read_all().to_pylist())
 
 
 def fate_rows(path, coordinator, partitions=None):

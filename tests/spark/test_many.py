@@ -5,10 +5,10 @@ from collections import defaultdict
 import pytest
 
 from kafkagroups import spark as kgs
-from kafkagroups.api import loaded_columns
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
+from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import columns_of
 from tests.spark.tables import LOADED
 
@@ -44,7 +44,7 @@ def readable(folder, coordinator, kafka):
     for log in open_logs(folder):
         groups = OpenTopic([log], dialect(coordinator, kafka)).load()
         for table in LOADED:
-            rows[table] += loaded_columns(groups, table).read_all().to_pylist()
+            rows[table] += read_table(groups, table).read_all().to_pylist()
     return {table: ordered(some) for table, some in rows.items()}
 
 

@@ -58,10 +58,10 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
             "broker title", 275, 22, "coordinator" if not is_cut else "coordinator: no power", "middle", is_bold=True
         ),
         Label("replica title", 490, 22, "replica", "middle", is_bold=True),
-        _draw_slot("pending", 162, 44, 108, places.pending, before and before.pending, Tone.WAIT, is_lost=is_cut),
-        _draw_slot("cache", 280, 44, 108, places.cache, before and before.cache, Tone.LIVE, is_lost=is_cut),
-        _draw_slot("log", 162, 108, 226, places.log, before and before.log, Tone.PLAIN),
-        _draw_slot("confirmed", 430, 108, 120, step.answer_from_confirmed_log, None, Tone.PLAIN),
+        _draw_slot("pending", (162, 44, 108), places.pending, before and before.pending, Tone.WAIT, is_lost=is_cut),
+        _draw_slot("cache", (280, 44, 108), places.cache, before and before.cache, Tone.LIVE, is_lost=is_cut),
+        _draw_slot("log", (162, 108, 226), places.log, before and before.log, Tone.PLAIN),
+        _draw_slot("confirmed", (430, 108, 120), step.answer_from_confirmed_log, None, Tone.PLAIN),
         _draw_responses(places.responses.split(", "), before and before.responses.split(", ")),
         Arrow("request", 120, 70, 148, 70, Tone.MUTED),
         Arrow("replicate", 402, 130, 428, 130, Tone.MUTED),
@@ -103,16 +103,18 @@ def _explain(step: CommitStep) -> str:
     return next((sentence for word, sentence in _SENTENCES.items() if word in step.description), "")
 
 
-def _draw_slot(
-    key: str, x: float, y: float, width: float, value: str, before: str | None, tone: Tone, *, is_lost: bool = False
-) -> Box:
+Slot = tuple[float, float, float]
+"""The left and the upper edge of a box, and its width."""
+
+
+def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:
     """Return the box of one place. It is marked as new if its value changed."""
     is_new = before is not None and before != value
     if is_lost:
         tone = Tone.DEAD
     elif is_new:
         tone = Tone.NEW
-    return Box(key, x, y, width, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
+    return Box(key, *slot, 46, (key, value), tone, is_bold=is_new, is_crossed=is_lost)
 
 
 def _draw_responses(responses: list[str], before: list[str] | None) -> Box:

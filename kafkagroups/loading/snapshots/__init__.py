@@ -19,7 +19,7 @@ from pathlib import Path
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.engines import PYTHON, choose_engine, pause_garbage_collector
+from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
 from kafkagroups.loading.record_times import LogTimes
@@ -148,11 +148,10 @@ class Snapshot:
         """
         directory = Path(folder)
         manifest = files.read_manifest(directory)
-        with pause_garbage_collector():
-            shards = {
-                partition: read_state(directory, saved, partition, manifest.dialect)
-                for partition, saved in manifest.states.items()
-            }
+        shards = {
+            partition: read_state(directory, saved, partition, manifest.dialect)
+            for partition, saved in manifest.states.items()
+        }
         return cls(manifest.dialect, shards)
 
 

@@ -26,7 +26,7 @@ from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange, base_offset_of
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 
@@ -45,16 +45,17 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
         )
     if shard is None or shard.failure is not None or _is_damaged_earlier(shard, log):
         return _fold_whole(log, dialect, engine)
-    new_log, damage_after = _select_complete_batches(log, shard.loaded.next_offset)
+    notes = Notes()
+    new_log, damage_after = _select_complete_batches(log, shard.loaded.next_offset, notes)
     damage_after = describe_rest(log, damage_after, dialect)
     if new_log is None:
-        zeros = _find_zeros(log, shard, damage_after)
+        zeros = _find_zeros(log, shard, damage_after, notes.zeros)
         loaded = replace(shard.loaded, segments=len(log.segments), damage=damage_after, zeros=zeros)
         return replace(shard, loaded=loaded)
     advanced = readable.fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
     advanced.loaded.damage = describe_rest(log, new_log.damage, dialect) or damage_after
-    advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage)
+    advanced.loaded.zeros = _find_zeros(log, shard, advanced.loaded.damage, notes.zeros)
     return advanced
 
 
@@ -80,20 +81,22 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
     shard = native.fold_if_possible(log, dialect)
     if shard is not None:
         return shard
-    complete_log, damage_after = _select_complete_batches(log, None)
+    notes = Notes()
+    complete_log, damage_after = _select_complete_batches(log, None, notes)
     shard = native.fold_if_possible(complete_log, dialect) if damage_after and complete_log else None
     if shard is None:
         return readable.fold(log, dialect)
     shard.loaded.segments = len(log.segments)
     shard.loaded.damage = describe_rest(log, damage_after, dialect)
-    shard.loaded.zeros = log.zeros
+    shard.loaded.zeros = notes.zeros
     return shard
 
 
-def _find_zeros(log: Log, shard: Shard, damage: Damage | None) -> Zeros | None:
+def _find_zeros(log: Log, shard: Shard, damage: Damage | None, zeros: Zeros | None) -> Zeros | None:
     """Return the zeros at the end of the first segment that ends with zeros.
 
     The log was read from the end of `shard` on, and `damage` ended it. The shard knows the zeros of earlier segments.
+    `zeros` were found without a check of checksums, so they can be after the damage.
     """
     first_read = log.find_segment(Position(shard.loaded.next_offset))
     earlier_zeros = shard.loaded.zeros
@@ -104,8 +107,6 @@ def _find_zeros(log: Log, shard: Shard, damage: Damage | None) -> Zeros | None:
         zero_count = log.segment_size(segment) - earlier_zeros.position
         if zero_count > 0:
             return log.describe_zeros(segment, earlier_zeros.position, zero_count)
-    zeros = log.zeros
-    # `log.zeros` was found without a check of checksums, so it can be after the damage.
     if zeros and damage and _place_in(log, zeros) > _place_in(log, damage):
         return None
     return zeros
@@ -115,12 +116,13 @@ def _place_in(log: Log, found: Zeros | Damage) -> tuple[int, int]:
     return log.segments.index(found.file), found.position
 
 
-def _select_complete_batches(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
+def _select_complete_batches(log: Log, first_offset: int | None, notes: Notes) -> tuple[Log | None, Damage | None]:
     """Return a log with only the complete batches from a Kafka offset on, and the damage after these batches.
 
     A batch is in the new log if it contains `first_offset` or a later offset. If `first_offset` is None, all complete
     batches are in the new log. The new log is None if it would contain no batch. The damage is None if nothing is
-    damaged; an incomplete batch at the end counts as damage. Raise UsageError if `log` ends before `first_offset`.
+    damaged; an incomplete batch at the end counts as damage. `notes` gets the zeros. Raise UsageError if `log` ends
+    before `first_offset`.
     """
     position = None if first_offset is None else Position(first_offset)
     start_offset = log.start_offset if first_offset is None else first_offset
@@ -128,7 +130,7 @@ def _select_complete_batches(log: Log, first_offset: int | None) -> tuple[Log | 
     ranges: dict[str, ByteRange] = {}
     damage = None
     try:
-        for batch in log.find_batches(position):
+        for batch in log.find_batches(position, notes):
             segment = batch.segment
             end = batch.frame.next_offset
             if segment in ranges:

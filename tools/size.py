@@ -21,7 +21,7 @@ CEILINGS = {
     "coordinator": 3655,
     "course": 10409,
     "groups": 2160,
-    "history": 4620,
+    "history": 4622,
     "html_report": 580,
     "kafka_tools": 720,
     "loading": 2062,

@@ -22,8 +22,8 @@ class ObservedLoad(Generic[ObserverT]):
     """A load of a topic. `groups` is its result.
 
     By partition number, `shards` has what the native engine has folded, and `observers` the observers of the other
-    logs, each made by `make_observer` for a log and the notes of its reading. `options` say what the native engine notes
-    (`native.read`). `whole` is the one of `OpenTopic.load`.
+    logs, each made by `make_observer` for a log and the notes of its reading. `options` say what the native engine
+    notes (`native.read`). `whole` is the one of `OpenTopic.load`.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafkagroups.anatomy.written_by import describe_writers
+from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.history.cleaning import TombstonesStay, TooLarge, Uncleaned
 from kafkagroups.history.failures import DamagedBytes, FailedLoad
@@ -78,10 +79,12 @@ class CountedTopic:
     def read_stats(self) -> Iterator[Stats]:
         """Yield the statistics of each log, after a second pass over it if something needs one."""
         problems = self.groups.problems_by_partition
+        # Before the rules build any group.
         parts = self.groups.groups.unbuilt()
+        answers = Answers(parts, self.groups.orphans.unbuilt())
         for log in self.topic.logs:
             stats = Stats(self.by, problems=problems[log.partition])
-            partition = self._count(log, stats, parts)
+            partition = self._count(log, stats, parts, answers)
             details = TransactionDetails(partition.counts.open_transactions)
             totals = partition.totals
             is_readable = partition.loaded.error is None
@@ -102,7 +105,7 @@ class CountedTopic:
             stats.groups_lost = {log.partition: failure.lost}
             yield stats
 
-    def _count(self, log: Log, stats: Stats, parts: dict[str, GroupParts]) -> Partition:
+    def _count(self, log: Log, stats: Stats, parts: dict[str, GroupParts], answers: Answers) -> Partition:
         """Add the counts of a log to its statistics, and return what a rule can ask."""
         totals = self.totals[log.partition]
         loaded = self.groups.partitions[log.partition]
@@ -123,7 +126,7 @@ class CountedTopic:
         counts.add_segments(totals.segments)
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
-        for row, count in totals.count_rows(self.groups):
+        for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None and row.type in OFFSET_TYPES:
                 commits[row.group] += count.records - count.tombstones
             counts.add(count)

@@ -91,7 +91,7 @@ class Totals:
     has records, and `count_rows` what the records of each row come to, after the load of all logs.
     """
 
-    count_rows: Callable[[Groups], Iterable[tuple[Row, Count]]]
+    count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
     read_extents: Callable[[], Mapping[str, Extent]]
     segments: list[SegmentCount]
     times: tuple[int, int] | None = None
@@ -109,7 +109,7 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> 
     group_ids = counted["group_ids"]
     segments = zip(log.segments, counted["segments"], strict=True)
     return Totals(
-        lambda groups: _take_rows(counted, Answers(groups.groups.unbuilt(), groups.orphans.unbuilt()), log.partition),
+        lambda groups, answers: _take_rows(counted, answers, log.partition),
         lambda: {group_ids[number]: Extent(*extent) for number, *extent in counted["extents"]},
         [SegmentCount(base_offset_of(name), *numbers) for name, numbers in segments],
         counted["times"],
@@ -285,7 +285,7 @@ class Observed(Fates):
             base = self._bases[max(bisect_right(self._bases, by) - 1, 0)]
             self._by_base[max(base, self._segments[entry.file or ""].base_offset)].replaced_bytes += entry.size
 
-    def _count_rows(self, groups: Groups) -> Iterable[tuple[Row, Count]]:
+    def _count_rows(self, groups: Groups, answers: Answers) -> Iterable[tuple[Row, Count]]:
         self.settle(groups.groups, groups.orphans, groups.failed)
         for entry in self:
             if entry.fate in (Fate.WINS, Fate.PENDING):

@@ -158,3 +158,17 @@ def test_the_value_versions_of_the_shop(version):
                 expected[decoded.type, decoded.value_version] += 1
     found = to_json(stats(path, "type"), None)["value_versions"]
     assert {(row["type"], row["version"]): row["records"] for row in found} == expected
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_log_for_the_readable_engine_does_not_hide_what_lives_in_the_next_one(engine, tmp_path):
+    """Partition 0 has a torn end and an old record of a group, whose home is partition 1 of 2."""
+    group = next(name for name in "abcdef" if kg.partition_for(name, 2) == 1)
+    key, value = kg.encode(kg.Record(1, OffsetCommitKey(group, "t", 0), OffsetCommitValue(7, commit_timestamp=1), 3))
+    for number in (0, 1):
+        with LogWriter(tmp_path / f"__consumer_offsets-{number}") as log:
+            log.append(encode_batch([LogRecord(0, 1000, key, value)]))
+    (segment,) = (tmp_path / "__consumer_offsets-0").glob("*.log")
+    segment.write_bytes(segment.read_bytes() * 2 + b"torn")
+    counted = stats(tmp_path, partitions=2, engine=engine)
+    assert [part.live_records for part in counted.partitions.values()] == [0, 1]

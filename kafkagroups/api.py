@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkagroups.history.stats import Stats
     from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
+    from kafkagroups.loading.load import OpenTopic
     from kafkagroups.repair.apply import ApplyOptions, RescueRow
     from kafkagroups.repair.plan import RescuePlan
 
@@ -333,8 +334,7 @@ def load_table(
         - a mapping of file names to bytes, from which one segment is read at a time;
         - a log that `open_log` returned.
     table
-        "records", "fates", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains
-        the ids of all groups that have records.
+        "records", "fates", "offsets", "pending", "groups", "members" or "partitions".
     partition
         The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
     columns
@@ -360,14 +360,18 @@ def load_table(
     >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()[0]
     {'group': 'billing', 'state': 'Stable', 'generation': 6}
     """
+    log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
+    rules.setdefault("max_batch_bytes", log.max_batch_bytes)
+    return read_open_topic(Topic("", **rules).open(find_logs=lambda path: [log]), table, columns)
+
+
+def read_open_topic(topic: OpenTopic, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
+    """Return a table of an open topic, as `load_table` does. Each log knows its damage after the last row."""
     import pyarrow as pa
 
     from kafkagroups.history.fate_table import read_fate_table, read_record_table
 
     selected_columns = columns_of(table, columns)
-    log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
-    rules.setdefault("max_batch_bytes", log.max_batch_bytes)
-    topic = Topic("", **rules).open(find_logs=lambda path: [log])
     if table == "records":
         batches = read_record_table(topic.logs[0], topic.dialect, selected_columns, topic.chosen_engine)
     elif table == "fates":

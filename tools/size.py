@@ -32,7 +32,7 @@ CEILINGS = {
     "simulation": 377,
     "spark": 1285,
     "synth": 724,
-    "tables": 744,
+    "tables": 738,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -114,12 +114,11 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect, *, has_limit: boo
     if args.engine != "spark" or has_limit:
         written = write_tables(_load(path, dialect, args), args.to)
     else:
-        from kafkagroups.spark.parquet import load_and_write
+        from kafkagroups.spark.tables import load_and_write
 
         with spinner(path):
-            written = load_and_write(
-                path, dialect, args.partitions, args.master, args.to, args.max_batch_bytes, past_damage=args.past_damage
-            )
+            limits = {name: getattr(args, name) for name in ("partitions", "max_batch_bytes", "past_damage")}
+            written = load_and_write(path, dialect, args.to, args.master, **limits)
     if args.json:
         print_json({"path": path, "to": args.to, **rules_to_json(dialect.rules_of), "rows": written.rows})
     else:

@@ -304,6 +304,7 @@ def find_rules(args: argparse.Namespace, rules: Dialect) -> dict[str, Any]:
     if found.get("engine") == "spark":
         del found["engine"]
         found["master"] = args.master
+        found["fail_on_damage"] = None  # The command prints the problems itself.
     return {"coordinator": rules.coordinator, "kafka": rules.kafka, **found}
 
 

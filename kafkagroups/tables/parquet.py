@@ -1,7 +1,7 @@
 """The tables of loaded groups as Parquet files, for the command `kafkagroups load --to parquet:DIR`.
 
 Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
-for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/parquet.py).
+for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/tables.py).
 """
 
 from __future__ import annotations

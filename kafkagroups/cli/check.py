@@ -7,7 +7,7 @@ from functools import partial
 
 from kafkagroups.api import check
 from kafkagroups.cli.log_text import print_topic_partitions
-from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
+from kafkagroups.cli.options import answer_each, choose_dialect, find_rules, print_rules
 from kafkagroups.cli.output import print_findings, print_json, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.after_cleaning import MAX_SIZE
@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
             return check(path, to=args.to, to_coordinator=args.to_coordinator, **rules)
 
     def show(path: str, verdict: Check) -> None:
+        if verdict.target is not None and path == args.paths[0]:
+            print_rules(verdict.target)
         if args.json:
             print_json(verdict.to_json())
         else:
@@ -101,6 +103,8 @@ def _print_verdict(verdict: Check) -> None:
             f"Not judged after a cleaning, because of size or zeros: {count_of(len(not_judged), 'partition')} "
             f"({list_names(not_judged)}).{' Check the smaller ones one at a time.' if is_small else ''}"
         )
+    for line in verdict.lost_fixes:
+        say(line)
     say("No findings." if not verdict.findings else f"{count_of(len(verdict.findings), 'finding')}.")
     print_topic_partitions(verdict.topic_partitions, judged.coordinator)
     print_findings(verdict.findings)

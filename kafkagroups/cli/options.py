@@ -281,6 +281,12 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
+    print_rules(rules)
+    return rules
+
+
+def print_rules(rules: Dialect) -> None:
+    """Print a line on stderr if this package was not compared with a broker of the version."""
     # `rules_of` is None: this package was compared with a broker of the version `rules.kafka`.
     # `rules_of` is another version: the rules of the other version apply.
     # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.
@@ -290,7 +296,6 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
         print_error(
             f"Kafka {rules.kafka}: this package was not compared with a broker of this version; the rules {origin}"
         )
-    return rules
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:

@@ -34,8 +34,9 @@ from kafkagroups.history.finding import Finding
 from kafkagroups.history.replicas import compare
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
-from kafkagroups.records.versions import parse_newest_patch
+from kafkagroups.records.dialects import CHECKED_VERSIONS, READ_TYPES, Dialect, dialect
+from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
+from kafkagroups.records.versions import parse_newest_patch, parse_release
 from kafkagroups.tables.group_json import description_json
 
 _KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
@@ -89,6 +90,23 @@ def find_changes(
             findings += _find_skipped(log, before, old_rules, new_rules)
     findings += _find_differences(before, after)
     return findings
+
+
+def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
+    """Return what the old release and the newest one have, but an upgrade takes away, because it came out earlier."""
+    old, new = (parse_newest_patch(rules.kafka) for rules in (old_rules, new_rules))
+    newest = CHECKED_VERSIONS["new"][-1]
+    lost = []
+    for refusal in (*REFUSALS, LARGE_DECOMPRESSED_RECORD):
+        applies = refusal.applies_to(old)
+        applies_after = refusal.applies_to(new)
+        if old < new and applies != applies_after and applies == refusal.applies_to(parse_release(newest)):
+            verb = "refuses" if applies_after else "does not refuse"
+            issue = f" ({refusal.issue})" if refusal.issue else ""
+            lost.append(
+                f"Unlike Kafka {old_rules.kafka} and {newest}, {new_rules.kafka} {verb}: {refusal.description}{issue}."
+            )
+    return lost
 
 
 def _describe_old_failure(log: Log, before: Groups, error: str) -> Finding:

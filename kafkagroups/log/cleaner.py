@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafkagroups.errors import UsageError
-from kafkagroups.helpers import MAX_INT64
+from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.damage import Damage
@@ -71,6 +71,10 @@ class CleanerConfig:
         The number of keys that fit into the offset map.
     producer_expiration_ms
         A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
+    max_decompressed_message_bytes
+        The setting max.decompressed.message.bytes of the broker or the topic, which 4.2.2 and 4.4.0 have: the largest
+        size of one record in a compressed batch. At a larger one, the cleaner gives the partition up. The default is
+        Kafka's, and larger than any record.
     """
 
     now_ms: int | None = None
@@ -80,6 +84,7 @@ class CleanerConfig:
     segment_bytes: int = SEGMENT_BYTES
     map_entries: int = DEFAULT_CAPACITY
     producer_expiration_ms: int = 86_400_000
+    max_decompressed_message_bytes: int = MAX_INT32 - 8
 
 
 @dataclass(frozen=True)
@@ -162,13 +167,13 @@ def _check_numbers(config: CleanerConfig) -> None:
 def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`. The errors are those of `clean`."""
     source, states = read_log(log, config.first_dirty, config.first_uncleanable, report)
-    offset_map = _build_offset_map(source, states, config.map_entries, report)
+    offset_map = _build_offset_map(source, states, config, report)
     next_dirty = offset_map.last_offset + 1
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
     record_filter = _build_record_filter(source, states, offset_map, config)
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
-    read = make_reader("clean", to_clean, report, source.max_batch_bytes)
+    read = make_reader("clean", to_clean, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
     written += [copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
     return describe_pass(source, next_dirty, groups, written, log.damage)
@@ -198,12 +203,12 @@ def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
     return horizon_ms if horizon_ms <= MAX_INT64 else None
 
 
-def _build_offset_map(source: LogToClean, states: ProducerStates, capacity: int, report: Progress) -> OffsetMap:
-    """Return the offset map of the dirty part. `capacity` is the number of keys that fit into the map."""
-    offset_map = OffsetMap(capacity)
+def _build_offset_map(source: LogToClean, states: ProducerStates, config: CleanerConfig, report: Progress) -> OffsetMap:
+    """Return the offset map of the dirty part."""
+    offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]
-    read = make_reader("map", dirty_segments, report, source.max_batch_bytes)
+    read = make_reader("map", dirty_segments, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
     fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))

@@ -7,7 +7,7 @@ from functools import partial
 
 from kafkagroups.api import check
 from kafkagroups.cli.log_text import print_topic_partitions
-from kafkagroups.cli.options import answer_each, choose_dialect, find_rules, print_rules
+from kafkagroups.cli.options import answer_each, choose_dialect, find_rules, print_newer
 from kafkagroups.cli.output import print_findings, print_json, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.after_cleaning import MAX_SIZE
@@ -33,14 +33,13 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 def run(args: argparse.Namespace) -> int:
     rules = find_rules(args, choose_dialect(args.coordinator, args.kafka))
+    print_newer(args.to)
 
     def ask(path: str) -> Check:
         with spinner(path):
             return check(path, to=args.to, to_coordinator=args.to_coordinator, **rules)
 
     def show(path: str, verdict: Check) -> None:
-        if verdict.target is not None and path == args.paths[0]:
-            print_rules(verdict.target)
         if args.json:
             print_json(verdict.to_json())
         else:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from kafkagroups.cli.options import Parser
+from kafkagroups.cli.options import Parser, print_newer
 from kafkagroups.cli.output import print_error, print_json, print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.event import count_of
@@ -68,6 +68,7 @@ class _AddStep(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
+    print_newer(args.kafka)
     with spinner(args.path):
         result = edit(
             args.path,

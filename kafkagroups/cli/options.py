@@ -35,7 +35,7 @@ from kafkagroups.helpers import parse_whole_number, read_lines
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
-from kafkagroups.records.versions import parse_release
+from kafkagroups.records.versions import is_newer, parse_release
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 DEFAULT_PARTITIONS = 50
@@ -281,12 +281,17 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
-    print_rules(rules)
+    _print_rules(rules)
     return rules
 
 
-def print_rules(rules: Dialect) -> None:
-    """Print a line on stderr if this package was not compared with a broker of the version."""
+def print_newer(kafka: str | None) -> None:
+    """Print a line on stderr if an option names a release that is newer than all that this package knows."""
+    if kafka is not None and is_newer(kafka):
+        _print_rules(dialect("new" if parse_release(kafka) >= (4,) else "classic", kafka))
+
+
+def _print_rules(rules: Dialect) -> None:
     # `rules_of` is None: this package was compared with a broker of the version `rules.kafka`.
     # `rules_of` is another version: the rules of the other version apply.
     # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.

@@ -76,14 +76,23 @@ def parse_release(text: str) -> Version:
     A release that is newer than all that this package knows is accepted, because it can exist by now: a later patch
     release, or a later feature release. Raises UsageError if Kafka cannot have a release with this name.
     """
-    if SHORT_NAMES.get(text, text) in NEWEST_PATCHES:
+    if SHORT_NAMES.get(text, text) in NEWEST_PATCHES or is_newer(text):
         return _parse_numbers(text)
-    if _NUMBERS.fullmatch(text):
-        feature, _, _ = text.rpartition(".")
-        version = _parse_numbers(text)
-        if feature in NEWEST_PATCHES or (len(version) <= 3 and version[:2] > _NEWEST_FEATURE):
-            return version
+    feature, _, patch = text.rpartition(".")
+    if patch in map(str, range(NEWEST_PATCHES.get(feature, -1) + 1)):
+        return _parse_numbers(text)
     raise UsageError(f"{text!r} is not a Kafka release; expected one from 0.8.2.0 to 4.4.0, such as 3.9.2 or 4.3")
+
+
+def is_newer(text: str) -> bool:
+    """Return whether a text names a release that can exist, and is newer than all releases of its line or of Kafka."""
+    if not _NUMBERS.fullmatch(text):
+        return False
+    feature, _, patch = text.rpartition(".")
+    if feature in NEWEST_PATCHES:
+        return int(patch) > NEWEST_PATCHES[feature]
+    version = _parse_numbers(text)
+    return len(version) <= 3 and version[:2] > _NEWEST_FEATURE
 
 
 def _parse_numbers(text: str) -> Version:

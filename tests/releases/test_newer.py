@@ -1,5 +1,6 @@
 """A release that came out since is never refused, and an upgrade that takes fixes away says so."""
 
+import io
 import json
 
 import pytest
@@ -79,3 +80,16 @@ def test_a_newer_target_is_named_on_stderr(capsys):
     assert main(["check", DATA, "--to", "4.9.0", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["to_rules"] == "4.4.0" and "the rules are those of 4.4.0" in said.err
+
+
+@pytest.mark.parametrize("command", ["edit", "encode", "decode"])
+def test_other_commands_say_so_too(command, tmp_path, capsys, monkeypatch):
+    """What writes for a release, or reads one record, has the same line."""
+    words = {
+        "edit": ["edit", f"{DATA}/__consumer_offsets-9", "--roll", "--out", str(tmp_path / "out")],
+        "encode": ["encode", "--jsonl"],
+        "decode": ["decode", "0001000162000174", "null"],
+    }
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    main([*words[command], "--kafka", "4.9.0"])
+    assert capsys.readouterr().err.count("the rules are those of 4.4.0") == 1

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "kafkagroups"
 CEILINGS = {
     "(top)": 580,
     "anatomy": 404,
-    "cli": 3429,
+    "cli": 3433,
     "coordinator": 3006,
     "course": 10409,
     "groups": 2428,
@@ -25,14 +25,14 @@ CEILINGS = {
     "html_report": 580,
     "kafka_tools": 720,
     "loading": 2062,
-    "log": 2740,
-    "records": 1987,
-    "repair": 2000,
+    "log": 2784,
+    "records": 1993,
+    "repair": 1986,
     "replay": 774,
     "simulation": 377,
     "spark": 1285,
-    "synth": 724,
-    "tables": 738,
+    "synth": 727,
+    "tables": 743,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

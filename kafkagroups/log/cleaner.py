@@ -25,7 +25,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
@@ -43,11 +42,11 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
+from kafkagroups.log.outputs import new_folder
 from kafkagroups.log.producer_state import ProducerStates, find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.log.writer import create_folder
 
 
 @dataclass(frozen=True)
@@ -117,9 +116,6 @@ class Compaction:
     damage: Damage | None
 
 
-Result = TypeVar("Result")
-
-
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
@@ -127,33 +123,9 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     map are in memory. Raises UsageError if a number in `config` is out of range, or if the folder is not empty. Raises
     InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, the files in `out` are deleted.
     """
-    return run_in_folder(run_pass, log, out, config, progress)
-
-
-def run_in_folder(
-    run: Callable[[Log, Path, CleanerConfig, Progress], Result],
-    log: Log,
-    out: Path,
-    config: CleanerConfig,
-    progress: Progress | None,
-) -> Result:
-    """Check the numbers, create the folder, and run one pass with the function `run`.
-
-    The other parameters, the errors and what happens after an error are those of `clean`.
-    """
     _check_numbers(config)
-    create_folder(out)
-    try:
-        return run(log, out, config, progress or (lambda step, done, total: None))
-    except BaseException:
-        delete_files(out)
-        raise
-
-
-def delete_files(folder: Path) -> None:
-    """Delete the files in the folder of a pass that has failed."""
-    for file in folder.iterdir():
-        file.unlink()
+    with new_folder(out) as folder:
+        return run_pass(log, folder, config, progress or (lambda step, done, total: None))
 
 
 def _check_numbers(config: CleanerConfig) -> None:

@@ -21,7 +21,7 @@ CEILINGS = {
     "coordinator": 3006,
     "course": 10409,
     "groups": 2428,
-    "history": 5236,
+    "history": 5239,
     "html_report": 580,
     "kafka_tools": 720,
     "loading": 2062,

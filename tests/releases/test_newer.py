@@ -63,7 +63,7 @@ def test_an_upgrade_from_4_2_2_to_4_3_takes_fixes_away(target, capsys):
     assert any("KAFKA-20570" in line for line in verdict["lost_fixes"])
     assert any("max.decompressed.message.bytes" in line for line in verdict["lost_fixes"])
     assert main(["check", DATA, "--kafka", "4.2.2", "--to", target]) == 0
-    assert f"Unlike Kafka 4.2.2 and 4.4.0, {target} refuses" in capsys.readouterr().out
+    assert f"The upgrade takes a fix away (KAFKA-20570): unlike 4.2.2, {target}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,13 @@ def test_a_newer_target_is_named_on_stderr(capsys):
     assert main(["check", DATA, "--to", "4.9.0", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["to_rules"] == "4.4.0" and "the rules are those of 4.4.0" in said.err
+
+
+def test_an_upgrade_from_4_0_2_to_4_1_0_takes_a_fix_away(capsys):
+    """4.0.2 and 4.1.2 have the fix of KAFKA-19862, and 4.1.0 lacks it."""
+    assert main(["check", DATA, "--kafka", "4.0.2", "--to", "4.1.0", "--json"]) in (0, 1)
+    (line,) = json.loads(capsys.readouterr().out)["lost_fixes"]
+    assert "KAFKA-19862" in line
 
 
 @pytest.mark.parametrize("command", ["edit", "encode", "decode"])

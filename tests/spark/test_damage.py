@@ -172,6 +172,19 @@ def test_a_query_that_ends_now_names_a_batch_that_is_being_written(topic, capsys
     assert capsys.readouterr().err.startswith(f"{last}, byte ")
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_log_that_was_cut_below_what_was_read_is_named(topic, restarts):
+    """A broker's recovery cut off what the query has read. New batches would have offsets that it takes for read."""
+    *_, last = sorted((topic / "__consumer_offsets-9").iterdir())
+    reader = stream_of(topic)
+    end = reader.latestOffset({}, None)
+    batches = list(open_log(last))
+    last.write_bytes(last.read_bytes()[: batches[-1].position])
+    reader = stream_of(topic) if restarts else reader
+    with pytest.raises(kg.InvalidLog, match=f"the offsets fall from {end['9']} to {batches[-1].base_offset}"):
+        reader.latestOffset(end, None)
+
+
 def test_moved_groups_are_named(widened, capsys):
     """In a folder with two partition counts, each partition is loaded alone, so moved groups stand in it twice."""
     path, moved, _ = widened

@@ -38,8 +38,10 @@ long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a nigh
 	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."
 	@echo "It changes every byte of every vector, sends a million random requests to a coordinator,"
 	@echo "and fuzzes (tests/fuzz) for 75 minutes, and all commands for an hour."
+	@echo "It looks for new releases of Kafka, and says what they change."
 	@echo "Then it loads logs of ten and a hundred million records in every way. This needs 20 GB of disk for a while."
 	KG_PROFILE=long $(PYTEST) tests --ignore $(GATES) $(PYTEST_ARGS)
+	$(PY) tools/new_release.py
 	$(PY) -m tests.fuzz.commands --seconds 3600 --seed $$(date +%s) --spark
 	KG_PROFILE=long $(RUN_GATES)
 

@@ -71,6 +71,7 @@ class CleanerOptions(TypedDict, total=False):
     segment_bytes: int
     map_entries: int | None
     producer_expiration_ms: int
+    max_decompressed_message_bytes: int
 
 
 def _split(path: str | Path, options: Mapping[str, Any]) -> tuple[Topic, dict[str, Any]]:

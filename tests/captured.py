@@ -47,6 +47,7 @@ FAMILIES = {
         "releases/crafted_versions.json",
         "releases/*/*/case.json",
         "releases/*/*/__consumer_offsets-*/*.log",
+        "releases/decompressed/*/after-cleaning/*/*.log",
     ],
     "v440": [
         "v440/*.json",

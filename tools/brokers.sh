@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 brokers="3.9.2 4.3.1"
-coordinators="4.0.1 4.0.2 4.1.1 4.1.2 4.2.0 4.2.1 4.4.0"
+coordinators="4.0.1 4.0.2 4.1.1 4.1.2 4.2.0 4.2.1 4.2.2 4.4.0"
 if [ ! -e tests/releases/pom.xml ]; then coordinators=""; fi # The copy for a workshop has no tests.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kafkagroups
 

@@ -31,8 +31,8 @@ CEILINGS = {
     "replay": 905,
     "simulation": 377,
     "spark": 1285,
-    "synth": 724,
-    "tables": 744,
+    "synth": 727,
+    "tables": 743,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -7,7 +7,7 @@ from functools import partial
 
 from kafkagroups.api import check
 from kafkagroups.cli.log_text import print_topic_partitions
-from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
+from kafkagroups.cli.options import answer_each, choose_dialect, find_rules, print_newer
 from kafkagroups.cli.output import print_findings, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.after_cleaning import MAX_SIZE
@@ -33,6 +33,7 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 def run(args: argparse.Namespace) -> int:
     rules = find_rules(args, choose_dialect(args))
+    print_newer(args.to)
 
     def ask(path: str) -> Check:
         with spinner(path):
@@ -95,6 +96,8 @@ def _print_verdict(path: str, verdict: Check) -> None:
             f"Not judged after a cleaning, because of size or zeros: {count_of(len(not_judged), 'partition')} "
             f"({list_names(not_judged)}).{' Check the smaller ones one at a time.' if is_small else ''}"
         )
+    for line in verdict.lost_fixes:
+        say(line)
     say("No findings." if not verdict.findings else f"{count_of(len(verdict.findings), 'finding')}.")
     print_topic_partitions(verdict.topic_partitions, judged.coordinator)
     print_findings(verdict.findings)

@@ -29,6 +29,8 @@ PATH  a partition directory
 --map-entries N  the number of keys that fit in the offset map, which stores the newest offset of each key (default:
     {DEFAULT_CAPACITY}, as in a broker)
 --producer-expiration-ms N  the time in ms after which an idle producer expires (default: 86400000, one day; -1: never)
+--max-decompressed-message-bytes N  the setting max.decompressed.message.bytes of 4.2.2 and 4.4.0: the pass fails at a
+    larger record in a compressed batch (default: no limit below 2 GB)
 --engine --max-batch-bytes
 --json  one JSON object
 """

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from kafkagroups.cli.options import Parser
+from kafkagroups.cli.options import Parser, print_newer
 from kafkagroups.cli.output import print_error, print_json, print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.words import count_of
@@ -69,6 +69,7 @@ class _AddStep(argparse.Action):
 
 def run(args: argparse.Namespace) -> int:
     rules = {name: getattr(args, name) for name in ("coordinator", "kafka", "partitions", "delete_retention_ms")}
+    print_newer(args.kafka)
     with spinner(args.path):
         result = edit(args.path, args.out, args.steps, **rules)
     if args.json:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafkagroups.anatomy.written_by import writers_of
-from kafkagroups.cli.options import convert_lines
+from kafkagroups.cli.options import convert_lines, print_newer
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("encode reads records from stdin: add --jsonl")
     if args.kafka is not None:
         parse_writer(args.kafka)  # Raises UsageError for a wrong version, before the first line is read.
+        print_newer(args.kafka)
     return convert_lines(functools.partial(_encode_row, kafka=args.kafka))
 
 

@@ -100,20 +100,19 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect, *, has_limit: boo
     """Load one PATH, write its tables as Parquet files, and return the exit code."""
     import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
 
-    from kafkagroups.tables.parquet import prepare_empty_folder, write_tables
+    from kafkagroups.tables.parquet import new_tables, write_tables
 
     (path,) = args.paths
-    prepare_empty_folder(args.to)
-    # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.
-    if args.engine != "spark" or has_limit:
-        written = write_tables(_load(path, dialect, args), args.to)
-    else:
-        from kafkagroups.spark.parquet import load_and_write
+    with new_tables(args.to) as folder:
+        # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.
+        if args.engine != "spark" or has_limit:
+            written = write_tables(_load(path, dialect, args), folder)
+        else:
+            from kafkagroups.spark.tables import load_and_write
 
-        with spinner(path):
-            written = load_and_write(
-                path, dialect, args.partitions, args.master, args.to, args.max_batch_bytes, past_damage=args.past_damage
-            )
+            with spinner(path):
+                limits = {name: getattr(args, name) for name in ("partitions", "max_batch_bytes", "past_damage")}
+                written = load_and_write(path, dialect, folder, args.master, **limits)
     if args.json:
         print_json({"path": path, "to": args.to, **rules_to_json(dialect.rules_of), "rows": written.rows})
     else:

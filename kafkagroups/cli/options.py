@@ -35,7 +35,7 @@ from kafkagroups.helpers import parse_whole_number, read_lines
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
-from kafkagroups.records.versions import parse_release
+from kafkagroups.records.versions import is_newer, parse_release
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
 DEFAULT_PARTITIONS = 50
@@ -287,6 +287,17 @@ def choose_dialect(args: argparse.Namespace) -> Dialect:
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
+    _print_rules(rules)
+    return rules
+
+
+def print_newer(kafka: str | None) -> None:
+    """Print a line on stderr if an option names a release that is newer than all that this package knows."""
+    if kafka is not None and is_newer(kafka):
+        _print_rules(dialect("new" if parse_release(kafka) >= (4,) else "classic", kafka))
+
+
+def _print_rules(rules: Dialect) -> None:
     # `rules_of` is None: this package was compared with a broker of the version `rules.kafka`.
     # `rules_of` is another version: the rules of the other version apply.
     # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.
@@ -296,7 +307,6 @@ def choose_dialect(args: argparse.Namespace) -> Dialect:
         print_error(
             f"Kafka {rules.kafka}: this package was not compared with a broker of this version; the rules {origin}"
         )
-    return rules
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
@@ -310,6 +320,7 @@ def find_rules(args: argparse.Namespace, rules: Dialect) -> dict[str, Any]:
     if found.get("engine") == "spark":
         del found["engine"]
         found["master"] = args.master
+        found["fail_on_damage"] = None  # The command prints the problems itself.
     return {"coordinator": rules.coordinator, "kafka": rules.kafka, **found}
 
 

@@ -18,7 +18,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.finding import Finding, sort_findings
 from kafkagroups.history.group_rules import find_look_alikes
-from kafkagroups.history.release_changes import find_changes
+from kafkagroups.history.release_changes import find_changes, find_lost_fixes
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Stats
 from kafkagroups.loading.load import OpenTopic
@@ -136,6 +136,11 @@ class Check:
         """The coordinator and the Kafka version that the verdict is about."""
         return self.dialect if self.target is None else self.target
 
+    @property
+    def lost_fixes(self) -> list[str]:
+        """What `dialect` and the newest release have, and `target` has not, although it is an upgrade: a line each."""
+        return [] if self.target is None else find_lost_fixes(self.dialect, self.target)
+
     def to_json(self) -> dict[str, Any]:
         """Return what `kafkagroups check --json` prints."""
         fields: dict[str, Any] = {
@@ -149,6 +154,8 @@ class Check:
             fields |= {"to_coordinator": self.target.coordinator, "to": self.target.kafka}
             if self.target.rules_of is not None:
                 fields["to_rules"] = self.target.rules_of
+            if self.lost_fixes:
+                fields["lost_fixes"] = self.lost_fixes
         partitions = {"null" if number is None else str(number): part for number, part in self.partitions.items()}
         return {
             **fields,

@@ -41,6 +41,9 @@ class Uncleaned(Rule):
             remedy = (
                 "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
                 "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
+                " Kafka 4.2.2 and 4.4.0 also give a partition up at a record in a compressed batch that is larger than "
+                "max.decompressed.message.bytes (kafkagroups compact --max-decompressed-message-bytes finds it): raise "
+                "this setting, and restart the broker."
             )
             yield self.finding(counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 

@@ -21,7 +21,7 @@ from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.tables.columns import Column, record_batches
+from kafkagroups.tables.columns import Column, columns_of, record_batches
 from kafkagroups.tables.engine_columns import copy_records
 from kafkagroups.tables.rows import Row, partition_number, record_rows
 
@@ -46,7 +46,7 @@ def read_record_table(
         if shard is not None:
             return _copy(log, dialect, shard, columns)
     with_json = any(column.name == "json" for column in columns)
-    return record_batches("records", columns, record_rows(log, dialect, with_json=with_json))
+    return record_batches(columns_of("records"), columns, record_rows(log, dialect, with_json=with_json))
 
 
 def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
@@ -60,7 +60,7 @@ def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.
             yield from _read_followed(log, topic.dialect, columns, answers)
         else:
             fates.settle(groups.groups, groups.orphans, groups.failed)
-            yield from record_batches("fates", columns, _fate_rows(log, topic.dialect, fates))
+            yield from record_batches(columns_of("fates"), columns, _fate_rows(log, topic.dialect, fates))
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,8 @@ from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
+from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, parse_newest_patch
 from kafkagroups.tables.group_json import description_json
 
 _KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
@@ -86,6 +88,26 @@ def find_changes(
             findings += _find_skipped(log, before, old_rules, new_rules)
     findings += _find_differences(before, after)
     return findings
+
+
+def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
+    """Return which fixes and limits an upgrade takes away, because the new release came out before the old one."""
+    old = parse_newest_patch(old_rules.kafka)
+    new = parse_newest_patch(new_rules.kafka)
+    lost = []
+    for refusal in (*REFUSALS, LARGE_DECOMPRESSED_RECORD) if old < new else ():
+        refuses = refusal.applies_to(old)
+        refuses_later = refusal.applies_to(new)
+        is_limit = AFTER_ALL_VERSIONS in {releases.until for releases in refusal.releases}
+        was_fixed = any(releases.until <= old for releases in refusal.releases)
+        what = f"{refusal.description[0].lower()}{refusal.description[1:]}"
+        releases_text = f"unlike {old_rules.kafka}, {new_rules.kafka}"
+        if refuses_later and not refuses and was_fixed and not is_limit:
+            issue = f" ({refusal.issue})" if refusal.issue else ""
+            lost.append(f"The upgrade takes a fix away{issue}: {releases_text} refuses {what}.")
+        if refuses and not refuses_later and is_limit:
+            lost.append(f"The upgrade takes a limit away: {releases_text} accepts {what}.")
+    return lost
 
 
 def _describe_old_failure(log: Log, before: Groups, error: str) -> Finding:

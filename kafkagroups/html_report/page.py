@@ -27,6 +27,7 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, sort_moved
 from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups
 from kafkagroups.html_report.facts import LogFacts, read_facts
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.outputs import new_file
 from kafkagroups.log.segments import Log
 
 
@@ -60,8 +61,9 @@ def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Rep
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
     if out is not None:
-        # An unpaired surrogate has no UTF-8 bytes, but the page has none: it shows them as escapes.
-        Path(out).write_text(report.html, encoding="utf-8")
+        with new_file(Path(out), replaces=True) as file:
+            # An unpaired surrogate has no UTF-8 bytes, but the page has none: it shows them as escapes.
+            file.write(report.html.encode())
     return report
 
 

@@ -25,10 +25,9 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from kafkagroups.errors import UsageError
-from kafkagroups.helpers import MAX_INT64
+from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.damage import Damage
@@ -43,11 +42,11 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
+from kafkagroups.log.outputs import new_folder
 from kafkagroups.log.producer_state import ProducerStates, find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.log.writer import create_folder
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,10 @@ class CleanerConfig:
         The number of keys that fit into the offset map.
     producer_expiration_ms
         A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
+    max_decompressed_message_bytes
+        The setting max.decompressed.message.bytes of the broker or the topic, which 4.2.2 and 4.4.0 have: the largest
+        size of one record in a compressed batch. At a larger one, the cleaner gives the partition up. The default is
+        Kafka's, and larger than any record.
     """
 
     now_ms: int | None = None
@@ -80,6 +83,7 @@ class CleanerConfig:
     segment_bytes: int = SEGMENT_BYTES
     map_entries: int = DEFAULT_CAPACITY
     producer_expiration_ms: int = 86_400_000
+    max_decompressed_message_bytes: int = MAX_INT32 - 8
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,6 @@ class Compaction:
     damage: Damage | None
 
 
-Result = TypeVar("Result")
-
-
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
@@ -122,33 +123,9 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     map are in memory. Raises UsageError if a number in `config` is out of range, or if the folder is not empty. Raises
     InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, the files in `out` are deleted.
     """
-    return run_in_folder(run_pass, log, out, config, progress)
-
-
-def run_in_folder(
-    run: Callable[[Log, Path, CleanerConfig, Progress], Result],
-    log: Log,
-    out: Path,
-    config: CleanerConfig,
-    progress: Progress | None,
-) -> Result:
-    """Check the numbers, create the folder, and run one pass with the function `run`.
-
-    The other parameters, the errors and what happens after an error are those of `clean`.
-    """
     _check_numbers(config)
-    create_folder(out)
-    try:
-        return run(log, out, config, progress or (lambda step, done, total: None))
-    except BaseException:
-        delete_files(out)
-        raise
-
-
-def delete_files(folder: Path) -> None:
-    """Delete the files in the folder of a pass that has failed."""
-    for file in folder.iterdir():
-        file.unlink()
+    with new_folder(out) as folder:
+        return run_pass(log, folder, config, progress or (lambda step, done, total: None))
 
 
 def _check_numbers(config: CleanerConfig) -> None:
@@ -162,13 +139,13 @@ def _check_numbers(config: CleanerConfig) -> None:
 def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
     """Run one pass over a log, and write the cleaned log to the folder `out`. The errors are those of `clean`."""
     source, states = read_log(log, config.first_dirty, config.first_uncleanable, report)
-    offset_map = _build_offset_map(source, states, config.map_entries, report)
+    offset_map = _build_offset_map(source, states, config, report)
     next_dirty = offset_map.last_offset + 1
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
     record_filter = _build_record_filter(source, states, offset_map, config)
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
-    read = make_reader("clean", to_clean, report, source.max_batch_bytes)
+    read = make_reader("clean", to_clean, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     written = [_clean_group(group, out, read, record_filter, old_tombstone_limit_ms) for group in groups]
     written += [copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
     return describe_pass(source, next_dirty, groups, written, log.damage)
@@ -198,12 +175,12 @@ def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
     return horizon_ms if horizon_ms <= MAX_INT64 else None
 
 
-def _build_offset_map(source: LogToClean, states: ProducerStates, capacity: int, report: Progress) -> OffsetMap:
-    """Return the offset map of the dirty part. `capacity` is the number of keys that fit into the map."""
-    offset_map = OffsetMap(capacity)
+def _build_offset_map(source: LogToClean, states: ProducerStates, config: CleanerConfig, report: Progress) -> OffsetMap:
+    """Return the offset map of the dirty part."""
+    offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]
-    read = make_reader("map", dirty_segments, report, source.max_batch_bytes)
+    read = make_reader("map", dirty_segments, report, source.max_batch_bytes, config.max_decompressed_message_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
     fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))

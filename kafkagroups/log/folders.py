@@ -10,6 +10,7 @@ from pathlib import Path
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import check_regular
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.outputs import check_finished
 from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
 
@@ -53,6 +54,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
                 raise UsageError(f"{path}: expected a .log file or a folder")
             log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
             return log.limit_batches(max_batch_bytes)
+        check_finished(file_or_folder)
         names = _segment_names(file_or_folder)
     if not names:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
@@ -72,6 +74,7 @@ def open_logs(path: str | Path) -> list[Log]:
     parent = Path(path)
     with _folder_errors(path):
         if parent.is_dir():
+            check_finished(parent)
             folders = [folder for folder in parent.iterdir() if _is_partition_folder(folder)]
             logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
             if logs:

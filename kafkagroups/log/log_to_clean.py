@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kafkagroups.errors import UsageError
-from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.log.batch import CODEC, NO_TIMESTAMP, Batch, LogRecord, record_count
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.frames import read_frames
+from kafkagroups.log.frames import LOG_OVERHEAD, read_frames
 from kafkagroups.log.producer_state import ProducerStates, add_batch, find_last_stable_offset
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment
 from kafkagroups.log.segments import Log
@@ -187,10 +187,11 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
 
 
 def make_reader(
-    step: str, segments: Sequence[Segment], report: Progress, max_batch_bytes: int
+    step: str, segments: Sequence[Segment], report: Progress, max_batch_bytes: int, max_record_bytes: int
 ) -> Callable[[Segment], Iterator[Batch]]:
     """Return a function that yields the batches of a segment. `max_batch_bytes` is the limit of a decompressed batch.
 
+    `max_record_bytes` is the limit of one record in a compressed batch. The function raises InvalidLog at a larger one.
     The function calls `report` after each batch, with the name `step` and the bytes that were read of all `segments`.
     """
     total_bytes = sum(segment.size for segment in segments)
@@ -201,8 +202,28 @@ def make_reader(
         with open_segment(segment.path, byte_range=ByteRange(0, segment.size)) as file:
             for frame, data in read_frames(file, end=file.end, max_batch_bytes=max_batch_bytes):
                 batch = parse_valid_batch(frame, data, segment.path, max_batch_bytes)
+                if max_record_bytes < max_batch_bytes and batch.attributes & CODEC:
+                    _check_record_sizes(batch, max_record_bytes)
                 yield batch
                 bytes_read += batch.size
                 report(step, bytes_read, total_bytes)
 
     return read
+
+
+def _check_record_sizes(batch: Batch, max_record_bytes: int) -> None:
+    for record in batch.records:
+        size = _count_body_bytes(record)
+        if size > max_record_bytes:
+            reason = (
+                f"this compressed batch has a record of {size} bytes at offset {record.offset}, more than "
+                f"max.decompressed.message.bytes={max_record_bytes}: Kafka's cleaner gives the partition up"
+            )
+            raise InvalidLog(reason, file=batch.file, position=batch.position, offset=batch.base_offset)
+
+
+def _count_body_bytes(record: LogRecord) -> int:
+    """Return the number of bytes of a record without its length, which is a varint in magic 2."""
+    if record.magic < 2:
+        return record.size - LOG_OVERHEAD
+    return next(record.size - width for width in range(1, 6) if 2 * (record.size - width) < 128**width)

@@ -112,14 +112,3 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
             os.truncate(segment, end_by_segment[segment])
     last_base_offset = base_offset_of(log.segments[kept_count - 1])  # The last segment can be empty.
     return max(next_offset, last_base_offset), log.damage
-
-
-def create_folder(folder: Path) -> None:
-    """Create a folder if it does not exist. Raises UsageError if it exists and is not empty."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not any(folder.iterdir()):
-            return
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from None
-    raise UsageError(f"{folder}: expected a new or empty folder, found files in it")

@@ -64,6 +64,7 @@ CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
         "4.1.2",
         "4.2.0",
         "4.2.1",
+        "4.2.2",
         "4.3.0",
         "4.3.1",
         "4.4.0",
@@ -159,7 +160,8 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
         "classic" or "new".
     kafka
         The Kafka version, such as "4.3.1". "4.3" means the newest patch release of 4.3. None means 3.9.2 for the
-        classic coordinator, and 4.3.1 for the new coordinator.
+        classic coordinator, and 4.3.1 for the new coordinator. A version that is newer than all known ones gets the
+        rules of the nearest one (`Dialect.rules_of`).
 
     Returns
     -------

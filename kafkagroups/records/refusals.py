@@ -43,6 +43,8 @@ _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDI
 _SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, AFTER_ALL_VERSIONS)
 _SINCE_4_1 = VersionRange((4, 1), AFTER_ALL_VERSIONS)
 _SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, AFTER_ALL_VERSIONS)
+# 4.2.2 came out after 4.3.1, so it has what 4.4 has and 4.3 has not.
+_WITH_LIMITS = (VersionRange((4, 2, 2), (4, 3)), VersionRange((4, 4), AFTER_ALL_VERSIONS))
 
 SECOND_OWNER = Refusal(
     "A partition of a consumer group gets a second owner before the first owner is removed, also if the second owner "
@@ -162,16 +164,23 @@ NO_REBALANCE_TIMEOUT = Refusal(
 UNREADABLE_SUBSCRIPTION = Refusal(
     "A classic consumer group (type 2) with a subscription that cannot be read, unless the only reason is that its "
     "bytes end too early (the classic coordinators of 2.7 to 3.9 refuse this group, too)",
-    "",
-    (VersionRange((2, 7), (4, 4)),),
+    "KAFKA-20570",
+    (VersionRange((2, 7), (4, 2, 2)), VersionRange((4, 3), (4, 4))),
 )
 OFFSET_COMMIT_OF_TYPE_0 = Refusal("An old offset record (type 0) with value version 1 to 4", "", (_SINCE_4_1,))
-TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", (VersionRange((4, 4), AFTER_ALL_VERSIONS),))
+TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", _WITH_LIMITS)
 TOO_MANY_TAGS = Refusal(
     "More than 10,000 tagged fields in one struct, or a negative count of tagged fields",
     "",
-    (VersionRange((4, 4), AFTER_ALL_VERSIONS),),
+    _WITH_LIMITS,
 )
+LARGE_DECOMPRESSED_RECORD = Refusal(
+    "A record in a compressed batch that is larger than the setting max.decompressed.message.bytes. The log cleaner "
+    "gives the partition up, and a load does not look at it",
+    "",
+    _WITH_LIMITS,
+)
+"""Not one of `REFUSALS`, because only the cleaner refuses it (log/cleaner.py)."""
 
 REFUSALS = (
     SECOND_OWNER,

@@ -6,6 +6,7 @@ each version reads, and written_values.py lists which values each version writes
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import NamedTuple
 
@@ -46,7 +47,7 @@ NEWEST_PATCHES = {
     "3.9": 2,
     "4.0": 2,
     "4.1": 2,
-    "4.2": 1,
+    "4.2": 2,
     "4.3": 1,
     "4.4": 0,
 }
@@ -59,6 +60,9 @@ FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 """The first version with the new coordinator. Up to 3.9, the new coordinator is a preview."""
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
+_NUMBERS = re.compile(r"(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){1,3}")
+_NEWEST_FEATURE: Version = (4, 4)
+
 VERSION_2_1_IV0: Version = (2, 0, 2**30)
 """2.1-IV0: a development version of Kafka, after every 2.0 release and before 2.1.
 
@@ -69,15 +73,26 @@ setting can name a development version. Only 2.1-IV0 has a combination of layout
 def parse_release(text: str) -> Version:
     """Return the version of a release or feature release: "3.9.2" gives (3, 9, 2), and "4.3" gives (4, 3).
 
-    Raises UsageError if Kafka has no release with this name.
+    A release that is newer than all that this package knows is accepted, because it can exist by now: a later patch
+    release, or a later feature release. Raises UsageError if Kafka cannot have a release with this name.
     """
-    if SHORT_NAMES.get(text, text) in NEWEST_PATCHES:
+    if SHORT_NAMES.get(text, text) in NEWEST_PATCHES or is_newer(text):
         return _parse_numbers(text)
     feature, _, patch = text.rpartition(".")
-    patches = range(NEWEST_PATCHES.get(feature, -1) + 1)
-    if patch in map(str, patches):
+    if patch in map(str, range(NEWEST_PATCHES.get(feature, -1) + 1)):
         return _parse_numbers(text)
     raise UsageError(f"{text!r} is not a Kafka release; expected one from 0.8.2.0 to 4.4.0, such as 3.9.2 or 4.3")
+
+
+def is_newer(text: str) -> bool:
+    """Return whether a text names a release that can exist, and is newer than all releases of its line or of Kafka."""
+    if not _NUMBERS.fullmatch(text):
+        return False
+    feature, _, patch = text.rpartition(".")
+    if feature in NEWEST_PATCHES:
+        return int(patch) > NEWEST_PATCHES[feature]
+    version = _parse_numbers(text)
+    return len(version) <= 3 and version[:2] > _NEWEST_FEATURE
 
 
 def _parse_numbers(text: str) -> Version:

@@ -10,13 +10,13 @@ from typing import Any, TypedDict, Unpack
 from kafkagroups.errors import UsageError
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_logs
+from kafkagroups.log.outputs import new_folder
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
-from kafkagroups.log.writer import create_folder
 from kafkagroups.records.dialects import Dialect, dialect
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release
-from kafkagroups.repair.edited_log import EditedLog, delete_content
+from kafkagroups.repair.edited_log import EditedLog
 from kafkagroups.repair.steps import Commit, DeleteGroup, Step, StepResult, Tombstone, parse_step
 
 _ONE_DAY_MS = 86_400_000
@@ -128,18 +128,14 @@ def edit(
     folder = Path(out)
     if folder.resolve().is_relative_to(Path(path).resolve()):
         raise UsageError(f"{out}: expected a folder outside {path}, which an edit never changes")
-    create_folder(folder)
-    try:
-        edited = EditedLog(folder, logs[0], writer, kafka, delete_retention_ms)
+    with new_folder(folder) as copy:
+        edited = EditedLog(copy, logs[0], writer, kafka, delete_retention_ms)
         try:
             results = [step.run(edited) for step in parsed_steps]
         finally:
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
         return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
-    except BaseException:
-        delete_content(folder)
-        raise
 
 
 def _parse(step: Step | tuple[str, str | int | None] | str) -> Step:

@@ -224,13 +224,6 @@ class EditedLog:
             self._writer = None
 
 
-def delete_content(folder: Path) -> None:
-    """Delete everything in the folder of an edit that has failed."""
-    shutil.rmtree(folder / _CLEANED, ignore_errors=True)
-    for file in folder.iterdir():
-        file.unlink()
-
-
 @dataclass
 class OpenProducer:
     """A producer with records that no marker has ended. `first_offset` is the Kafka offset of the first of them."""

@@ -27,6 +27,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, MIN_INT64, check_regular
 from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.log.outputs import new_file
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 PLAN_VERSION = 1
@@ -215,8 +216,8 @@ def write_plan(plan: RescuePlan, path: str | Path) -> None:
     """Write a plan to a new file. Raises UsageError if the file exists or cannot be written."""
     text = json.dumps(plan.to_json(), indent=2) + "\n"
     try:
-        with open(path, "x", encoding="ascii") as file:
-            file.write(text)
+        with new_file(Path(path)) as file:
+            file.write(text.encode("ascii"))
     except FileExistsError:
         raise UsageError(f"{path}: this file exists, and a plan never overwrites a file: choose another name") from None
     except OSError as error:

@@ -36,8 +36,8 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, find_frames
+from kafkagroups.log.outputs import create_folder
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
-from kafkagroups.log.writer import create_folder
 from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ranges, refresh_leaders
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, TOPIC, Cluster, Security, Waits, connect, ignore_report
 

@@ -10,12 +10,14 @@
 
 A group is stored in one partition of the topic. So each task loads whole partitions with the package's own
 engines, and Spark sends no rows between tasks. Spark sends paths to the tasks, not bytes, so every executor must see
-the files. PySpark is imported when one of these functions is called.
+the files. Damaged bytes are an error everywhere, because the answer would silently lack what follows them; with
+`fail_on_damage=False`, a `DamagedLog` is the warning. PySpark is imported when one of these functions is called.
 """
 
 from kafkagroups.spark.keeping import keep
+from kafkagroups.spark.logs import DamagedLog
 from kafkagroups.spark.questions import explain, stats
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, load, load_groups
 
-__all__ = ["Tables", "explain", "keep", "load", "load_groups", "register", "session", "stats"]
+__all__ = ["DamagedLog", "Tables", "explain", "keep", "load", "load_groups", "register", "session", "stats"]

@@ -13,7 +13,6 @@ even if Spark's checkpoint is lost. The checkpoint is the folder in which Spark 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,15 +25,20 @@ from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import SavedState, read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.log.damage import Damage
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.spark.session import register, session as get_session, task_errors
+from kafkagroups.spark.logs import task_errors, warn_of_damage
+from kafkagroups.spark.session import register, session as get_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+WRITTEN_STATES = "partition long, damage string, file string, next_offset long, size long, checksum long"
+"""What a task returns for each log partition: where its log ends because of damage ("": nowhere), and a SavedState."""
 
 
 def keep(
@@ -46,6 +50,7 @@ def keep(
     until_now: bool = False,
     session: SparkSession | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    fail_on_damage: bool = True,
 ) -> StreamingQuery:
     """Start a stream that keeps a snapshot of a growing topic up to date.
 
@@ -66,6 +71,11 @@ def keep(
         The session to use (default: the session that :func:`session` returns).
     max_batch_bytes : int
         The largest size of one decompressed batch in bytes. The stream fails at a larger batch.
+    fail_on_damage : bool
+        Whether the stream fails at damaged bytes, with an error that names the file and the offset. False: the snapshot
+        ends at the damage and goes on when the file is repaired. ``Groups.problems`` of the snapshot then has the
+        reason, and so has a warning (``kafkagroups.spark.DamagedLog``). A batch that a broker may still be writing is
+        no damage: it is waited for.
 
     Returns
     -------
@@ -95,6 +105,7 @@ def keep(
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
+    reader = reader.option("failOnDamage", fail_on_damage)
     reader = reader.schema(schema_ddl(LOCATED_BATCHES))
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
         lambda batches, batch_id: add_batches(batches, directory, dialect, max_batch_bytes)
@@ -113,36 +124,14 @@ def _check_states(folder: Path) -> None:
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
-    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (stream.py)."""
+    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (stream.py).
+
+    For each log partition, a task reads the saved state, adds the batches, and writes the new state to a new file.
+    """
     save_number = files.prepare_folder(folder)
     old_states = files.read_manifest(folder).states if files.has_snapshot(folder) else {}
-    written_states = batches.groupBy("partition").applyInArrow(
-        _make_partition_task(folder, save_number, dialect, old_states, max_batch_bytes),
-        "partition int, file string, next_offset long, size long, checksum long",
-    )
-    with task_errors():
-        rows = written_states.collect()
-    new_states = {_to_partition(number): SavedState(*saved) for number, *saved in rows}
-    if new_states:
-        files.commit_save(folder, save_number, dialect, old_states | new_states)
 
-
-def _to_partition(number: int) -> int | None:
-    """Return the partition for a number in the column `partition`, where -1 stands for None."""
-    return None if number < 0 else number
-
-
-def _make_partition_task(
-    folder: Path, save_number: int, dialect: Dialect, old_states: Mapping[int | None, SavedState], max_batch_bytes: int
-) -> Callable[[pa.Table], pa.Table]:
-    """Return a function that adds the Kafka batches of one log partition to the saved state, and writes the new state.
-
-    `save_number` is the number of the snapshot that will be saved. The names of the new files contain this number.
-    `old_states` maps each log partition to the file that contains its saved state. `max_batch_bytes` is the
-    largest size of a decompressed batch.
-    """
-
-    def run(table: pa.Table) -> pa.Table:
+    def advance(table: pa.Table) -> pa.Table:
         import pyarrow as pa
 
         table = table.sort_by("base_offset")
@@ -152,11 +141,20 @@ def _make_partition_task(
         state = advance_state(old_state, table, partition, dialect, max_batch_bytes)
         # Spark can run a task twice. The random id gives each run its own file.
         saved = write_state(folder, files.state_file_name(partition, save_number, uuid4().hex), state)
-        schema = pa.schema([("partition", pa.int32()), ("file", pa.string()), ("next_offset", pa.int64())])
-        schema = schema.append(pa.field("size", pa.int64())).append(pa.field("checksum", pa.int64()))
-        return pa.Table.from_pylist([{"partition": number, **saved._asdict()}], schema)
+        row = {"partition": number, "damage": str(state.loaded.damage or ""), **saved._asdict()}
+        return pa.Table.from_pylist([row])
 
-    return run
+    with task_errors():
+        rows = batches.groupBy("partition").applyInArrow(advance, WRITTEN_STATES).collect()
+    new_states = {_to_partition(number): SavedState(*saved) for number, _, *saved in rows}
+    if new_states:
+        files.commit_save(folder, save_number, dialect, old_states | new_states)
+    warn_of_damage([row["damage"] for row in rows if row["damage"]])
+
+
+def _to_partition(number: int) -> int | None:
+    """Return the partition for a number in the column `partition`, where -1 stands for None."""
+    return None if number < 0 else number
 
 
 def advance_state(
@@ -169,30 +167,36 @@ def advance_state(
     """Return the state of a log partition after the Kafka batches in `table`, which are in the order of the log.
 
     `old_state` is None if the partition has no saved state. Batches that the old state already contains are skipped. If
-    a broker's load would fail at an earlier batch, only the next offset of the state changes. Raises InvalidLog if a
-    batch is larger than `max_batch_bytes` after decompression.
+    a broker's load would fail at an earlier batch, only the next offset of the state changes. The last row can be the
+    damage at which the log ends. Raises InvalidLog if a batch is larger than `max_batch_bytes` after decompression.
     """
+    rows = table.to_pylist()
+    damage = None
+    if rows[-1]["damage"] is not None:
+        row = rows.pop()
+        damage = Damage(row["file"], row["position"], row["base_offset"], row["damage"])
     old_end = old_state.loaded.next_offset if old_state else -1
-    new_batches = [row for row in table.to_pylist() if row["next_offset"] > old_end]
+    new_batches = [row for row in rows if row["next_offset"] > old_end]
     if old_state and (not new_batches or old_state.failure is not None):
-        next_offsets = [row["next_offset"] for row in new_batches]
-        return replace(old_state, loaded=replace(old_state.loaded, next_offset=max([old_end, *next_offsets])))
+        next_offset = max([old_end, *(row["next_offset"] for row in new_batches)])
+        return replace(old_state, loaded=replace(old_state.loaded, next_offset=next_offset, damage=damage))
     bytes_by_file: dict[str, bytearray] = {}
     first_position_by_file: dict[str, int] = {}
     for row in new_batches:
         first_position_by_file.setdefault(row["file"], row["position"])
         bytes_by_file.setdefault(row["file"], bytearray()).extend(row["bytes"])
+    if damage is not None:
+        bytes_by_file.setdefault(damage.file, bytearray())
     log = log_of_buffers(bytes_by_file, partition).limit_batches(max_batch_bytes)
     state = advance_shard(old_state, log, dialect, choose_engine("auto"))
     # In `log`, each file begins at its first new batch. So the position of an error must be converted to a position in
     # the whole file.
-    damage = state.loaded.damage
-    if damage is not None:
-        # The stream has checked the checksums, so the damage is a batch that is too large.
-        position = first_position_by_file[damage.file] + damage.position
-        raise InvalidLog(damage.reason, file=damage.file, position=position, offset=damage.offset)
+    too_large = state.loaded.damage
+    if too_large is not None:  # The stream has checked the checksums.
+        position = first_position_by_file[too_large.file] + too_large.position
+        raise InvalidLog(too_large.reason, file=too_large.file, position=position, offset=too_large.offset)
     if isinstance(state.failure, InvalidLog) and state.failure.position is not None:
         state.failure.position += first_position_by_file[str(state.failure.file)]
     # `log` contains only the new batches, so the segments of `log` are not all segments of the log partition.
     segments = old_state.loaded.segments if old_state else 1
-    return replace(state, loaded=replace(state.loaded, segments=segments))
+    return replace(state, loaded=replace(state.loaded, segments=segments, damage=damage))

@@ -1,4 +1,4 @@
-"""The logs of a topic: opens them, runs a function for each log in Spark's tasks, finds logs that share groups.
+"""The logs of a topic in Spark's tasks: which task reads which log, what follows from damage, and shared groups.
 
 A log partition is a partition of the topic `__consumer_offsets`. A group's home partition is the log partition that the
 hash of the group id selects.
@@ -6,25 +6,33 @@ hash of the group id selects.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import PartitionsOf
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.spark.session import task_errors
-from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+
+
+class DamagedLog(UserWarning):
+    """Logs are damaged, and were read up to the damage because the caller asked for it (`fail_on_damage=False`)."""
 
 
 def open_topic(topic: Topic, stop: Stop = NO_STOP) -> OpenTopic:
@@ -36,15 +44,21 @@ def open_topic(topic: Topic, stop: Stop = NO_STOP) -> OpenTopic:
 
 
 def run_for_each_log(
-    session: SparkSession, logs: Sequence[Log], function: Callable[[Log], T], *, tasks_per_core: int = 2
+    session: SparkSession,
+    logs: Sequence[Log],
+    function: Callable[[Log], tuple[T, list[Damage]]],
+    *,
+    fail_on_damage: bool | None,
+    tasks_per_core: int = 2,
 ) -> list[T]:
     """Run a function for each log in Spark's tasks, and return the results in the order of the logs.
 
-    A task runs the function for one log after another. There are at most `tasks_per_core` tasks per core of the
-    session. If the function raises a UsageError or an InvalidLog, this error is raised.
+    The function also returns where the log is damaged. A task runs it for one log after another. There are at most
+    `tasks_per_core` tasks per core of the session. If the function raises a UsageError or an InvalidLog, this error is
+    raised. If it finds damage, `fail_on_damage` decides: True raises an InvalidLog, False warns, None does nothing.
     """
 
-    def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, T]]:
+    def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, tuple[T, list[Damage]]]]:
         task_results = [(number, function(log)) for number, log in numbered_logs]
         exclude_objects_from_gc()
         return task_results
@@ -54,32 +68,81 @@ def run_for_each_log(
     tasks = distribute(sized_logs, tasks_per_core * context.defaultParallelism)
     with task_errors():
         results = dict(context.parallelize(tasks, len(tasks)).flatMap(run_task).collect())
-    return [results[number] for number in range(len(logs))]
+    in_order = [results[number] for number in range(len(logs))]
+    damages = [damage for _, found in in_order for damage in found]
+    if damages and fail_on_damage:
+        raise damage_error(damages[0])
+    if fail_on_damage is False:
+        warn_of_damage(damages)
+    return [result for result, _ in in_order]
 
 
-def uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
-    """Return whether the coordinator uses the records of a group only from the group's home partition.
+@contextmanager
+def task_errors() -> Iterator[None]:
+    """If a task has raised a UsageError or an InvalidLog, raise this error instead of Spark's exception."""
+    try:
+        yield
+    except Exception as error:
+        found_errors = re.findall(r"kafkagroups\.errors\.(UsageError|InvalidLog): (.+)", str(error))
+        if found_errors:
+            name, message = found_errors[-1]
+            raise (UsageError if name == "UsageError" else InvalidLog)(message) from None
+        raise
 
-    If so, each log partition can be loaded alone.
+
+def find_damage(groups: Groups) -> list[Damage]:
+    """Return where the logs of a load are damaged."""
+    return [loaded.damage for loaded in groups.partitions.values() if loaded.damage is not None]
+
+
+def damage_error(damage: Damage) -> InvalidLog:
+    """Return the error of a reader that must not end at damage without a word."""
+    reason = f"{damage.reason}. With failOnDamage=false, the log is read up to here"
+    return InvalidLog(reason, file=damage.file, offset=damage.offset, position=damage.position)
+
+
+def warn_of_damage(damages: Sequence[Damage | str]) -> None:
+    """Warn once of all places where logs are damaged, in the process that asked."""
+    if damages:
+        warnings.warn("; ".join(map(str, damages)), DamagedLog, stacklevel=3)
+
+
+def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[list[T]]:
+    """Distribute items over at most `max_lists` lists of about the same total size.
+
+    `sized_items` are pairs of a size and an item. The result has at least one list. Items are taken from the largest to
+    the smallest. Each item is added to the list that has the smallest total size at that moment.
     """
-    return dialect.coordinator == "new" and partitions is not None
+    ordered = sorted(sized_items, key=lambda sized_item: -sized_item[0])
+    lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
+    totals = [(0, number) for number in range(len(lists))]
+    for size, item in ordered:
+        total, number = heappop(totals)
+        lists[number].append(item)
+        # Without the 1, all items of size 0 (empty logs) would be added to the same list.
+        heappush(totals, (total + size + 1, number))
+    return lists
 
 
-def collect_partitions_of(group_partitions: Iterable[tuple[str, int | None]]) -> dict[str, list[int | None]]:
-    """Return by group id the numbers of the log partitions that have records of the group.
+@cache
+def exclude_objects_from_gc() -> None:
+    """Exclude all objects that exist now from garbage collection. Only the first call in a worker process does this.
 
-    `group_partitions` contains pairs of a group id and a number, in the order of the log partitions.
+    PySpark collects garbage after every task, and each collection would check all objects that the worker imported.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def find_shared_logs(topic: OpenTopic, group_ids: Iterable[Iterable[str]]) -> tuple[list[Log], WholeTopic]:
+    """Return the logs of a topic that share a group with another log, and what is known about the whole topic.
+
+    `group_ids` has the ids of the groups with records in each log.
     """
     partitions_of: dict[str, list[int | None]] = {}
-    for group, number in group_partitions:
-        partitions_of.setdefault(group, []).append(number)
-    return partitions_of
-
-
-def find_logs_with_shared_groups(logs: Sequence[Log], partitions_of: PartitionsOf) -> list[Log]:
-    """Return the logs that share a group with another log. `partitions_of` is from `collect_partitions_of`."""
-    shared_numbers: set[int | None] = set()
-    for numbers in partitions_of.values():
-        if len(numbers) > 1:
-            shared_numbers.update(numbers)
-    return [log for log in logs if log.partition in shared_numbers]
+    for log, ids in zip(topic.logs, group_ids, strict=True):
+        for group_id in ids:
+            partitions_of.setdefault(group_id, []).append(log.partition)
+    shared = {number for numbers in partitions_of.values() if len(numbers) > 1 for number in numbers}
+    shared_logs = [log for log in topic.logs if log.partition in shared]
+    return shared_logs, WholeTopic(topic.find_partitions(), partitions_of)

@@ -14,14 +14,15 @@ from kafkagroups.errors import UsageError
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.records.dialects import dialect
+from kafkagroups.records.dialects import Dialect, dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
+from kafkagroups.topic import Topic
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""
 OPTIONS = (
     *("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown"),
-    *("max_batch_bytes", "past_damage"),
+    *("max_batch_bytes", "past_damage", "failOnDamage"),
 )
 
 BATCHES = (
@@ -31,26 +32,31 @@ BATCHES = (
     Column("bytes", "binary", False),
 )
 """The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
-LOCATED_BATCHES = (*BATCHES, Column("file", "string", False), Column("position", "long", False))
+LOCATED_BATCHES = (
+    *BATCHES,
+    Column("file", "string", False),
+    Column("position", "long", False),
+    Column("damage", "string", True),
+)
 """The columns BATCHES, and where each batch begins: the path of the segment's file, and the position in bytes in this
-file. A stream has the columns `file` and `position` only if the user sets a schema that names them."""
+file. A stream has the other columns only if the user sets a schema that names them. If it names `damage`, a place at
+which the log ends has a row with the reason, without bytes, if the option `failOnDamage` is false."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of a reader. The module docstring of source.py explains each option."""
+    """The checked options of a reader. The module docstring of source.py explains each option.
+
+    `topic` has the options that are rules of a `Topic`, without a path.
+    """
 
     table: str
-    coordinator: str
-    kafka: str | None
     paths: tuple[str, ...]
     cwd: str
-    partitions: int | None
-    engine: str
     tasks: int
     pushdown: bool
-    max_batch_bytes: int
-    past_damage: bool
+    fail_on_damage: bool
+    topic: Topic
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -68,7 +74,7 @@ class Options:
         `user_options` contains the options that the user has set, as text. Spark's mapping ignores the case of an
         option's name. `default_tasks` is the default of `tasks`.
         """
-        unknown = sorted(set(map(str.lower, user_options)) - set(OPTIONS))
+        unknown = sorted(set(map(str.lower, user_options)) - set(map(str.lower, OPTIONS)))
         if unknown:
             raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(OPTIONS)}")
         paths = json.loads(user_options.get("paths", "[]"))
@@ -77,28 +83,33 @@ class Options:
         if not paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         partitions = user_options.get("partitions")
+        limit = user_options.get("max_batch_bytes", str(MAX_BATCH_BYTES))
         options = cls(
             table=user_options.get("table", "offsets"),
-            coordinator=user_options.get("coordinator", "new"),
-            kafka=user_options.get("kafka"),
             paths=tuple(paths),
             cwd=user_options.get("cwd") or os.getcwd(),
-            partitions=None if partitions is None else _parse_count("partitions", partitions),
-            engine=user_options.get("engine", "auto"),
             tasks=_parse_count("tasks", user_options.get("tasks", str(default_tasks))),
             pushdown=_parse_flag("pushdown", user_options),
-            max_batch_bytes=_parse_count("max_batch_bytes", user_options.get("max_batch_bytes", str(MAX_BATCH_BYTES))),
-            past_damage=_parse_flag("past_damage", user_options),
+            fail_on_damage=_parse_flag("failOnDamage", user_options, default="true"),
+            topic=Topic(
+                "",
+                user_options.get("coordinator", "new"),
+                user_options.get("kafka"),
+                partitions=None if partitions is None else _parse_count("partitions", partitions),
+                engine=user_options.get("engine", "auto"),
+                past_damage=_parse_flag("past_damage", user_options),
+                max_batch_bytes=_parse_count("max_batch_bytes", limit),
+            ),
         )
-        if options.engine not in ENGINES:
-            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.engine!r}")
-        options._check_table_and_version()
+        if options.topic.engine not in ENGINES:
+            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.topic.engine!r}")
+        assert options.columns  # The property raises a UsageError for an unknown table.
+        assert options.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
 
-    def _check_table_and_version(self) -> None:
-        """Raise a UsageError for an unknown table, coordinator or Kafka version."""
-        assert self.columns  # The property raises a UsageError for an unknown table.
-        dialect(self.coordinator, self.kafka)
+    @property
+    def dialect(self) -> Dialect:
+        return dialect(self.topic.coordinator, self.topic.kafka)
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
@@ -121,9 +132,9 @@ def check_schema(options: Options, schema: StructType) -> None:
             )
 
 
-def _parse_flag(name: str, user_options: Mapping[str, str]) -> bool:
-    """Return the value of an option that is true or false; false if the user has not set it."""
-    value = user_options.get(name, "false").lower()
+def _parse_flag(name: str, user_options: Mapping[str, str], default: str = "false") -> bool:
+    """Return the value of an option that is true or false. `default` is the value if the user has not set it."""
+    value = user_options.get(name, default).lower()
     if value not in ("true", "false"):
         raise UsageError(f"option {name}: expected true or false, found {user_options[name]!r}")
     return value == "true"

@@ -6,8 +6,8 @@ group, Spark's driver then loads these logs together, as one broker does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -17,16 +17,10 @@ from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.topic_partitions import PartitionsOf
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.spark.logs import (
-    collect_partitions_of,
-    find_logs_with_shared_groups,
-    open_topic,
-    run_for_each_log,
-)
+from kafkagroups.spark.logs import find_damage, find_shared_logs, open_topic, run_for_each_log
 from kafkagroups.spark.session import prepare, session as get_session
 from kafkagroups.topic import Rules, Topic
 
@@ -44,6 +38,7 @@ def stats(
     *,
     session: SparkSession | None = None,
     master: str | None = None,
+    fail_on_damage: bool | None = True,
     **rules: Unpack[Rules],
 ) -> Stats:
     """Return counts that show what a log contains and what makes it large, as ``kafkagroups.stats`` does.
@@ -59,6 +54,8 @@ def stats(
         The session to use (default: the session that :func:`kafkagroups.spark.session` returns).
     master : str, optional
         The URL of Spark's master for a new session. Used only if no session exists and ``session`` is not given.
+    fail_on_damage : bool, optional
+        As in :func:`load_groups`.
     rules
         The rules of a ``kafkagroups.Topic``.
 
@@ -78,26 +75,23 @@ def stats(
     session = session or get_session(master)
     prepare(session)
 
-    def count_alone(log: Log) -> tuple[Stats, list[str]]:
+    def count_alone(log: Log) -> tuple[tuple[Stats, list[str]], list[Damage]]:
         """Return the statistics of a log, and the ids of its groups."""
         counted = CountedTopic(topic.part(log), by)
         (stats_of_log,) = counted.read_stats()
-        return stats_of_log, list(counted.groups.partitions_of)
+        return (stats_of_log, list(counted.groups.partitions_of)), find_damage(counted.groups)
 
-    results = run_for_each_log(session, logs, count_alone, tasks_per_core=TASKS_PER_CORE)
+    run_tasks = partial(run_for_each_log, session, fail_on_damage=fail_on_damage, tasks_per_core=TASKS_PER_CORE)
+    results = run_tasks(logs, count_alone)
     stats_by_partition = {log.partition: stats_of_log for log, (stats_of_log, _) in zip(logs, results, strict=True)}
-    partitions_of = collect_partitions_of(
-        (group, log.partition) for log, (_, group_ids) in zip(logs, results, strict=True) for group in group_ids
-    )
-    found = topic.find_partitions()
-    shared_logs = find_logs_with_shared_groups(logs, partitions_of)
+    shared_logs, whole = find_shared_logs(topic, [group_ids for _, group_ids in results])
     if shared_logs:
-        counted = CountedTopic(topic.part(*shared_logs), by, WholeTopic(found, partitions_of))
+        counted = CountedTopic(topic.part(*shared_logs), by, whole)
         for log, log_stats in zip(shared_logs, counted.read_stats(), strict=True):
             stats_by_partition[log.partition] = log_stats
         topic_partitions = counted.topic_partitions
     else:
-        topic_partitions = found.decide(partitions_of)
+        topic_partitions = whole.topic.decide(whole.partitions_of)
     statistics = Stats(by, topic_partitions=topic_partitions)
     for log in logs:
         statistics.add(stats_by_partition[log.partition])
@@ -139,13 +133,14 @@ def explain(
     retention_ms: int | None = None,
     session: SparkSession | None = None,
     master: str | None = None,
+    fail_on_damage: bool | None = True,
     **rules: Unpack[Rules],
 ) -> Explanation:
     """Return every record of a group, or of one of its offsets, and a broker's answer, as ``kafkagroups.explain`` does.
 
     Parameters
     ----------
-    path, session, master
+    path, session, master, fail_on_damage
         As in :func:`stats`.
     group, topic, partition, until, until_time, since_time, retention_ms
         As in ``kafkagroups.explain``.
@@ -168,55 +163,40 @@ def explain(
     logs = source.logs
     session = session or get_session(master)
     prepare(session)
+    run_tasks = partial(run_for_each_log, session, fail_on_damage=fail_on_damage, tasks_per_core=TASKS_PER_CORE)
 
-    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> _Part:
+    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> tuple[_Part, list[Damage]]:
         groups, group_log = load_group_log(part, group, whole)
-        return _Part(
+        explained = _Part(
             explain_log(groups, group_log, question),
             groups.problems_by_partition,
             has_records=bool(group_log.records),
             group_ids=list(groups.partitions_of),
         )
+        return explained, find_damage(groups)
 
     def find_numbers() -> set[int | None]:
         """Return the numbers of the partitions with records of the group."""
-        whole_logs = replace(source, stop=NO_STOP)
-        found = run_for_each_log(
-            session, logs, lambda log: explain_part(whole_logs.part(log)).has_records, tasks_per_core=TASKS_PER_CORE
-        )
-        return {log.partition for log, has_records in zip(logs, found, strict=True) if has_records}
+        found = run_tasks(logs, lambda log: explain_part(replace(source.part(log), stop=NO_STOP)))
+        return {log.partition for log, part in zip(logs, found, strict=True) if part.has_records}
 
     if until is not None and len(logs) > 1:
         logs = choose_log(logs, group, source.partitions, find_numbers, path=source.path)
         source = source.part(*logs)
-    parts = run_for_each_log(session, logs, lambda log: explain_part(source.part(log)), tasks_per_core=TASKS_PER_CORE)
-    partitions_of = collect_partitions_of(
-        (group_id, log.partition) for log, part in zip(logs, parts, strict=True) for group_id in part.group_ids
-    )
-    whole_topic = source.find_partitions()
-    joint_logs = _find_joint_logs(logs, parts, partitions_of)
-    if joint_logs:
-        parts = [part for log, part in zip(logs, parts, strict=True) if log not in joint_logs]
-        joint_part = explain_part(source.part(*joint_logs), WholeTopic(whole_topic, partitions_of))
+    parts = run_tasks(logs, lambda log: explain_part(source.part(log)))
+    shared_logs, whole = find_shared_logs(source, [part.group_ids for part in parts])
+    logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
+    # The logs of the group belong together even if a load does not get as far as its records, or does not use them.
+    if len(logs_of_group) > 1:
+        shared_logs = [log for log in logs if log in shared_logs or log in logs_of_group]
+    if shared_logs:
+        parts = [part for log, part in zip(logs, parts, strict=True) if log not in shared_logs]
+        joint_part, _ = explain_part(source.part(*shared_logs), whole)
         parts.append(joint_part)
         topic_partitions = joint_part.explanation.topic_partitions
     else:
-        topic_partitions = whole_topic.decide(partitions_of)
+        topic_partitions = whole.topic.decide(whole.partitions_of)
     return replace(_join_parts(parts, [log.partition for log in logs]), topic_partitions=topic_partitions)
-
-
-def _find_joint_logs(logs: Sequence[Log], parts: list[_Part], partitions_of: PartitionsOf) -> list[Log]:
-    """Return the logs that must be loaded together. `parts` says what each log alone contains.
-
-    Logs that share any group belong together: the classic coordinator can fail to load a partition because another
-    partition has the same group. Logs with records of the explained group belong together even if a load does not get
-    as far as these records, or if the coordinator does not use them.
-    """
-    joint_logs = find_logs_with_shared_groups(logs, partitions_of)
-    logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
-    if len(logs_of_group) > 1:
-        joint_logs = [log for log in logs if log in joint_logs or log in logs_of_group]
-    return joint_logs
 
 
 def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kafkagroups
-from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.errors import UsageError
 from kafkagroups.spark import gateway
 from kafkagroups.spark.java import find_java
 
@@ -159,19 +157,6 @@ def _has_engine(number: int) -> bool:
     from kafkagroups.loading import native
 
     return native.is_available()
-
-
-@contextmanager
-def task_errors() -> Iterator[None]:
-    """If a task has raised a UsageError or an InvalidLog, raise this error instead of Spark's exception."""
-    try:
-        yield
-    except Exception as error:
-        found_errors = re.findall(r"kafkagroups\.errors\.(UsageError|InvalidLog): (.+)", str(error))
-        if found_errors:
-            name, message = found_errors[-1]
-            raise (UsageError if name == "UsageError" else InvalidLog)(message) from None
-        raise
 
 
 def _is_one_process(master: str | None) -> bool:

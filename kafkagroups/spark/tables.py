@@ -1,36 +1,36 @@
-"""A whole topic that Spark loads: its tables as DataFrames (`load`), or its groups as Python objects (`load_groups`).
+"""A whole topic that Spark loads: its tables as DataFrames (`load`) or Parquet files, or its groups (`load_groups`).
 
 A log partition is a partition of the topic `__consumer_offsets`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from kafkagroups.history.fate_table import read_fate_table
-from kafkagroups.loading.groups import Groups, join_groups
-from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.errors import UsageError
+from kafkagroups.loading.groups import Groups, describe_failure, join_groups
+from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.damage import Damage
+from kafkagroups.log.locations import local_path
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
-from kafkagroups.spark.logs import (
-    collect_partitions_of,
-    find_logs_with_shared_groups,
-    open_topic,
-    run_for_each_log,
-    uses_home_partitions,
-)
-from kafkagroups.spark.session import register, session as get_session, task_errors
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.spark.logs import find_damage, find_shared_logs, open_topic, run_for_each_log, task_errors
+from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import arrow_schema, columns_of
-from kafkagroups.topic import Limits, Topic
+from kafkagroups.tables.columns import columns_of
+from kafkagroups.tables.parquet import TABLES, WrittenTables
+from kafkagroups.topic import Limits, Topic, read_topic_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 
 def load(
@@ -39,6 +39,7 @@ def load(
     kafka: str | None = None,
     *,
     session: SparkSession | None = None,
+    fail_on_damage: bool | None = True,
     **rules: Unpack[Limits],
 ) -> Tables:
     """Return the tables of a log, with the same content as ``kafkagroups.load`` with the same arguments.
@@ -54,8 +55,14 @@ def load(
         The coordinator's Kafka version.
     session : SparkSession, optional
         The session to use (default: the session that :func:`session` returns).
+    fail_on_damage : bool, optional
+        Whether damaged bytes raise an InvalidLog that names the file and the offset: this function cannot know whether
+        rows after the damage are missing. False: the tables end at the damage, as a broker's recovery cuts the log
+        there. The table ``partitions`` then has the reason, and one warning (``kafkagroups.spark.DamagedLog``) names
+        all places. To find them, the first table needs an additional pass over the log.
+        None: as False, but without a warning and this pass.
     rules
-        The other rules of a ``kafkagroups.Topic``.
+        The other rules of a ``kafkagroups.Topic``. With ``past_damage``, bytes that are skipped are no error.
 
     Returns
     -------
@@ -70,7 +77,7 @@ def load(
     topic = open_topic(Topic(path, coordinator, kafka, **rules))
     session = session or get_session()
     register(session)
-    return Tables(session, topic)
+    return Tables(session, topic, fail_on_damage=fail_on_damage)
 
 
 class Tables:
@@ -89,38 +96,24 @@ class Tables:
     the log, except for the new coordinator with ``partitions``.
     """
 
-    def __init__(self, session: SparkSession, topic: OpenTopic) -> None:
+    def __init__(self, session: SparkSession, topic: OpenTopic, *, fail_on_damage: bool | None) -> None:
         self.session = session
         self._topic = topic
+        self._fails = fail_on_damage
         self._logs = topic.logs
 
-    @cached_property
-    def offsets(self) -> DataFrame:
-        return self._table("offsets")
-
-    @cached_property
-    def pending(self) -> DataFrame:
-        return self._table("pending")
-
-    @cached_property
-    def groups(self) -> DataFrame:
-        return self._table("groups")
-
-    @cached_property
-    def members(self) -> DataFrame:
-        return self._table("members")
-
-    @cached_property
-    def partitions(self) -> DataFrame:
-        return self._table("partitions")
+    offsets = cached_property(lambda self: self._table("offsets"))
+    pending = cached_property(lambda self: self._table("pending"))
+    groups = cached_property(lambda self: self._table("groups"))
+    members = cached_property(lambda self: self._table("members"))
+    partitions = cached_property(lambda self: self._table("partitions"))
+    fates = cached_property(lambda self: self._table("fates"))
 
     @cached_property
     def records(self) -> DataFrame:
+        if self._fails is False:
+            _ = self._shared  # This warns of damage.
         return self._read("records", self._logs)
-
-    @cached_property
-    def fates(self) -> DataFrame:
-        return self._table("fates")
 
     def _table(self, table: str) -> DataFrame:
         """Return a table that depends on loaded groups."""
@@ -130,37 +123,38 @@ class Tables:
         other_logs = [log for log in self._logs if log not in shared_logs]
         if shared_groups is None:
             return self._read(table, other_logs)
-        rows = self._read_fates(shared_logs) if table == "fates" else read_table(shared_groups, table).read_all()
+        if table == "fates":
+            count = shared_groups.topic_partitions.count
+            shared_topic = replace(self._topic, path="", logs=shared_logs, partitions=count)
+            rows = read_topic_table(shared_topic, table, None).read_all()
+        else:
+            rows = read_table(shared_groups, table).read_all()
         schema = schema_ddl(columns_of(table))
         # PySpark fails on a table that has list columns and no chunks.
         shared_rows = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
         return self._read(table, other_logs).union(shared_rows) if other_logs else shared_rows
 
-    def _read_fates(self, logs: Sequence[Log]) -> pa.Table:
-        """Return the table `fates` of logs that are loaded together."""
-        import pyarrow as pa
-
-        columns = columns_of("fates")
-        _, shared_groups = self._shared
-        count = self._topic.partitions if shared_groups is None else shared_groups.topic_partitions.count
-        batches = read_fate_table(replace(self._topic, path="", logs=logs, partitions=count), columns)
-        return pa.Table.from_batches(batches, schema=arrow_schema(columns))
-
     @cached_property
     def _shared(self) -> tuple[Sequence[Log], Groups | None]:
         """The logs that share a group with another log, and the groups of these logs, loaded together.
 
-        If no logs share a group: an empty list and None.
+        If no logs share a group: an empty list and None. The pass that finds them also finds damage.
         """
-        if len(self._logs) == 1 or uses_home_partitions(self._topic.dialect, self._topic.partitions):
+        topic = self._topic
+        are_alone = len(self._logs) == 1 or (topic.dialect.coordinator == "new" and topic.partitions is not None)
+        if are_alone and self._fails is not False:
             return [], None
-        with task_errors():
-            ids = self._read("ids", self._logs).select("partition", "group").collect()
-        partitions_of = collect_partitions_of((group, number) for number, group in sorted(ids))
-        shared_logs = find_logs_with_shared_groups(self._logs, partitions_of)
+
+        def find_groups(log: Log) -> tuple[list[str], list[Damage]]:
+            groups = topic.part(log).load()
+            return list(groups.partitions_of), find_damage(groups)
+
+        ids = run_for_each_log(self.session, self._logs, find_groups, fail_on_damage=self._fails)
+        if are_alone:
+            return [], None
+        shared_logs, whole = find_shared_logs(topic, ids)
         if not shared_logs:
             return [], None
-        whole = WholeTopic(self._topic.find_partitions(), partitions_of)
         return shared_logs, replace(self._topic, path="", logs=shared_logs).load(whole=whole)
 
     def _read(self, table: str, logs: Sequence[Log]) -> DataFrame:
@@ -170,7 +164,7 @@ class Tables:
         reader = reader.option("coordinator", topic.dialect.coordinator).option("kafka", topic.dialect.kafka)
         if topic.partitions:
             reader = reader.option("partitions", topic.partitions)
-        reader = reader.option("max_batch_bytes", logs[0].max_batch_bytes)
+        reader = reader.option("failOnDamage", bool(self._fails)).option("max_batch_bytes", logs[0].max_batch_bytes)
         reader = reader.option("past_damage", str(logs[0].skips_damage).lower())
         return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
 
@@ -184,6 +178,7 @@ def load_groups(
     until_time: int | None = None,
     session: SparkSession | None = None,
     master: str | None = None,
+    fail_on_damage: bool | None = True,
     **rules: Unpack[Limits],
 ) -> Groups:
     """Load a log with Spark's tasks and return the groups, as ``kafkagroups.load`` does.
@@ -199,6 +194,10 @@ def load_groups(
         Reading stops in each partition before the first batch with a timestamp after this time (ms since the epoch).
     master : str, optional
         The URL of Spark's master for a new session. Used only if no session exists and ``session`` is not given.
+    fail_on_damage : bool, optional
+        Whether damaged bytes raise an InvalidLog that names the file and the offset. False: the answer is that of a
+        broker whose recovery has cut the log there, ``Groups.problems`` has the reason, and so has a warning. None: as
+        False, but without a warning.
 
     Returns
     -------
@@ -214,17 +213,60 @@ def load_groups(
     topic.check_stop()
     session = session or get_session(master)
     register(session)
-    loads = run_for_each_log(session, topic.logs, lambda log: topic.part(log).load())
-    partitions_of = collect_partitions_of(
-        (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
-    )
-    found = topic.find_partitions()
+
+    def load_alone(log: Log) -> tuple[Groups, list[Damage]]:
+        groups = topic.part(log).load()
+        return groups, find_damage(groups)
+
+    loads = run_for_each_log(session, topic.logs, load_alone, fail_on_damage=fail_on_damage)
+    shared_logs, whole = find_shared_logs(topic, [groups.partitions_of for groups in loads])
     topic_partitions = None
-    shared_logs = find_logs_with_shared_groups(topic.logs, partitions_of)
     if shared_logs:
         shared_numbers = {log.partition for log in shared_logs}
         loads = [groups for groups in loads if not shared_numbers & groups.partitions.keys()]
-        shared_groups = topic.part(*shared_logs).load(whole=WholeTopic(found, partitions_of))
+        shared_groups = topic.part(*shared_logs).load(whole=whole)
         topic_partitions = shared_groups.decided_partitions
         loads.append(shared_groups)
-    return join_groups(loads, str(path), found, topic_partitions)
+    return join_groups(loads, str(path), whole.topic, topic_partitions)
+
+
+def load_and_write(
+    path: str, dialect: Dialect, folder: str, master: str | None, **rules: Unpack[Limits]
+) -> WrittenTables:
+    """Load the log at `path`, and let the tasks write its tables as Parquet files into `folder`/<table>.
+
+    So the tables need not fit into the memory of one process. Each needs one pass over the log. `folder` is a path, or
+    a URI that Spark's Hadoop can open. `master` is the URL of Spark's master; None means all cores of this machine.
+    Damage is one of the problems of the result. Raises a UsageError if Spark cannot write to the folder.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import Observation, functions
+
+    session = get_session(master)
+    tables = load(path, dialect.coordinator, dialect.kafka, session=session, fail_on_damage=None, **rules)
+    local_folder = local_path(folder)
+    target = folder if local_folder is None else f"file://{os.path.abspath(local_folder)}"
+    rows = {}
+    previous_type = session.conf.get(TIMESTAMP_SETTING)
+    # Spark's default type for timestamps is INT96. Other programs interpret the time zone of INT96 in different ways.
+    session.conf.set(TIMESTAMP_SETTING, "TIMESTAMP_MICROS")
+    try:
+        for table in TABLES:
+            observation = Observation()
+            frame = getattr(tables, table).observe(observation, functions.count("*").alias("rows"))
+            with task_errors():
+                frame.write.parquet(f"{target}/{table}")
+            rows[table] = observation.get["rows"]
+    except PySparkException as error:
+        raise UsageError(f"{folder}: Spark cannot write to this folder: {str(error).splitlines()[0]}") from error
+    finally:
+        session.conf.set(TIMESTAMP_SETTING, str(previous_type))
+    problems = []
+    bad_rows = session.read.parquet(f"{target}/partitions").where("error is not null or damage is not null")
+    for row in bad_rows.orderBy("partition").collect():
+        if row["damage"]:
+            problems.append(row["damage"])
+        if row["error"]:
+            number = None if row["partition"] == -1 else row["partition"]
+            problems.append(describe_failure(path, number, dialect.kafka, row["error"]))
+    return WrittenTables(rows, problems)

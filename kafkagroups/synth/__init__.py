@@ -31,7 +31,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.log.writer import create_folder
+from kafkagroups.log.outputs import create_folder, new_folder
 from kafkagroups.synth.settings import WIDTH, Settings, check_settings
 
 __all__ = ["WIDTH", "Settings", "write"]
@@ -92,15 +92,15 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
             progress(records_written, records)
 
     times_of_each_partition = np.split(times_sorted_by_partition, first_indexes[1:])
-    # strict is False, because np.split returns one empty array if there are no requests and no partitions.
-    for number, request_times in zip(partition_numbers.tolist(), times_of_each_partition, strict=False):
-        partition_requests = all_requests[request_times]
-        events.mark_live(all_settings, partition_requests, is_live)
-        batches = events.build_events(all_settings, request_times, partition_requests, number)
-        partition_folder = Path(folder, f"__consumer_offsets-{number}")
-        partition_counts[str(number)] = files.write_partition(
-            partition_folder, all_settings, batches, group_digits, report_records
-        )
+    with new_folder(Path(folder)) as whole_folder:
+        # strict is False, because np.split returns one empty array if there are no requests and no partitions.
+        for number, request_times in zip(partition_numbers.tolist(), times_of_each_partition, strict=False):
+            partition_requests = all_requests[request_times]
+            events.mark_live(all_settings, partition_requests, is_live)
+            batches = events.build_events(all_settings, request_times, partition_requests, number)
+            partition_counts[str(number)] = files.write_partition(
+                whole_folder / f"__consumer_offsets-{number}", all_settings, batches, group_digits, report_records
+            )
     marker_counts = np.bincount(all_requests["marker"], minlength=requests.NO_MARKER + 1)
     return {
         "partitions": partition_counts,

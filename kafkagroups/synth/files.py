@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
+from kafkagroups.log.outputs import name_file
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.synth.events import count_batch_records
@@ -80,6 +81,8 @@ def write_partition(
                 first = stop
             written["bytes"] += len(data)
             report(int(counts[part].sum()))
+    except OSError as error:
+        raise name_file(error, file.name if file else folder) from None
     finally:
         if file:
             file.close()

@@ -40,23 +40,10 @@ def _arrow_batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) 
             # Afterwards `group_parts` contains only the groups whose offsets are not in columns.
             in_columns, group_parts = split_by_storage(group_parts)
             yield from copy_offsets(in_columns, columns)
-        yield from record_batches(table, columns, rows.GROUP_TABLES[table](group_parts))
+        yield from record_batches(columns_of(table), columns, rows.GROUP_TABLES[table](group_parts))
     else:
-        yield from record_batches(table, columns, _ids_or_partitions(groups, table))
-
-
-def _ids_or_partitions(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
-    """Return the rows of the table `ids` or `partitions`.
-
-    The table `ids` has a row for each partition and each group id in this partition.
-    """
-    if table == "ids":
-        return [
-            (rows.partition_number(partition), group_id)
-            for group_id, partitions in groups.partitions_of.items()
-            for partition in partitions
-        ]
-    return [_partition_row(partition, loaded) for partition, loaded in groups.partitions.items()]
+        partitions = (_partition_row(partition, loaded) for partition, loaded in groups.partitions.items())
+        yield from record_batches(columns_of(table), columns, partitions)
 
 
 def _partition_row(partition: int | None, loaded: LoadedPartition) -> rows.Row:

@@ -88,10 +88,8 @@ TABLES = {
         """partition int, segments long, batches long, records long, start_offset long, next_offset long,
         error string?, damage string?"""
     ),
-    "ids": _parse_columns("partition int, group string"),
 }
-"""The columns of each table. The table `ids` has the ids of all groups with records in a partition. Spark's load uses
-this table to find groups with records in several partitions."""
+"""The columns of each table."""
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
@@ -129,16 +127,17 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([pa.field(column.name, types[column.type], column.nullable) for column in columns])
 
 
-def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    table_columns: Sequence[Column], columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table as Arrow record batches.
 
-    `columns` are the columns of the result. Each row has the values of all columns of the table, except for the
-    timestamps.
+    `columns` are the columns of the result. Each row has the values of `table_columns`, except for the timestamps.
     """
     import pyarrow as pa
 
     schema = arrow_schema(columns)
-    columns_of_rows = [column for column in TABLES[table] if column.type != "timestamp"]
+    columns_of_rows = [column for column in table_columns if column.type != "timestamp"]
     index_of_column = {column.name: index for index, column in enumerate(columns_of_rows)}
     indexes_of_any_size = [index for index, column in enumerate(columns_of_rows) if column.type in _TYPES_OF_ANY_SIZE]
     for chunk in _split_rows(rows, indexes_of_any_size):

@@ -1,18 +1,20 @@
 """The tables of loaded groups as Parquet files, for the command `kafkagroups load --to parquet:DIR`.
 
 Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
-for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/parquet.py).
+for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/tables.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.locations import file_system, local_path, public_uri, remote_errors
-from kafkagroups.log.writer import create_folder
+from kafkagroups.log.outputs import new_folder
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.loaded_groups import LoadedGroups
 
@@ -27,14 +29,17 @@ class WrittenTables:
     problems: list[str]
 
 
-def prepare_empty_folder(folder: str) -> None:
-    """Raise UsageError if a folder is not empty or cannot be created.
+@contextmanager
+def new_tables(folder: str) -> Iterator[str]:
+    """Yield the folder in which the tables are written. `folder` is a path or a URI, and must be new or empty.
 
-    `folder` is a path or a URI. A path: the folder is created if it is missing.
+    The tables of a path appear in `folder` at the end of the `with` statement (log/outputs.py). In a remote file
+    system, a file appears when it is whole. Raises UsageError if the folder is not empty or cannot be created.
     """
     local_folder = local_path(folder)
     if local_folder is not None:
-        create_folder(Path(local_folder))
+        with new_folder(Path(local_folder)) as work:
+            yield str(work)
         return
     from pyarrow.fs import FileSelector
 
@@ -42,6 +47,7 @@ def prepare_empty_folder(folder: str) -> None:
     with remote_errors(folder):
         if system.get_file_info(FileSelector(path, allow_not_found=True)):
             raise UsageError(f"{public_uri(folder)}: expected a new or empty folder, found files in it")
+    yield folder
 
 
 def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:

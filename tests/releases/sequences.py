@@ -42,7 +42,7 @@ GROUP_TYPES = {"consumer": (3, 4, 5, 6, 7, 8, 8, 8, 16), "share": (9, 10, 11, 12
 }
 """The record types of each kind of group. A type that appears twice here is chosen twice as often."""
 NEWEST_WRITER = dialect("new", "4.4.0")
-RELEASES = ("3.9.2", "4.0.1", "4.0.2", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.1", "4.4.0")
+RELEASES = ("3.9.2", "4.0.1", "4.0.2", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.2.2", "4.3.1", "4.4.0")
 """Every release that fails on other records than the release before it."""
 
 

@@ -12,8 +12,8 @@ from kafkagroups.loading.snapshots import Snapshot, files, state_files
 from kafkagroups.log.frames import find_frames
 from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.keeping import advance_state
+from kafkagroups.spark.logs import task_errors
 from kafkagroups.spark.options import LOCATED_BATCHES
-from kafkagroups.spark.session import task_errors
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.tables.columns import arrow_schema
 

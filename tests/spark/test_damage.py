@@ -1,0 +1,234 @@
+"""Damage never makes a table, a stream or a kept snapshot shorter in silence: an error names it, or it is reported."""
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import kafkagroups as kg
+from kafkagroups import spark as kgs
+from kafkagroups.loading.snapshots import Snapshot
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.records.dialects import dialect
+from kafkagroups.spark.gateway import scratch_folder
+from kafkagroups.spark.keeping import advance_state
+from kafkagroups.spark.options import LOCATED_BATCHES
+from kafkagroups.spark.source import ConsumerOffsets
+from kafkagroups.tables.columns import arrow_schema
+from tests.loading.test_topic_partitions import widened
+from tests.spark.tables import read
+
+__all__ = ["widened"]
+
+STORY = Path("data/harbour/3.9.2")
+RULES = dialect("new", None)
+GOES_ON = {"failOnDamage": "false"}
+LONG_AGO = 1_700_000_000
+
+
+@pytest.fixture
+def topic(tmp_path):
+    """Return the folder of two partitions. The first has three segments, and nobody has written a file for long."""
+    batches = list(open_log(STORY / "__consumer_offsets-9"))
+    data = Path(batches[0].file).read_bytes()
+    starts = [batches[index] for index in (0, len(batches) // 3, 2 * len(batches) // 3)]
+    folder = tmp_path / "topic" / "__consumer_offsets-9"
+    folder.mkdir(parents=True)
+    ends = [start.position for start in starts[1:]] + [len(data)]
+    for start, end in zip(starts, ends, strict=True):
+        segment = folder / segment_name(start.base_offset)
+        segment.write_bytes(data[start.position : end])
+        os.utime(segment, (LONG_AGO, LONG_AGO))
+    shutil.copytree(STORY / "__consumer_offsets-12", folder.parent / "__consumer_offsets-12")
+    return folder.parent
+
+
+def flips(topic, every):
+    """Yield (segment, position) while this byte of the topic is damaged: one byte of each `every` bytes."""
+    for segment in sorted((topic / "__consumer_offsets-9").iterdir()):
+        data = segment.read_bytes()
+        for position in range(0, len(data), every):
+            segment.write_bytes(data[:position] + bytes([data[position] ^ 0x55]) + data[position + 1 :])
+            os.utime(segment, (LONG_AGO, LONG_AGO))
+            yield segment, position
+        segment.write_bytes(data)
+        os.utime(segment, (LONG_AGO, LONG_AGO))
+
+
+def names_damage(error, segment, position):
+    """Return whether an error names a file and an offset of the log, at the damage or at the next batch."""
+    place = (Path(error.file), error.position, error.offset)
+    return (
+        place[0].parent == segment.parent and (place[0] > segment or error.position <= position + 700) and place[2] >= 0
+    )
+
+
+def stream_of(topic, **options):
+    source = ConsumerOffsets({"path": str(topic), "table": "batches", **options})
+    return source.streamReader(from_arrow_schema(arrow_schema(LOCATED_BATCHES)))
+
+
+def stream(topic, **options):
+    """Return the rows of table batches that a new stream reads, and its next position."""
+    reader = stream_of(topic, **options)
+    end = reader.latestOffset({}, None)
+    batches = [batch for part in reader.partitions({}, end) for batch in reader.read(part)]
+    return pa.Table.from_batches(batches), end
+
+
+EVERY = [pytest.param(10, marks=pytest.mark.thorough), 211]
+
+
+@pytest.mark.parametrize("table", ["offsets", "groups", "records", "fates"])
+@pytest.mark.parametrize("every", EVERY)
+def test_a_table_is_whole_or_names_its_damage(topic, every, table):
+    """By default, an error names file and offset; otherwise table partitions has the damage. Never fewer rows."""
+    whole = len(read(topic, table=table))
+    errors = 0
+    for segment, position in flips(topic, every):
+        try:
+            assert len(read(topic, table=table)) == whole, (segment, position)
+        except kg.InvalidLog as error:
+            errors += 1
+            assert names_damage(error, segment, position)
+            rows = read(topic, table="partitions", **GOES_ON)
+            (damage,) = [row["damage"] for row in rows if row["damage"]]
+            assert damage.startswith(f"{error.file}, byte {error.position}: the log ends here at offset {error.offset}")
+            assert len(read(topic, table=table, **GOES_ON)) <= whole
+    assert errors > 10
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_a_stream_is_whole_or_names_its_damage(topic, every, capsys):
+    """A stream over damage fails; with failOnDamage=false, Spark's log names the damage, and a row has it."""
+    whole, _ = stream(topic)
+    errors = 0
+    for segment, position in flips(topic, every):
+        try:
+            found, _ = stream(topic)
+            assert found.num_rows == whole.num_rows, (segment, position)
+        except kg.InvalidLog as error:
+            errors += 1
+            assert names_damage(error, segment, position)
+            found, end = stream(topic, **GOES_ON)
+            (row,) = [row for row in found.to_pylist() if row["damage"]]
+            assert (row["file"], row["position"], row["base_offset"]) == (error.file, error.position, error.offset)
+            assert f"{error.file}, byte {error.position}: the log ends here" in capsys.readouterr().err
+            again = stream_of(topic, **GOES_ON)
+            assert again.latestOffset(end, None) == end and again.partitions(end, end) == []
+    assert errors > 10
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_a_kept_snapshot_reports_its_damage(topic, every):
+    """With failOnDamage=false, the kept snapshot has the problem that a load of the same log has."""
+    reported = 0
+    for segment, position in flips(topic, every):
+        rows, _ = stream(topic, **GOES_ON)
+        of_partition = rows.filter(pc.equal(rows["partition"], 9))
+        kept = Snapshot(RULES, {9: advance_state(None, of_partition, 9, RULES)}).groups(str(topic))
+        loaded = kg.load(topic / "__consumer_offsets-9")
+        if not loaded.problems and not kept.problems:
+            assert kept.partitions[9].records == loaded.partitions[9].records, (segment, position)
+            continue
+        reported += 1
+        place = kept.partitions[9].damage
+        assert Path(place.file) >= segment
+        if loaded.partitions[9].damage is not None and "offsets fall" not in place.reason:
+            there = loaded.partitions[9].damage
+            assert (place.file, place.position, place.offset) == (there.file, there.position, there.offset)
+    assert reported > 10
+
+
+def test_a_kept_snapshot_goes_on_after_a_repair(topic):
+    """The damage ends the snapshot once. After the repair, the next batches follow, and the problem is gone."""
+    first, *_ = sorted((topic / "__consumer_offsets-9").iterdir())
+    data = first.read_bytes()
+    first.write_bytes(data[:300] + b"?" + data[301:])
+    rows, end = stream(topic, **GOES_ON)
+    state = advance_state(None, rows.filter(pc.equal(rows["partition"], 9)), 9, RULES)
+    assert "the log ends here" in Snapshot(RULES, {9: state}).groups().problems[0]
+    first.write_bytes(data)
+    reader = stream_of(topic, **GOES_ON)
+    later = reader.latestOffset(end, None)
+    rows = pa.Table.from_batches([batch for part in reader.partitions(end, later) for batch in reader.read(part)])
+    kept = Snapshot(RULES, {9: advance_state(state, rows, 9, RULES)}).groups()
+    assert kept.problems == [] and kept.groups == kg.load(topic / "__consumer_offsets-9").groups
+
+
+def test_a_query_that_ends_now_names_a_batch_that_is_being_written(topic, capsys):
+    """A broker may be writing the last batch. The query reads up to it, and Spark's log says so."""
+    *_, last = sorted((topic / "__consumer_offsets-9").iterdir())
+    last.write_bytes(last.read_bytes()[:-1])
+    reader = stream_of(topic)
+    reader.prepareForTriggerAvailableNow()
+    reader.latestOffset({}, None)
+    assert capsys.readouterr().err.startswith(f"{last}, byte ")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_log_that_was_cut_below_what_was_read_is_named(topic, restarts):
+    """A broker's recovery cut off what the query has read. New batches would have offsets that it takes for read."""
+    *_, last = sorted((topic / "__consumer_offsets-9").iterdir())
+    reader = stream_of(topic)
+    end = reader.latestOffset({}, None)
+    batches = list(open_log(last))
+    last.write_bytes(last.read_bytes()[: batches[-1].position])
+    reader = stream_of(topic) if restarts else reader
+    with pytest.raises(kg.InvalidLog, match=f"the offsets fall from {end['9']} to {batches[-1].base_offset}"):
+        reader.latestOffset(end, None)
+
+
+def test_moved_groups_are_named(widened, capsys):
+    """In a folder with two partition counts, each partition is loaded alone, so moved groups stand in it twice."""
+    path, moved, _ = widened
+    rows = [row["partition"] for row in read(path, table="groups") if row["group"] == moved]
+    assert len(rows) == 2
+    said = capsys.readouterr().err
+    assert f"such as {moved}" in said and "can stand in this table twice" in said
+    read(STORY, coordinator="classic")
+    read(path, table="groups", partitions="5")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.java
+def test_spark_fails_or_warns(session, topic, tmp_path):
+    """kgs.load, load_groups, stats, explain, the data source and keep: the default fails, False warns and goes on."""
+    damage = flips(topic, 300)
+    segment, _ = [next(damage) for _ in range(2)][1]
+    there = f"{segment}, offset "
+    problems = kg.load(topic).problems
+    questions = {
+        "load": lambda **on: kgs.load(topic, session=session, **on).offsets.count(),
+        "load_groups": lambda **on: kgs.load_groups(topic, session=session, **on).problems,
+        "stats": lambda **on: kgs.stats(topic, session=session, **on).problems,
+        "explain": lambda **on: kgs.explain(topic, "billing", session=session, **on).problems,
+    }
+    for name, ask in questions.items():
+        with pytest.raises(kg.InvalidLog) as caught:
+            ask()
+        assert str(caught.value).startswith(there), name
+        with pytest.warns(kgs.DamagedLog, match="the log ends here") as found:
+            answer = ask(fail_on_damage=False)
+        assert len(found) == 1, name
+        assert name == "load" or answer == problems != [], name
+    kgs.register(session)
+    source = session.read.format("consumer_offsets")
+    with pytest.raises(Exception, match="With failOnDamage=false"):
+        source.load(str(topic)).count()
+    source.option("failOnDamage", False).load(str(topic)).count()
+    assert f"{segment}, byte " in Path(scratch_folder(), "spark.log").read_text()
+    query = kgs.keep(topic, tmp_path / "strict", until_now=True, session=session)
+    with pytest.raises(Exception, match=there):
+        query.awaitTermination()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        kgs.keep(topic, tmp_path / "state", until_now=True, session=session, fail_on_damage=False).awaitTermination()
+    assert [warning for warning in found if warning.category is kgs.DamagedLog]
+    assert "the log ends here" in Snapshot.read(tmp_path / "state").groups().problems[0]

@@ -106,6 +106,8 @@ locks: .venv/.learn ## write the pins again after a change in pyproject.toml (UP
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 	$(COMPILE) --extra live pyproject.toml -c locks/learn.txt -o locks/live.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
+	$(COMPILE) --extra re2 pyproject.toml -c locks/learn.txt -o locks/re2.txt \
+		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 	$(COMPILE) --group engine -c locks/learn.txt -o locks/maturin.txt
 	$(COMPILE) --group release -c locks/learn.txt -o locks/release.txt
 	$(PY) tools/engine.py pin $(UPGRADE)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 GROUPS = PYPROJECT["dependency-groups"]
-LOCK_NAMES = ("learn", "develop", "java", "live", "maturin", "release")
+LOCK_NAMES = ("learn", "develop", "java", "live", "maturin", "re2", "release")
 LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in LOCK_NAMES}
 
 PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJECT["project"]["requires-python"])]

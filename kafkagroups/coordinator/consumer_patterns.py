@@ -51,8 +51,6 @@ _ERRORS = (
     ("invalid character class range", r"invalid character class|bad character range"),
     ("trailing backslash at end of expression", r"trailing \\|bad escape \(end"),
     ("invalid escape sequence", r"invalid escape|bad escape|escape"),
-    ("duplicate capture group name", r"duplicate capture group name"),
-    ("invalid named capture", r"named capture"),
     ("invalid or unsupported Perl syntax", r""),
 )
 """The texts of RE2/J, and what the texts of RE2 and of Python's `re` for the same error contain."""
@@ -188,30 +186,30 @@ def resolve_patterns(patterns: Iterable[str], topics: Iterable[str]) -> dict[str
 
 def _compile(pattern: str) -> Callable[[str], Any]:
     """Return a function that says whether a whole text matches. Raises ValueError with the text of RE2/J."""
-    engine, text = _choose_engine(pattern)
+    names = _NAMED_GROUP.findall(_ESCAPED_OR_CLASS.sub("x", pattern))
+    if "" in names:
+        raise ValueError("invalid named capture")
+    if len(set(names)) < len(names):
+        raise ValueError("duplicate capture group name")
+    engine: Any = re
     try:
-        return engine.compile(text).fullmatch  # type: ignore[no-any-return]
+        engine = import_module("re2")
+    except ImportError:
+        arguments: tuple[Any, ...] = (_translate(pattern),)
+    else:
+        options = engine.Options()
+        options.log_errors = False
+        arguments = (pattern, options)
+    try:
+        return engine.compile(*arguments).fullmatch  # type: ignore[no-any-return]
     except (engine.error, OverflowError, RecursionError) as error:
         message = str(error)
     raise ValueError(next(text for text, sign in _ERRORS if re.search(sign, message)))
 
 
-def _choose_engine(pattern: str) -> tuple[Any, str]:
-    """Return RE2 and the pattern, or Python's `re` and the pattern in its syntax."""
-    try:
-        return import_module("re2"), pattern
-    except ImportError:
-        return re, _translate(pattern)
-
-
 def _translate(pattern: str) -> str:
     """Return an RE2 pattern in the syntax of Python's `re`. Raises ValueError for what only Perl knows."""
     bare = _ESCAPED_OR_CLASS.sub("x", pattern)
-    names = _NAMED_GROUP.findall(bare)
-    if "" in names:
-        raise ValueError("invalid named capture")
-    if len(set(names)) < len(names):
-        raise ValueError("duplicate capture group name")
     if _PERL_ONLY.search(bare):
         raise ValueError("invalid or unsupported Perl syntax")
     if _UNKNOWN_ESCAPE.search(pattern):

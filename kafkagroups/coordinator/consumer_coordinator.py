@@ -27,7 +27,7 @@ from kafkagroups.coordinator.consumer_requests import (
     DescribedConsumerGroup,
     check_heartbeat,
 )
-from kafkagroups.coordinator.consumer_targets import find_target
+from kafkagroups.coordinator.consumer_targets import find_assignor, find_target
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
@@ -125,7 +125,7 @@ class ModernRequests:
                 group.state.value,
                 group.group_epoch,
                 group.assignment_epoch,
-                group.assignor or "",
+                find_assignor(group, self.store.settings.consumer.assignors[0]),
                 tuple(self._describe_member(group, member_id, names) for member_id in group.ordered_member_ids()),
                 names,
             )
@@ -157,7 +157,8 @@ class ModernRequests:
         Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
         epoch is accepted if the member has had all partitions since an epoch that is not greater.
         """
-        epoch, member_id = request.generation, request.member_id
+        epoch = request.generation
+        member_id = request.member_id
         if group.type == "share":
             return Errors.GROUP_ID_NOT_FOUND
         if epoch < 0 and not group.members:

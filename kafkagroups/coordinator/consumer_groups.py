@@ -7,8 +7,7 @@ A handler reads the replayed group, and returns the records of everything that t
 in this is consumer_members.py, the targets are consumer_targets.py. What is not in the log lives here: the timers of
 the members, and which groups have patterns that are being resolved.
 
-Simpler than Kafka: each heartbeat computes the hash of the subscribed topics. Kafka does so only after a change of the
-topics, with the same result. Tombstones of type 4, which a log of Kafka 4.0 can need, are not written.
+Simpler than Kafka: tombstones of type 4, which a log of Kafka 4.0 can need, are not written.
 Source: GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave, maybeUpdateRegularExpressions,
 consumerGroupFenceMembers (4.3.1). What 4.4 does otherwise is known from recorded conversations.
 """
@@ -52,6 +51,7 @@ from kafkagroups.coordinator.consumer_targets import (
     choose_assignor,
     compute_targets,
     count_subscribers,
+    find_assignor,
     find_static_member,
     find_target,
     find_topic_names,
@@ -108,8 +108,10 @@ class ConsumerGroups:
         self.clock = store.clock
         self.timers = MemberTimers(store.clock, self._expire)
         refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
-        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write)
+        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self)
         self.after_write: list[Callable[[], None]] = []
+        self._default_assignor = self.settings.consumer.assignors[0]
+        self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
         self.downgrade: Callable[[ModernGroup, Collection[str], list[Record]], bool] = _never_downgrade
 
     def write(
@@ -152,7 +154,8 @@ class ConsumerGroups:
         """Handle the heartbeat of a member that joins or stays. `records` convert the group, if that is needed."""
         before = self._find_member(group, request, records)
         metadata = before.metadata
-        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        names = request.subscribed_topic_names
+        regex = request.subscribed_topic_regex
         after = replace(
             before,
             metadata=replace(
@@ -244,8 +247,13 @@ class ConsumerGroups:
     # The steps of a change
 
     def store_subscription(self, change: MemberChange) -> None:
-        """Write the member, its pattern, and a new group epoch if the group needs new targets."""
-        group, before, after = change.group, change.before, change.after
+        """Write the member, its pattern, and a new group epoch if the group needs new targets.
+
+        The hash of the subscribed topics is only computed for a new subscription, or if a topic has changed.
+        """
+        group = change.group
+        before = change.before
+        after = change.after
         if before.metadata != after.metadata:
             change.records.append(member_record(group.group_id, after))
         has_new_names = before.metadata.subscribed_topic_names != after.metadata.subscribed_topic_names
@@ -255,29 +263,41 @@ class ConsumerGroups:
         change.has_new_subscription = has_new_names or has_new_regex
         needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
-            needs_epoch |= group.assignor != self._choose_assignor(change)
-        present = Subscriptions(read_members(group).values(), group.resolved)
-        following = change_subscriptions(group, before, after)
-        change.has_same_topics = (following if needs_epoch else present).are_equal()
-        metadata_hash = self.image.hash_of(following.topic_names())
-        if metadata_hash != group.metadata_hash and not needs_epoch:
-            needs_epoch = True
-            change.has_same_topics = following.are_equal()
+            needs_epoch |= find_assignor(group, self._default_assignor) != self._choose_assignor(change)
+        subscriptions = Subscriptions(read_members(group).values(), group.resolved)
+        if needs_epoch or self._has_changed_topic(group, subscriptions):
+            subscriptions = change_subscriptions(group, before, after)
+            metadata_hash = self.image.hash_of(subscriptions.topic_names())
+            needs_epoch |= metadata_hash != group.metadata_hash
+            if needs_epoch:
+                change.records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+            self.note_topics(group.group_id, group.group_epoch + needs_epoch)
         change.epoch = group.group_epoch + needs_epoch
-        if needs_epoch:
-            change.records.append(epoch_record(group.group_id, change.epoch, metadata_hash))
+        change.has_same_topics = subscriptions.are_equal()
+
+    def note_topics(self, group_id: str, epoch: int) -> None:
+        """Note that the group's subscribed topics were compared with the present topics, for this group epoch."""
+        self._noted_topics[group_id] = (epoch, self.image.snapshot())
+
+    def _has_changed_topic(self, group: ModernGroup, subscriptions: Subscriptions) -> bool:
+        """Return whether a subscribed topic has changed since `note_topics`, or the group was loaded since."""
+        epoch, noted = self._noted_topics.get(group.group_id, (group.group_epoch + 1, {}))
+        topics = self.image.snapshot()
+        has_other_topic = any(noted.get(name) != topics.get(name) for name in subscriptions.topic_names())
+        return group.group_epoch < epoch or has_other_topic
 
     def update_target(self, change: MemberChange) -> None:
         """Find the member's target. If the group has a new epoch, and the interval is over, write new targets."""
-        group, after = change.group, change.after
+        group = change.group
+        after = change.after
         interval_ms = self._find_setting(group.group_id, "assignment_interval_ms")
         due_ms = group.assignment_timestamp + interval_ms if group.assignment_timestamp else 0
         if group.assignment_epoch >= change.epoch or self.clock.now_ms < due_ms:
-            holder = find_static_member(group, after.metadata.instance_id)
-            is_static = after.metadata.instance_id is not None
-            owner_id = (holder.member_id if holder else "") if is_static else after.member_id
+            owner: ConsumerMember | None = after
+            if after.metadata.instance_id is not None:
+                owner = find_static_member(group, after.metadata.instance_id)
             change.target_epoch = group.assignment_epoch
-            change.target = find_target(group, owner_id) or {}
+            change.target = (None if owner is None else find_target(group, owner.member_id)) or {}
             return
         targets = compute_targets(
             group, self.image, after, self._choose_assignor(change), has_same_topics=change.has_same_topics
@@ -288,7 +308,8 @@ class ConsumerGroups:
 
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
         """Take the member one step towards its target."""
-        group, member = change.group, change.after
+        group = change.group
+        member = change.after
         is_reconciled = member.state == STABLE and member.epoch == change.target_epoch
         if is_reconciled and not change.has_new_subscription:
             return
@@ -313,7 +334,7 @@ class ConsumerGroups:
             self.timers.cancel(group.group_id, member.member_id, ["rebalance"])
 
     def _choose_assignor(self, change: MemberChange) -> str:
-        return choose_assignor(change.group, change.before, change.after, self.settings.consumer.assignors[0])
+        return choose_assignor(change.group, change.before, change.after, self._default_assignor)
 
     # Removing members
 
@@ -363,6 +384,7 @@ class ConsumerGroups:
         for member_id in group.members:
             self.timers.cancel(group.group_id, member_id)
         self.patterns.forget(group.group_id)
+        self._noted_topics.pop(group.group_id, None)
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         """Return a member as it is now; None if it does not exist."""

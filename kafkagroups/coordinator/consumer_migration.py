@@ -75,7 +75,8 @@ class Migration:
 
     def _upgrade(self, shard: LivingShard, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
         self._check_upgrade(classic)
-        group_id, epoch = classic.group_id, classic.generation
+        group_id = classic.group_id
+        epoch = classic.generation
         for waiting in classic.ordered_members():
             answer_join(waiting, JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
             answer_sync(waiting, SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))

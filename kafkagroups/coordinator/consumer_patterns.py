@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, read_members
@@ -36,10 +36,22 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kafkagroups.records.serde import Record
 
-Write = Callable[[str, Callable[[LivingShard], Result[None]], Callable[[Errors, str | None], None]], Any]
-"""`ConsumerGroups.write`: handle a request to a group, and answer it."""
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The patterns of a group are resolved at most this often."""
+
+
+class Groups(Protocol):
+    """What `ConsumerGroups` does for the patterns."""
+
+    def write(
+        self,
+        group_id: str,
+        handler: Callable[[LivingShard], Result[None]],
+        refuse: Callable[[Errors, str | None], None],
+    ) -> Any: ...
+
+    def note_topics(self, group_id: str, epoch: int) -> None: ...
+
 
 _ERRORS = (
     ("missing closing ]", r"missing \]|unterminated character set"),
@@ -75,11 +87,11 @@ _ESCAPED_OR_CLASS = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^
 class PatternResolver:
     """The patterns of all groups. Which are being resolved, and with which topics they were, is not in the log."""
 
-    def __init__(self, image: TopicImage, clock: Clock, refresh_interval_ms: int, write: Write) -> None:
+    def __init__(self, image: TopicImage, clock: Clock, refresh_interval_ms: int, groups: Groups) -> None:
         self.image = image
         self.clock = clock
         self.refresh_interval_ms = refresh_interval_ms
-        self.write = write
+        self.groups = groups
         self._resolving: set[str] = set()
         self._topic_ids_by_group: dict[str, frozenset[str]] = {}
 
@@ -133,7 +145,7 @@ class PatternResolver:
             return Result(None, self._build_records(group, resolved))
 
         self._resolving.discard(group_id)
-        self.write(group_id, store, ignore_refusal)
+        self.groups.write(group_id, store, ignore_refusal)
 
     def _build_records(
         self, group: ModernGroup, resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
@@ -149,6 +161,7 @@ class PatternResolver:
         metadata_hash = self.image.hash_of(following.topic_names())
         if has_changed or metadata_hash != group.metadata_hash:
             records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+            self.groups.note_topics(group.group_id, group.group_epoch + 1)
         return records
 
     def _topic_ids(self) -> frozenset[str]:

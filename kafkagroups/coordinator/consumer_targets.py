@@ -85,6 +85,12 @@ def find_topic_names(member: ConsumerMember, resolved: Resolved) -> list[str]:
     return names if value is None else list(dict.fromkeys([*names, *java_set_order(value.topics)]))
 
 
+def find_assignor(group: ModernGroup, default: str) -> str:
+    """Return the assignor with the most votes as the group is now."""
+    has_votes = any(member.metadata.server_assignor is not None for member in read_members(group).values())
+    return (group.assignor if has_votes else None) or default
+
+
 def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerMember, default: str) -> str:
     """Return the assignor with the most votes after a member changed. With a tie, the order of Java's map decides.
 

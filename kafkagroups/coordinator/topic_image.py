@@ -39,6 +39,10 @@ class TopicImage:
         """Return the partition counts of the topics, by id."""
         return {topic_id: self.partition_counts[name] for topic_id, name in self.names_by_id().items()}
 
+    def snapshot(self) -> dict[str, tuple[str, int]]:
+        """Return the id and the partition count of each topic as it is now, by name."""
+        return {name: (self.ids[name], count) for name, count in self.partition_counts.items() if name in self.ids}
+
     def hash_of(self, names: Iterable[str]) -> int:
         """Return the hash of those topics that exist; 0 if there are none."""
         hashes = [self._hash_topic(name) for name in sorted(names, key=_java_order) if self.id_of(name) is not None]

@@ -44,7 +44,8 @@ def xxh3_64(data: bytes) -> int:
 
 
 def _hash_to_8(data: bytes) -> int:
-    first, last = _read_32(data, 0), _read_32(data, len(data) - 4)
+    first = _read_32(data, 0)
+    last = _read_32(data, len(data) - 4)
     value = (last + (first << 32)) ^ _secret(8) ^ _secret(16)
     value ^= _rotate_left(value, 49) ^ _rotate_left(value, 24)
     value = (value * 0x9FB21C651E98DF25) & _MASK_64

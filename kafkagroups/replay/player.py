@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -215,7 +215,7 @@ class Player:
             share_groups = self._find_share_groups(body) if line["api"] == "DeleteGroups" else []
             if share_groups:
                 body = {"groupsNames": [name for name in body["groupsNames"] if name not in share_groups]}
-                self._append_recorded(line)
+                self._append_recorded(line, ["share"])
             request = Request(line["api"], line["api_version"], body, line["client_id"])
             handle(self._find_coordinator(line), request, lambda response: output.update(response=response))
             if share_groups:
@@ -361,12 +361,12 @@ class Player:
         groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
         return [name for name, group in groups.items() if group is not None and group.type == "share"]
 
-    def _append_recorded(self, line: Json) -> None:
+    def _append_recorded(self, line: Json, group_types: Collection[str] = ("share", "streams")) -> None:
         """Append the batches of share and streams groups that a line names."""
         self._append_reason = line.get("why", "")
         for batch in line["appended"]:
             partition = batch["partition"]
-            records = self._recorded_batches.find(partition, batch.get("first"))
+            records = self._recorded_batches.find(partition, batch.get("first"), group_types)
             if records:
                 self.coordinator.append_records(partition, records)
 

@@ -6,6 +6,7 @@ replay appends what the recorded broker wrote for them, at its place.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
@@ -20,9 +21,12 @@ class RecordedBatches:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
-    def find(self, partition: int, first_offset: int | None) -> list[Record]:
-        """Return the records of a batch; nothing if it is a batch of other groups."""
-        return [] if first_offset is None else self._batches.get((partition, first_offset), [])
+    def find(self, partition: int, first_offset: int | None, group_types: Collection[str]) -> list[Record]:
+        """Return the records of a batch; nothing if it is a batch of groups of other types."""
+        if first_offset is None:
+            return []
+        records = self._batches.get((partition, first_offset), [])
+        return [record for record in records if GROUP_TYPE_BY_RECORD_TYPE[record.type] in group_types]
 
     @cached_property
     def _batches(self) -> dict[tuple[int, int], list[Record]]:

@@ -179,6 +179,21 @@ def test_a_pattern_that_nobody_has_gets_a_tombstone(world):
     assert world.written() == [[-8, -7, -5, -16, 3]]
 
 
+def test_a_member_that_changes_its_pattern_gives_up_the_topics_at_once(world):
+    """The group gets a new epoch only when the new pattern is resolved, after the next heartbeat."""
+    world.join("a", subscribed_topic_regex="ord.*")
+    world.clock.advance(1)
+    world.send("a", 1, topic_partitions={})
+    world.written()
+    world.send("a", 2, subscribed_topic_regex="cli.*", topic_partitions=owned(0, 1, 2))
+    world.clock.advance(1)
+    assert world.written() == [[5, -16, 8]]
+    world.send("a", 2, topic_partitions={})
+    world.clock.advance(1)
+    assert world.written()[-1] == [16, 3]
+    assert list(world.send("a", 2, topic_partitions={}).assignment) == [IDS["clicks"]]
+
+
 def test_targets_wait_for_the_assignment_interval(tmp_path):
     """A member that joins too early gets the epoch of the targets. The interval also counts over a restart."""
     world = World(tmp_path / "log", assignment_interval_ms=1_000)

@@ -408,9 +408,7 @@ impl<'a> Fold<'a> {
             }
             return;
         }
-        let entry = &mut self.keys.entries[number as usize];
-        let was_committed = entry.record_offset != NONE;
-        entry.record_offset = NONE;
+        let was_committed = self.keys.clear(number);
         let removed = if self.rules.is_classic { Vec::new() } else { self.pending.remove_all(number) };
         if let Some(follow) = &mut self.follow {
             if was_committed {

@@ -51,6 +51,7 @@ impl Pending {
         if commits.len() == MAX_PRODUCERS_OF_KEY {
             return Err("many open transactions have a commit of one key");
         }
+        commits.reserve_exact(1);
         self.producers.entry(commit.producer).or_default().push(commit.entry);
         commits.push(commit);
         Ok(None)

@@ -272,15 +272,19 @@ impl Keys {
         }
     }
 
+    /// Forget the committed offset of a key. Return whether it had one.
+    pub fn clear(&mut self, number: u32) -> bool {
+        let entry = &mut self.entries[number as usize];
+        self.unused_bytes += std::mem::take(&mut entry.metadata_size) as usize;
+        std::mem::replace(&mut entry.record_offset, NONE) != NONE
+    }
+
     fn compact_metadata(&mut self) {
         let old = std::mem::take(&mut self.metadata);
         for entry in &mut self.entries {
-            // What a deleted key leaves stays unused.
-            let size = if entry.record_offset == NONE { 0 } else { entry.metadata_size as usize };
             let at = entry.metadata_at as usize;
             entry.metadata_at = self.metadata.len() as u64;
-            entry.metadata_size = size as u16;
-            self.metadata.extend_from_slice(&old[at..at + size]);
+            self.metadata.extend_from_slice(&old[at..][..entry.metadata_size as usize]);
         }
         self.unused_bytes = 0;
     }

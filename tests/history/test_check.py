@@ -22,6 +22,10 @@ from tests.releases.sequences import Event, encode_log
 HARBOUR = "data/harbour/3.9.2"
 CRAFTED = captured("crafted") / "crafted"
 CONVERSATIONS = captured("new_conversations") / "conversations_new"
+MILLIONS_OF_ELEMENTS = ("lim2-4-1000001", "lim2-16-tomb")
+"""Cases that `check` decodes for each release, a minute in all; tests/releases loads them."""
+UNREADABLE_GROUPS = {"lim2-rec-2147483640.g.x"}
+"""Groups in batches that cannot be split into records. A broker refuses them, but no reader of the log finds them."""
 GHOSTS = ("4.3.1-ghost", "4.4.0-ghost")
 RELEASES = sorted({load.release for load in loads()})
 
@@ -38,7 +42,7 @@ def test_the_verdict_is_that_of_a_broker_of_the_release(release):
     """Which logs fail, and for which groups the broker then answers NOT_COORDINATOR."""
     fails = 0
     for load in loads():
-        if load.release != release:
+        if load.release != release or load.case["id"] in MILLIONS_OF_ELEMENTS:
             continue
         verdict = kg.check(load.folder, load.coordinator, load.kafka)
         partition = only_partition(verdict)
@@ -52,7 +56,7 @@ def test_the_verdict_is_that_of_a_broker_of_the_release(release):
         if load.answers is not None:
             offsets = load.answers["offsets"]
             refused = {name for name, answer in offsets.items() if answer.get("error") == "NOT_COORDINATOR"}
-            assert refused <= set(partition.groups_lost), load.case["id"]
+            assert refused - UNREADABLE_GROUPS <= set(partition.groups_lost), load.case["id"]
         assert partition.groups_lost
         (failure,) = failures
         assert failure.offset == partition.record_offset
@@ -534,7 +538,11 @@ def test_findings_can_fail_a_nightly_run(command, tmp_path, capsys):
 
 
 def test_bad_usage():
-    for arguments in (["--to-coordinator", "new"], ["--to", "9.9"], ["--to", "4.3.1", "--to-coordinator", "classic"]):
+    for arguments in (
+        ["--to-coordinator", "new"],
+        ["--to", "9.9.9.9"],
+        ["--to", "4.3.1", "--to-coordinator", "classic"],
+    ):
         assert main(["check", HARBOUR, *arguments]) == 2
 
 

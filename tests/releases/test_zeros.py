@@ -139,7 +139,7 @@ def test_engines_and_tables_agree(tmp_path, name, release):
     for folder in copy_case(name, tmp_path):
         python, compiled = (load(folder, release, engine) for engine in ("python", "auto"))
         assert python.partitions == compiled.partitions
-        columns = read(folder, table="partitions")[0].keys()
+        columns = read(folder, table="partitions", failOnDamage="false")[0].keys()
         assert "zeros" not in columns and ConsumerOffsets({"table": "partitions", "path": str(folder)}).schema()
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.clock import Clock, Timer
 from kafkagroups.coordinator.consumer_records import deletion_records
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import (
@@ -45,7 +45,7 @@ class PartitionedGroups(GroupStore):
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
         super().__init__(settings, logs, clock)
         self.runtimes: dict[int, PartitionRuntime] = {}
-        self._due_actions: list[Callable[[], None]] = []
+        self._due: list[Timer] = []
 
     # Partitions
 
@@ -119,7 +119,6 @@ class PartitionedGroups(GroupStore):
             yield
 
     def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        """Append and replay records that another part of the broker decided on."""
         self._write(self.runtimes[partition], lambda shard: Result(Errors.NONE, records))
 
     # Joins
@@ -138,8 +137,8 @@ class PartitionedGroups(GroupStore):
 
         if delay_ms > 0 or not is_in_join:
             return self.clock.after(delay_ms, run)
-        due = _DueAction(run)
-        self._due_actions.append(due.run)
+        due = Timer(self.clock.now_ms, 0, run)
+        self._due.append(due)
         return due
 
     def end_join(
@@ -165,9 +164,10 @@ class PartitionedGroups(GroupStore):
 
             record = self.build_group_record(empty_group, {})
             self.find_runtime(group.group_id).append_group_records([*tombstones, record], complete)
-        due_actions, self._due_actions = self._due_actions, []
-        for run in due_actions:
-            run()
+        due, self._due = self._due, []
+        for timer in due:
+            if timer.action is not None:
+                timer.action()
 
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
@@ -334,21 +334,6 @@ class PartitionedGroups(GroupStore):
         """Write, and return the error; NONE if the log has not answered yet."""
         response = runtime.write(handler, lambda error: error)
         return response.value if response.done else Errors.NONE
-
-
-class _DueAction:
-    """An action that runs after the current request, unless it is cancelled before."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self.action: Callable[[], None] | None = action
-
-    def cancel(self) -> None:
-        """Make sure that the action does not run."""
-        self.action = None
-
-    def run(self) -> None:
-        if self.action is not None:
-            self.action()
 
 
 def _partition_hash(partition: int) -> int:

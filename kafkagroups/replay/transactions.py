@@ -64,11 +64,12 @@ class Transactions:
     def end(self, request: Json, response: Json) -> None:
         """Handle an EndTxn: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS.
 
-        Since version 5, the response contains the producer epoch of the next transaction (KIP-890).
+        Since version 5, the response contains the producer epoch of the next transaction, and a transaction that
+        contains nothing can be aborted, without a marker (KIP-890).
         """
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
-            transaction.is_ending = bool(transaction.partitions)
+            transaction.is_ending = bool(transaction.partitions) or "producerEpoch" not in response
             transaction.producer_epoch = response.get("producerEpoch", transaction.producer_epoch)
 
     def note_append(self, producer_id: int, producer_epoch: int, partition: int) -> None:

@@ -87,7 +87,7 @@ class World:
         assert len({each.generation for each in self.consumers}) == 1
 
 
-@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
+@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2", "4.3.1"])
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_consumers_form_a_group(tmp_path, version, assignor):
     """They need one rebalance, because they all join within the initial delay."""
@@ -98,7 +98,7 @@ def test_consumers_form_a_group(tmp_path, version, assignor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
+@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2", "4.3.1"])
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.parametrize("static", [False, True])
 @given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(1, 20), max_size=3))

@@ -60,6 +60,7 @@ TXN_OFFSET_COMMIT = {
     **PRODUCER,
     "groupId": str,
     "generationId?": int,
+    "generationIdOrMemberEpoch?": int,
     "memberId?": str,
     "groupInstanceId?": TEXT_OR_NULL,
     "topics": COMMITTED_TOPICS,

@@ -14,7 +14,7 @@ from kafkagroups.log.writer import create_folder
 ARGUMENTS = """
 CONVERSATION.jsonl  the file with the requests
 --out! DIR  a new or empty folder for the coordinator's log
---kafka VERSION  the coordinator's Kafka version: 1.0.1, 2.8.2 or 3.9.2 (default: the version of the recorded broker)
+--kafka VERSION  the Kafka version to play: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0 (default: that of the recorded broker)
 """
 EXAMPLES = """\
 examples:

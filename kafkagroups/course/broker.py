@@ -60,7 +60,7 @@ def start_broker(
         The logs of the offsets topic, or the path of a folder with one folder for each partition. The partition folders
         are copied, so the lesson's data does not change. If `logs` is None, the offsets topic is empty.
     kafka
-        The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
+        The version whose rules apply: 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
     now_ms
         The time on the broker's clock, in ms since 1970.
     topics
@@ -79,7 +79,7 @@ def start_broker(
     Raises
     ------
     UsageError
-        `kafka` is not 1.0.1, 2.8.2 or 3.9.2.
+        `kafka` is not 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):

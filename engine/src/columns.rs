@@ -10,8 +10,7 @@ pub struct Table {
 
 impl Table {
     /// The next column of the current row.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> &mut Column {
+    pub fn column(&mut self) -> &mut Column {
         if self.next == self.columns.len() {
             self.columns.push(Column::default());
         }

@@ -108,19 +108,19 @@ impl Reading {
     fn add_commit(&self, table: &mut Table, entry: &Entry, extra: &Extra, metadata: &[u8], producer: i64) -> usize {
         let (group, topic) = self.keys.group_and_topic(entry.name);
         let topic_id = (entry.flags & HAS_TOPIC_ID != 0).then(|| uuid_text(&extra.topic_id));
-        table.next().text(Some(group.as_bytes()));
-        table.next().text(Some(topic.as_bytes()));
-        table.next().int32(Some(entry.partition));
-        table.next().int64(Some(entry.offset));
-        table.next().text(Some(metadata));
-        table.next().int64(Some(entry.commit_time));
-        table.next().int32(Some(entry.leader_epoch));
-        table.next().int64((entry.flags & HAS_EXPIRE != 0).then_some(extra.expire_time));
-        table.next().text(topic_id.as_ref().map(|id| id.as_slice()));
-        table.next().int64(Some(entry.record_offset));
+        table.column().text(Some(group.as_bytes()));
+        table.column().text(Some(topic.as_bytes()));
+        table.column().int32(Some(entry.partition));
+        table.column().int64(Some(entry.offset));
+        table.column().text(Some(metadata));
+        table.column().int64(Some(entry.commit_time));
+        table.column().int32(Some(entry.leader_epoch));
+        table.column().int64((entry.flags & HAS_EXPIRE != 0).then_some(extra.expire_time));
+        table.column().text(topic_id.as_ref().map(|id| id.as_slice()));
+        table.column().int64(Some(entry.record_offset));
         // The new coordinator does not compare batches.
-        table.next().int64(Some(if self.is_classic { entry.batch_offset } else { entry.record_offset }));
-        table.next().int64(Some(producer));
+        table.column().int64(Some(if self.is_classic { entry.batch_offset } else { entry.record_offset }));
+        table.column().int64(Some(producer));
         table.end_row();
         group.len() + topic.len() + metadata.len() + topic_id.map_or(0, |id| id.len())
     }

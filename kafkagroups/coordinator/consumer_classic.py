@@ -14,12 +14,18 @@ from dataclasses import replace
 from kafkagroups.coordinator.consumer_groups import (
     ConsumerGroups,
     MemberChange,
+)
+from kafkagroups.coordinator.consumer_members import (
+    UNRELEASED,
+    UNREVOKED,
+    ConsumerMember,
     find_member,
     find_or_create_member,
+    find_static_member,
+    read_members,
 )
-from kafkagroups.coordinator.consumer_members import UNRELEASED, UNREVOKED, ConsumerMember, read_members
 from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
-from kafkagroups.coordinator.consumer_targets import find_static_member, find_target
+from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.refusal import Refusal
 from kafkagroups.coordinator.response_future import ResponseFuture

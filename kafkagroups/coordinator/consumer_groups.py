@@ -24,9 +24,14 @@ from kafkagroups.coordinator.consumer_members import (
     UNREVOKED,
     ConsumerMember,
     Partitions,
+    check_epoch,
+    find_member,
+    find_or_create_member,
+    find_static_member,
     read_member,
     read_members,
     reconcile,
+    sort_names,
 )
 from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
 from kafkagroups.coordinator.consumer_records import (
@@ -52,7 +57,6 @@ from kafkagroups.coordinator.consumer_targets import (
     compute_targets,
     count_subscribers,
     find_assignor,
-    find_static_member,
     find_target,
     find_topic_names,
     target_records,
@@ -228,7 +232,7 @@ class ConsumerGroups:
                     f"because the instance id is owned by {holder.member_id} member.",
                 )
             return self.join_static(group, request.member_id, holder, records)
-        _check_epoch(member, request)
+        check_epoch(member, request.member_epoch, request.topic_partitions)
         return member
 
     def join_static(
@@ -412,58 +416,6 @@ class ConsumerGroups:
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))
-
-
-def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
-    """Return the member with this id, or a new member."""
-    member = group.members.get(member_id)
-    return ConsumerMember(member_id) if member is None else read_member(member)
-
-
-def find_member(group: ModernGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """Return the member with this member id and instance id. Raise Refusal if there is none."""
-    if instance_id is None:
-        if member_id not in group.members:
-            text = f"Member {member_id} is not a member of group {group.group_id}."
-            raise Refusal(Errors.UNKNOWN_MEMBER_ID, text)
-        return read_member(group.members[member_id])
-    member = find_static_member(group, instance_id)
-    if member is None:
-        raise Refusal(Errors.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member.member_id != member_id:
-        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
-        raise Refusal(Errors.FENCED_INSTANCE_ID, text)
-    return member
-
-
-def sort_names(names: Collection[str]) -> tuple[str, ...]:
-    """Return topic names as a member's record contains them: once, sorted like Java."""
-    return tuple(sorted(set(names), key=lambda name: name.encode("utf-16-be", "surrogatepass")))
-
-
-def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
-    """Raise Refusal if the member's epoch is not its present one.
-
-    The previous epoch is accepted if the response was lost: the member owns nothing that it does not have.
-    """
-    received = request.member_epoch
-    if received in (JOIN_EPOCH, member.epoch):
-        return
-    owned = request.topic_partitions
-    is_repeated = received < member.epoch and received == member.previous_epoch and owned is not None
-    if is_repeated and owned is not None:
-        is_repeated = all(
-            partition in member.assigned.get(topic_id, ())
-            for topic_id, partitions in owned.items()
-            for partition in partitions
-        ) and all(topic_id in member.assigned for topic_id in owned)
-    if not is_repeated:
-        comparison = "greater" if received > member.epoch else "smaller"
-        raise Refusal(
-            Errors.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a {comparison} member epoch ({received}) than the one known by the group "
-            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-        )
 
 
 def _choose(value: str | None, default: str | None) -> str | None:

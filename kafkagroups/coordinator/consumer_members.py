@@ -109,6 +109,63 @@ def read_members(group: ModernGroup) -> dict[str, ConsumerMember]:
     return {member_id: read_member(member) for member_id, member in group.members.items()}
 
 
+def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerMember | None:
+    """Return the member that has an instance id; None if there is none."""
+    if instance_id is None:
+        return None
+    found = [member for member in read_members(group).values() if member.metadata.instance_id == instance_id]
+    return found[-1] if found else None
+
+
+def find_or_create_member(group: ModernGroup, member_id: str) -> ConsumerMember:
+    """Return the member with this id, or a new member."""
+    member = group.members.get(member_id)
+    return ConsumerMember(member_id) if member is None else read_member(member)
+
+
+def find_member(group: ModernGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """Return the member with this member id and instance id. Raise Refusal if there is none."""
+    if instance_id is None:
+        if member_id not in group.members:
+            text = f"Member {member_id} is not a member of group {group.group_id}."
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID, text)
+        return read_member(group.members[member_id])
+    member = find_static_member(group, instance_id)
+    if member is None:
+        raise Refusal(Errors.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
+        raise Refusal(Errors.FENCED_INSTANCE_ID, text)
+    return member
+
+
+def check_epoch(member: ConsumerMember, received: int, owned: Partitions | None) -> None:
+    """Raise Refusal if the epoch in a heartbeat is not the member's. Epoch 0 joins again.
+
+    The previous epoch is accepted if the response was lost: the member owns nothing that it does not have.
+    """
+    if received in (0, member.epoch):
+        return
+    is_repeated = received < member.epoch and received == member.previous_epoch and owned is not None
+    if is_repeated and owned is not None:
+        is_repeated = all(
+            topic_id in member.assigned and set(numbers) <= member.assigned[topic_id].keys()
+            for topic_id, numbers in owned.items()
+        )
+    if not is_repeated:
+        comparison = "greater" if received > member.epoch else "smaller"
+        raise Refusal(
+            Errors.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {comparison} member epoch ({received}) than the one known by the group "
+            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+        )
+
+
+def sort_names(names: Collection[str]) -> tuple[str, ...]:
+    """Return topic names as a member's record contains them: once, sorted like Java."""
+    return tuple(sorted(set(names), key=lambda name: name.encode("utf-16-be", "surrogatepass")))
+
+
 def reconcile(
     member: ConsumerMember,
     target_epoch: int,

@@ -12,8 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kafkagroups.coordinator.consumer_groups import ConsumerGroups, sort_names
-from kafkagroups.coordinator.consumer_members import STABLE, ConsumerMember, Epochs, Partitions, read_members
+from kafkagroups.coordinator.consumer_groups import ConsumerGroups
+from kafkagroups.coordinator.consumer_members import (
+    STABLE,
+    ConsumerMember,
+    Epochs,
+    Partitions,
+    read_members,
+    sort_names,
+)
 from kafkagroups.coordinator.consumer_records import (
     assignment_epoch_record,
     assignment_record,

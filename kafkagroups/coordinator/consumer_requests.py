@@ -7,7 +7,7 @@ GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid (4.3.1).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.error_codes import Errors
@@ -31,6 +31,7 @@ class ConsumerHeartbeat:
     group_id: str
     member_id: str
     member_epoch: int
+    _: KW_ONLY
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkagroups.coordinator.consumer_assignors import ASSIGNORS, GroupToAssign, Subscriber
-from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, read_members
+from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
 from kafkagroups.coordinator.consumer_records import assignment_epoch_record, target_record
 from kafkagroups.coordinator.topic_image import TopicImage
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
@@ -47,14 +47,6 @@ class Subscriptions:
             return False
         by_pattern = Counter(topic for value in self.resolved.values() for topic in value.topics)
         return not names and all(count == 1 for count in by_pattern.values())
-
-
-def find_static_member(group: ModernGroup, instance_id: str | None) -> ConsumerMember | None:
-    """Return the member that has an instance id; None if there is none."""
-    if instance_id is None:
-        return None
-    found = [member for member in read_members(group).values() if member.metadata.instance_id == instance_id]
-    return found[-1] if found else None
 
 
 def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> Subscriptions:

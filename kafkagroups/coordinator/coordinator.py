@@ -69,7 +69,6 @@ from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 logger = logging.getLogger("kafkagroups.coordinator")
@@ -283,6 +282,22 @@ class GroupCoordinator:
         """
         return self.members.leave(group_id, members)
 
+    @take_fields(
+        ConsumerHeartbeat,
+        group_id=TEXT,
+        member_id=TEXT,
+        member_epoch=INT32,
+        instance_id=NULLABLE_TEXT,
+        rack_id=NULLABLE_TEXT,
+        rebalance_timeout_ms=INT32,
+        subscribed_topic_names=Nullable(ListOf(TEXT)),
+        subscribed_topic_regex=NULLABLE_TEXT,
+        server_assignor=NULLABLE_TEXT,
+        topic_partitions=Nullable(MappingOf(TEXT, ListOf(INT32))),
+        client_id=CLIENT_TEXT,
+        client_host=TEXT,
+        version=INT16,
+    )
     def consumer_group_heartbeat(self, request: ConsumerHeartbeat) -> ResponseFuture[ConsumerHeartbeatResult]:
         """Answer the heartbeat of a member of a consumer group: it joins, stays or leaves (KIP-848, since 4.0).
 
@@ -429,7 +444,7 @@ class GroupCoordinator:
         """
         self.commits.complete_transaction(producer_id, partitions, commits=commits)
 
-    @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS))
+    @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS), member_id=NULLABLE_TEXT, member_epoch=INT32)
     def offset_fetch(
         self,
         group_id: str,
@@ -575,11 +590,6 @@ class GroupCoordinator:
         Source: GroupCoordinator.handleDeletedPartitions.
         """
         return self.deletions.delete_partitions(partitions)
-
-    def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        """Append and replay records of share or streams groups, whose requests this coordinator does not answer."""
-        if isinstance(self.manager, PartitionedGroups):
-            self.manager.append_records(partition, records)
 
     @check_fields(first_ms=INT64)
     def start_expiration(self, first_ms: int = 0) -> None:

@@ -119,7 +119,6 @@ class PartitionedGroups(GroupStore):
             yield
 
     def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        """Append and replay records that another part of the broker decided on."""
         self._write(self.runtimes[partition], lambda shard: Result(Errors.NONE, records))
 
     # Joins

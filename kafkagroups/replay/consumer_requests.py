@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.consumer_requests import (
-    ConsumerHeartbeat,
     ConsumerHeartbeatResult,
     DescribedConsumer,
     DescribedConsumerGroup,
@@ -20,21 +19,6 @@ def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request, re
     """Send a recorded ConsumerGroupHeartbeat to the coordinator."""
     body = request.body
     owned = body.get("topicPartitions")
-    heartbeat = ConsumerHeartbeat(
-        body["groupId"],
-        body["memberId"],
-        body["memberEpoch"],
-        body.get("instanceId"),
-        body.get("rackId"),
-        body.get("rebalanceTimeoutMs", -1),
-        body.get("subscribedTopicNames"),
-        body.get("subscribedTopicRegex"),
-        body.get("serverAssignor"),
-        None if owned is None else {topic["topicId"]: topic["partitions"] for topic in owned},
-        request.client_id,
-        request.client_host,
-        request.version,
-    )
 
     def reply_with(result: ConsumerHeartbeatResult) -> None:
         assignment = None
@@ -55,7 +39,21 @@ def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request, re
             }
         )
 
-    coordinator.consumer_group_heartbeat(heartbeat).then(reply_with)
+    coordinator.consumer_group_heartbeat(
+        body["groupId"],
+        body["memberId"],
+        body["memberEpoch"],
+        instance_id=body.get("instanceId"),
+        rack_id=body.get("rackId"),
+        rebalance_timeout_ms=body.get("rebalanceTimeoutMs", -1),
+        subscribed_topic_names=body.get("subscribedTopicNames"),
+        subscribed_topic_regex=body.get("subscribedTopicRegex"),
+        server_assignor=body.get("serverAssignor"),
+        topic_partitions=None if owned is None else {topic["topicId"]: topic["partitions"] for topic in owned},
+        client_id=request.client_id,
+        client_host=request.client_host,
+        version=request.version,
+    ).then(reply_with)
 
 
 def consumer_group_describe(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:

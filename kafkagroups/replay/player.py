@@ -111,7 +111,7 @@ class Player:
         self._recorded_requests = {
             (batch["partition"], batch["first"]): line["n"]
             for line in lines
-            for batch in line.get("appended", ())
+            for batch in line.get("appended") or ()
             if "api" in line
         }
         self._late_appends: dict[int, list[Json]] = {}
@@ -364,11 +364,11 @@ class Player:
     def _append_recorded(self, line: Json, group_types: Collection[str] = ("share", "streams")) -> None:
         """Append the batches of share and streams groups that a line names."""
         self._append_reason = line.get("why", "")
-        for batch in line["appended"]:
+        for batch in line.get("appended") or ():
             partition = batch["partition"]
             records = self._recorded_batches.find(partition, batch.get("first"), group_types)
             if records:
-                self.coordinator.append_records(partition, records)
+                self.coordinator.manager.append_records(partition, records)
 
     def _output_append(self, partition: int, first_offset: int, last_offset: int) -> None:
         batch = {"partition": partition, "first": first_offset, "last": last_offset}

@@ -35,8 +35,9 @@ COMMITTED_PARTITIONS = [
 ]
 COMMITTED_TOPICS = [{"name": str, "partitions": COMMITTED_PARTITIONS}]
 COMMITTED_TOPIC_IDS = [{"topicId": str, "partitions": COMMITTED_PARTITIONS}]
-FETCHED_GROUP = {"groupId": str, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
-FETCHED_GROUP_BY_ID = {"groupId": str, "topics": ([{"topicId": str, "partitionIndexes": [int]}], None)}
+FETCHING_MEMBER = {"groupId": str, "memberId?": TEXT_OR_NULL, "memberEpoch?": int}
+FETCHED_GROUP = {**FETCHING_MEMBER, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
+FETCHED_GROUP_BY_ID = {**FETCHING_MEMBER, "topics": ([{"topicId": str, "partitionIndexes": [int]}], None)}
 PRODUCER = {"transactionalId": str, "producerId": int, "producerEpoch": int}
 
 JOIN_GROUP = {
@@ -59,6 +60,7 @@ TXN_OFFSET_COMMIT = {
     **PRODUCER,
     "groupId": str,
     "generationId?": int,
+    "generationIdOrMemberEpoch?": int,
     "memberId?": str,
     "groupInstanceId?": TEXT_OR_NULL,
     "topics": COMMITTED_TOPICS,
@@ -80,11 +82,34 @@ REQUEST_SHAPES: dict[str, Shape] = {
     "DescribeGroups": {"groups": [str], "includeAuthorizedOperations?": bool},
     "ListGroups": {"statesFilter?": ([str], None), "typesFilter?": ([str], None)},
     "DeleteGroups": {"groupsNames": [str]},
+    "ConsumerGroupHeartbeat": {
+        "groupId": str,
+        "memberId": str,
+        "memberEpoch": int,
+        "instanceId?": TEXT_OR_NULL,
+        "rackId?": TEXT_OR_NULL,
+        "rebalanceTimeoutMs?": int,
+        "subscribedTopicNames?": ([str], None),
+        "subscribedTopicRegex?": TEXT_OR_NULL,
+        "serverAssignor?": TEXT_OR_NULL,
+        "topicPartitions?": ([{"topicId": str, "partitions": [int]}], None),
+    },
+    "ConsumerGroupDescribe": {"groupIds": [str], "includeAuthorizedOperations?": bool},
     "OffsetDelete": {"groupId": str, "topics": [{"name": str, "partitions": [{"partitionIndex": int}]}]},
     "InitProducerId": {"transactionalId": TEXT_OR_NULL},
     "AddOffsetsToTxn": {"transactionalId": str, "groupId": str},
     "EndTxn": {"transactionalId": str},
     "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
+    "CreatePartitions": {"topics": [{"name": str, "count": int}]},
+    "IncrementalAlterConfigs": {
+        "resources": [
+            {
+                "resourceType": int,
+                "resourceName": str,
+                "configs": [{"name": str, "configOperation": int, "value": TEXT_OR_NULL}],
+            }
+        ]
+    },
 }
 LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
     "JoinGroup": {1: {**JOIN_GROUP, "rebalanceTimeoutMs": int}},
@@ -100,12 +125,17 @@ LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
 
 `REQUEST_SHAPES` has the shape before the first of these versions.
 """
+COMMIT_RESPONSE = {"topics": [{"topicId?": str, "partitions": [{"errorCode": int}]}]}
 RESPONSE_SHAPES: dict[str, Shape] = {
+    "OffsetCommit": COMMIT_RESPONSE,
+    "TxnOffsetCommit": COMMIT_RESPONSE,
     "JoinGroup": {"memberId": str},
     "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
     "AddOffsetsToTxn": {"errorCode": int},
     "EndTxn": {"errorCode": int},
     "CreateTopics": {"topics": [{"name": str, "errorCode": int, "numPartitions?": int}]},
+    "CreatePartitions": {"results": [{"name": str, "errorCode": int}]},
+    "IncrementalAlterConfigs": {"responses": [{"resourceName": str, "errorCode": int}]},
     "DeleteTopics": {"responses": [{"name": TEXT_OR_NULL, "errorCode": int}]},
 }
 """The fields that the replay reads from a recorded response."""
@@ -117,7 +147,15 @@ HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str:
     topics        the partition count of each other topic
     start_ms      in ms since 1970; all other times are in ms since `start_ms`
 """
-REQUEST_LINE = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
+REQUEST_LINE = {
+    "n": int,
+    "ms": int,
+    "api": str,
+    "api_version": int,
+    "client_id": str,
+    "request": dict,
+    "appended?": ([{"partition": int, "first": int}], None),
+}
 """A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
 EVENT_LINES: dict[str, Shape] = {
     "restart": {"ms": int, "up_ms": int},

@@ -3,7 +3,6 @@
 import pytest
 
 from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, Settings, open_logs
-from kafkagroups.coordinator.consumer_requests import ConsumerHeartbeat
 from kafkagroups.coordinator.consumer_settings import ConsumerSettings
 from kafkagroups.records.serde import decode
 
@@ -52,7 +51,7 @@ class World:
         return new
 
     def send(self, member_id, epoch, **fields):
-        return self.coordinator.consumer_group_heartbeat(ConsumerHeartbeat("g", member_id, epoch, **fields)).value
+        return self.coordinator.consumer_group_heartbeat("g", member_id, epoch, **fields).value
 
     def join(self, member_id, topics=("orders",), timeout_ms=60_000, **fields):
         names = topics if "subscribed_topic_regex" not in fields else None

@@ -81,6 +81,7 @@ FLAGS = {
     "require_known_member_id",
     "supports_skip_assignment",
     "supports_abortable_error",
+    "supports_stale_epoch",
     "require_stable",
     "commits",
 }
@@ -258,6 +259,8 @@ class Clients:
             "offset_fetch": {"group_id": "g", "partitions": [ORDERS]},
             "offset_fetch_from_zookeeper": {"group_id": "g", "partitions": [ORDERS]},
             "describe_groups": {"group_ids": ["g"]},
+            "consumer_group_heartbeat": {"group_id": "g", "member_id": "m", "member_epoch": 0},
+            "consumer_group_describe": {"group_ids": ["g"]},
             "list_groups": {"states": (), "types": ()},
             "delete_groups": {"group_ids": ["g"]},
             "offset_delete": {"group_id": "g", "partitions": [ORDERS]},

@@ -94,26 +94,26 @@ fn add_record(table: &mut Table, rules: &Rules, header: &Header, record: &Record
         Some(value) if is_offset_record => Some(int64(value, 2)?),
         _ => None,
     };
-    table.next().int64(Some(header.base_offset.wrapping_add(record.offset_delta)));
-    table.next().int64(Some(header.timestamp_of(record)));
-    table.next().int64(Some(header.base_offset));
-    table.next().int64(has_producer.then_some(header.producer_id));
-    table.next().int32(has_producer.then_some(header.producer_epoch.into()));
-    table.next().int32(Some(header.is_transactional().into()));
-    table.next().int32(control_type.map(i32::from));
-    table.next().int32(record_type.map(i32::from));
-    table.next().int32(Some(rule.is_read.into()));
-    table.next().int32(Some(key.len() as i32));
-    table.next().int32(record.value.map(|value| value.len() as i32));
-    table.next().text(group);
-    table.next().text(topic);
-    table.next().int32(if is_offset_record { Some(int32(key, fields.at)?) } else { None });
-    table.next().text(member);
-    table.next().int32(version.map(i32::from));
-    table.next().int64(committed_offset);
+    table.column().int64(Some(header.base_offset.wrapping_add(record.offset_delta)));
+    table.column().int64(Some(header.timestamp_of(record)));
+    table.column().int64(Some(header.base_offset));
+    table.column().int64(has_producer.then_some(header.producer_id));
+    table.column().int32(has_producer.then_some(header.producer_epoch.into()));
+    table.column().int32(Some(header.is_transactional().into()));
+    table.column().int32(control_type.map(i32::from));
+    table.column().int32(record_type.map(i32::from));
+    table.column().int32(Some(rule.is_read.into()));
+    table.column().int32(Some(key.len() as i32));
+    table.column().int32(record.value.map(|value| value.len() as i32));
+    table.column().text(group);
+    table.column().text(topic);
+    table.column().int32(if is_offset_record { Some(int32(key, fields.at)?) } else { None });
+    table.column().text(member);
+    table.column().int32(version.map(i32::from));
+    table.column().int64(committed_offset);
     if with_content {
-        table.next().text(Some(key));
-        table.next().text(record.value);
+        table.column().text(Some(key));
+        table.column().text(record.value);
     }
     table.end_row();
     Some(())

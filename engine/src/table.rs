@@ -262,8 +262,7 @@ impl Keys {
             entry.metadata_at = self.metadata.len() as u64;
             self.metadata.extend_from_slice(metadata);
         } else {
-            let at = entry.metadata_at as usize;
-            self.metadata[at..at + metadata.len()].copy_from_slice(metadata);
+            self.metadata[entry.metadata_at as usize..][..metadata.len()].copy_from_slice(metadata);
             self.unused_bytes += old_size - metadata.len();
         }
         self.entries[number as usize].metadata_size = metadata.len() as u16;

@@ -199,8 +199,24 @@ def test_memory_follows_live_keys(tombstones, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_metadata_of_a_deleted_offset_is_freed(tmp_path):
+    """Of 9,000 offsets with 30,000 bytes of metadata each, which are deleted at once, nothing is left in memory."""
+    segment = tmp_path / "__consumer_offsets-3" / f"{0:020}.log"
+    segment.parent.mkdir()
+    with segment.open("wb") as file:
+        for offset in range(0, 18_000, 2):
+            written = commit(offset, partition=offset, metadata="m" * 30_000)
+            records = [written, written._replace(offset=offset + 1, value=None)]
+            file.write(encode_batch(records, attributes=CompressionType.ZSTD))
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(tmp_path)], capture_output=True, text=True, check=True)
+    _, records, memory = map(int, done.stdout.split())
+    assert records == 18_000
+    assert memory < 40_000_000
+
+
+@pytest.mark.slow
 def test_a_gigabyte_of_address_space_is_enough(tmp_path):
-    """The limit is that of the whole process. A bomb of every codec is handed over, and then ends the log."""
+    """The limit is that of the whole process, with all libraries that the command imports."""
     synth.write(tmp_path / "topic", 200_000, partitions=4)
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))  # noqa: E731
     command = [sys.executable, "-m", "kafkagroups", "load", str(tmp_path / "topic"), "--engine", "compiled"]

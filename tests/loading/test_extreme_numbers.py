@@ -124,5 +124,5 @@ def test_a_segment_name_that_is_no_int64(tmp_path):
     large = folder / f"{MAX_INT64 + 1:020}.log"
     large.write_bytes(b"something else")
     assert kg.load(folder).partitions[7].segments == 1
-    (row,) = read(large, table="partitions")
+    (row,) = read(large, table="partitions", failOnDamage="false")
     assert row["start_offset"] == 0

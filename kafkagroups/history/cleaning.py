@@ -16,6 +16,7 @@ from kafkagroups.history.finding import Finding
 from kafkagroups.history.rule import Rule
 from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats
 from kafkagroups.history.words import describe_time
+from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5
@@ -41,10 +42,13 @@ class Uncleaned(Rule):
             remedy = (
                 "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
                 "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
-                " Kafka 4.2.2 and 4.4.0 also give a partition up at a record in a compressed batch that is larger than "
-                "max.decompressed.message.bytes (kafkagroups compact --max-decompressed-message-bytes finds it): raise "
-                "this setting, and restart the broker."
             )
+            if LARGE_DECOMPRESSED_RECORD.applies_to(self.partition.dialect.version):
+                remedy += (
+                    f" Kafka {self.partition.dialect.kafka} also gives a partition up at a record in a compressed "
+                    "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
+                    "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
+                )
             yield self.finding(counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
 

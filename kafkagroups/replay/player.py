@@ -388,7 +388,7 @@ def _find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
     known_ids: dict[str, None] = {}
     for line in lines:
         if line.get("api") in ("OffsetCommit", "TxnOffsetCommit") and line["response"]:
-            for topic in line["response"]["topics"]:
+            for topic in line["response"].get("topics", ()):
                 errors = {partition["errorCode"] for partition in topic["partitions"]}
                 if "topicId" in topic and errors != {Errors.UNKNOWN_TOPIC_ID}:
                     known_ids[topic["topicId"]] = None

@@ -125,7 +125,7 @@ LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
 
 `REQUEST_SHAPES` has the shape before the first of these versions.
 """
-COMMIT_RESPONSE = {"topics": [{"topicId?": str, "partitions": [{"errorCode": int}]}]}
+COMMIT_RESPONSE = {"topics?": [{"topicId?": str, "partitions": [{"errorCode": int}]}]}
 RESPONSE_SHAPES: dict[str, Shape] = {
     "OffsetCommit": COMMIT_RESPONSE,
     "TxnOffsetCommit": COMMIT_RESPONSE,

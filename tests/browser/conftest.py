@@ -54,7 +54,7 @@ def lab(course, tmp_path_factory):
         yield base
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(90)  # It ends its kernels first, which takes long on a busy machine.
 
 
 @pytest.fixture(scope="module")

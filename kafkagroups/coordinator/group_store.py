@@ -117,10 +117,6 @@ class GroupStore(ABC):
         """Return all consumer, share and streams groups."""
         return []
 
-    def append_records(self, partition: int, records: Sequence[Record]) -> None:
-        """Append and replay records that another part of the broker decided on (since 4.0)."""
-        raise NotImplementedError
-
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         """Remove an Empty consumer or streams group, because a classic member joins. Return its tombstones.
 

@@ -11,7 +11,7 @@ the records. A failed append takes back what its records changed, and the reques
 
 To add a kind of request:
 
-1. Write a handler: a function that takes the `LivingShard`, and returns a `Result` or raises `Refused`.
+1. Write a handler: a function that takes the `LivingShard`, and returns a `Result`.
 2. Call `write(handler, refuse)` from the public verb. `refuse(error)` builds the response for an error. A request that
    only reads uses `read`: it sees what the log has confirmed.
 3. If the records are new, say in groups/modern.py what they change. Nothing else applies them.
@@ -56,14 +56,6 @@ COMMIT_TIMEOUT_MS = 5_000
 
 logger = logging.getLogger("kafkagroups.coordinator")
 T = TypeVar("T")
-
-
-class Refused(Exception):
-    """A handler refuses its request: no record is written, and the client gets the error."""
-
-    def __init__(self, error: Errors) -> None:
-        super().__init__(error.name)
-        self.error = error
 
 
 @dataclass(frozen=True)
@@ -142,11 +134,7 @@ class PartitionRuntime:
             response.complete(refuse(Errors.NOT_COORDINATOR))
             return response
         self.shard.now_ms = self.clock.now_ms
-        try:
-            result = handler(self.shard)
-        except Refused as refused:
-            response.complete(refuse(convert_event_error(refused.error)))
-            return response
+        result = handler(self.shard)
 
         def complete(error: Errors) -> None:
             response.complete(result.response if error is Errors.NONE else refuse(convert_event_error(error)))

@@ -8,6 +8,7 @@ static_members.py and transactions.py. What only all partitions together show is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -63,15 +64,15 @@ class Partition:
         return self.groups.partitions[self.number]
 
 
-class Rule(Follower):
+class Rule(Follower, ABC):
     """A rule about one partition. Call `find` after the second pass."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
 
+    @abstractmethod
     def find(self) -> Iterable[Finding]:
         """Return the findings."""
-        raise NotImplementedError
 
     def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
         """Return a finding about the partition. `fields` are further fields of `Finding`."""

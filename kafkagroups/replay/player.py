@@ -28,6 +28,7 @@ from kafkagroups.coordinator import (
     read_settings,
     start_broker,
 )
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
@@ -364,11 +365,11 @@ class Player:
     def _append_recorded(self, line: Json, group_types: Collection[str] = ("share", "streams")) -> None:
         """Append the batches of share and streams groups that a line names."""
         self._append_reason = line.get("why", "")
+        manager = self.coordinator.manager
         for batch in line.get("appended") or ():
-            partition = batch["partition"]
-            records = self._recorded_batches.find(partition, batch.get("first"), group_types)
-            if records:
-                self.coordinator.manager.append_records(partition, records)
+            records = self._recorded_batches.find(batch["partition"], batch.get("first"), group_types)
+            if records and isinstance(manager, PartitionedGroups):  # The classic coordinator has no such groups.
+                manager.append_records(batch["partition"], records)
 
     def _output_append(self, partition: int, first_offset: int, last_offset: int) -> None:
         batch = {"partition": partition, "first": first_offset, "last": last_offset}

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, Settings, open_logs
-from kafkagroups.coordinator.consumer_settings import ConsumerSettings
+from kafkagroups.coordinator.settings import ConsumerSettings
 from kafkagroups.records.serde import decode
 
 IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}

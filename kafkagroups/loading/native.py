@@ -35,7 +35,7 @@ from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, segment_errors
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
@@ -302,7 +302,10 @@ def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: Count
 def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
     """Return the shard of a log, or None if the engine hands the log over. The parameters are those of `read`."""
     with suppress(HandedOver):
-        return make_shard(read(log, dialect, stop, **options), log, dialect)
+        shard = make_shard(read(log, dialect, stop, **options), log, dialect)
+        if stop == NO_STOP:
+            log.keep_notes(Notes(zeros=shard.loaded.zeros))  # A damaged log is handed over.
+        return shard
     return None
 
 

@@ -119,6 +119,10 @@ class Log:
     def zeros(self) -> Zeros | None:
         return self._read_notes().zeros
 
+    def keep_notes(self, notes: Notes) -> None:
+        """Keep what a reading has found that did not iterate over this log but has reached its end, too."""
+        self._notes = notes
+
     def _read_notes(self) -> Notes:
         if self._notes is None:
             deque(self, maxlen=0)
@@ -183,7 +187,7 @@ class Log:
                 damage = self.describe_damage(error, next_offset, names_unread=not self.skips_damage)
             unread = self._skip(damage, budget, notes.gaps) if damage and self.skips_damage else None
         notes.damage = damage
-        self._notes = notes
+        self.keep_notes(notes)
 
     def _skip(self, damage: Damage, budget: SearchBudget | None, gaps: list[Gap]) -> Log | None:
         """Return the part of the log from the next readable batch after damage on. Add the damaged bytes to `gaps`.

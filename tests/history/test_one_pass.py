@@ -8,6 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.loading import native
+from kafkagroups.topic import read_topic_table
 from tests.captured import captured
 
 OPENED: Counter[str] = Counter()
@@ -69,3 +70,15 @@ def test_each_segment_is_opened_at_most_twice(name, engine, monkeypatch):
         opened = {segment: count // 2 for segment, count in OPENED.items() if Path(segment).is_relative_to(path)}
         counts = Counter(opened) + by_engine
         assert counts and max(counts.values()) <= 2, (question, counts)
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize("table", ["offsets", "records", "fates"])
+def test_a_table_has_found_the_damage(table, engine):
+    """Spark asks for the damage of each log whose table it has read; nothing is read a second time for it."""
+    topic = kg.Topic("data/harbour/3.9.2", "classic", engine=engine)
+    logs = topic.open()
+    read_topic_table(logs, table, None).read_all()
+    OPENED.clear()
+    assert [log.damage for log in logs.logs] == [None] * len(logs.logs)
+    assert not OPENED

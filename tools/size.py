@@ -1,31 +1,36 @@
 """Print the size of each package of kafkagroups: files, lines of code, and all lines (`make size`).
 
-Lines of code are those without blank lines, comments and docstrings. The lines of a template (*.j2) count, too. A
-package above its ceiling is an error: whoever adds something takes something away, or moves a ceiling and says why in
-docs/architecture.md. A ceiling falls when a package has become smaller.
+Lines of code are those without blank lines, comments and docstrings. The lines of a template (*.j2) count, too, and
+those of the native engine (engine/src), which are not part of the sum. A package above its ceiling is an error: whoever
+adds something takes something away, or moves a ceiling and says why in docs/architecture.md. A ceiling falls when a
+package has become smaller.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
 
-PACKAGE = Path(__file__).parent.parent / "kafkagroups"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kafkagroups"
+ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 540,
     "anatomy": 404,
     "cli": 3310,
     "coordinator": 5100,
     "course": 10409,
-    "groups": 2216,
-    "history": 4660,
+    "engine": 2500,
+    "groups": 2217,
+    "history": 4675,
     "html_report": 580,
     "kafka_tools": 720,
-    "loading": 2045,
-    "log": 2625,
+    "loading": 2085,
+    "log": 2637,
     "records": 2100,
     "repair": 1980,
     "replay": 1190,
@@ -51,23 +56,23 @@ def code_lines(source: str) -> int:
     return len(lines)
 
 
-def template_lines(source: str) -> int:
-    """Return how many lines of a template are neither blank nor a comment of one line."""
+def other_lines(source: str) -> int:
+    """Return how many lines of a template or of Rust are neither blank nor a comment of one line."""
     lines = (line.strip() for line in source.splitlines())
-    return sum(bool(line) and not (line.startswith("{#") and line.endswith("#}")) for line in lines)
+    return sum(bool(line) and not line.startswith("//") and not re.fullmatch(r"{#.*#}", line) for line in lines)
 
 
 def main() -> None:
     files: Counter[str] = Counter()
     code: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.j2")]):
-        inside = path.relative_to(PACKAGE).parts
-        package = inside[0] if len(inside) > 1 else "(top)"
+    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.j2"), *ENGINE.rglob("*.rs")]):
+        *folders, _ = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).parts
+        package = folders[0] if folders else "(top)"
         source = path.read_text(encoding="utf-8")
-        for name in (package, "all"):
+        for name in (package,) if package == "engine" else (package, "all"):
             files[name] += 1
-            code[name] += code_lines(source) if path.suffix == ".py" else template_lines(source)
+            code[name] += code_lines(source) if path.suffix == ".py" else other_lines(source)
             total[name] += len(source.splitlines())
     print(f"{'package':<12} {'files':>6} {'code':>7} {'total':>7}")
     for package in [*sorted(files.keys() - {"all"}), "all"]:

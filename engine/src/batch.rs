@@ -72,8 +72,7 @@ pub fn find(data: &[u8], at: usize, has_end: bool, max_content_bytes: usize) -> 
     if available < HEADER_SIZE {
         return Ok(if has_end { Found::Other } else { Found::NeedsBytes(HEADER_SIZE) });
     }
-    let header = parse_header(&data[at..at + HEADER_SIZE]).ok_or("a header")?;
-    let Some(header) = header else {
+    let Some(header) = parse_header(&data[at..at + HEADER_SIZE]) else {
         return Ok(Found::Other);
     };
     if header.size - HEADER_SIZE > max_content_bytes.max(codec::DEFAULT_MAX_BATCH_BYTES) {
@@ -85,15 +84,15 @@ pub fn find(data: &[u8], at: usize, has_end: bool, max_content_bytes: usize) -> 
     Ok(Found::Batch(header))
 }
 
-/// Read a header of 61 bytes: `Some(None)` if it is not one of magic 2.
-fn parse_header(data: &[u8]) -> Option<Option<Header>> {
+/// Read a header of 61 bytes: `None` if it is not one of magic 2.
+fn parse_header(data: &[u8]) -> Option<Header> {
     let base_offset = int64(data, 0)?;
     let length = int32(data, 8)?;
     if length < (HEADER_SIZE - LOG_OVERHEAD) as i32 || data[16] != 2 {
-        return Some(None);
+        return None;
     }
     let count = int32(data, 57)?;
-    Some(Some(Header {
+    Some(Header {
         base_offset,
         last_offset: base_offset.wrapping_add(int32(data, 23)? as i64),
         size: length as usize + LOG_OVERHEAD,
@@ -104,7 +103,7 @@ fn parse_header(data: &[u8]) -> Option<Option<Header>> {
         producer_epoch: int16(data, 51)?,
         // A negative count becomes one that no batch reaches.
         count: usize::try_from(count).unwrap_or(usize::MAX),
-    }))
+    })
 }
 
 /// Check the checksum of a whole batch.

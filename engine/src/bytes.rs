@@ -44,8 +44,7 @@ impl<'a> Cursor<'a> {
 
     /// Bytes after their size as an int16; `None` also for a negative size.
     pub fn string(&mut self) -> Option<&'a [u8]> {
-        let size = self.int16()?;
-        self.take(usize::try_from(size).ok()?)
+        self.nullable_string()?
     }
 
     /// As `string`, but a negative size is a null string: `Some(None)`.
@@ -79,24 +78,23 @@ impl<'a> Cursor<'a> {
     /// A zigzag varint of 32 bits, in at most five bytes.
     #[inline(always)]
     pub fn varint(&mut self) -> Option<i64> {
-        let byte = *self.data.get(self.at)? as i64;
-        if byte < 0x80 {
-            self.at += 1;
-            return Some((byte >> 1) ^ -(byte & 1));
-        }
-        let raw = self.long_varint(5)? & 0xFFFF_FFFF;
-        Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
+        self.zigzag(5, u32::MAX.into())
     }
 
     /// A zigzag varint of 64 bits, in at most ten bytes.
     #[inline(always)]
     pub fn varlong(&mut self) -> Option<i64> {
+        self.zigzag(10, u64::MAX)
+    }
+
+    #[inline(always)]
+    fn zigzag(&mut self, max_bytes: usize, mask: u64) -> Option<i64> {
         let byte = *self.data.get(self.at)? as i64;
         if byte < 0x80 {
             self.at += 1;
             return Some((byte >> 1) ^ -(byte & 1));
         }
-        let raw = self.long_varint(10)?;
+        let raw = self.long_varint(max_bytes)? & mask;
         Some((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 

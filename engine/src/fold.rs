@@ -18,6 +18,8 @@ use std::borrow::Cow;
 const BLOCK_ROWS: usize = 256;
 const COMMIT: i16 = 1;
 const ABORT: i16 = 0;
+/// In place of the newest commit of a group that has no offset record.
+pub const NO_RECORD: i64 = -2;
 
 /// What the dialect says of a record type.
 #[derive(Clone, Copy, Default)]
@@ -99,12 +101,12 @@ impl Row {
     }
 }
 
-pub struct Fold<'a> {
+pub struct Fold {
     pub rules: Rules,
     pub keys: Keys,
     pub pending: Pending,
     pub others: OtherRecords,
-    /// By group: the offset of its newest commit, also of a pending one.
+    /// By group: the offset of its newest commit, also of a pending one; NONE if it has only tombstones.
     pub newest_commit: Vec<i64>,
     pub batches: u64,
     pub records: u64,
@@ -114,13 +116,12 @@ pub struct Fold<'a> {
     block: Vec<Row>,
     /// Where in the piece the key of the record is that the block could not apply.
     odd_at: Option<usize>,
-    report: &'a mut dyn FnMut(u64) -> bool,
 }
 
-impl<'a> Fold<'a> {
-    pub fn new(rules: Rules, report: &'a mut dyn FnMut(u64) -> bool) -> Self {
+impl Fold {
+    pub fn new(rules: Rules) -> Self {
         let mut keys = Keys::default();
-        keys.grow(2 * BLOCK_ROWS, |_| false);
+        keys.grow(2 * BLOCK_ROWS, false, |_| false);
         Fold {
             rules,
             keys,
@@ -134,7 +135,6 @@ impl<'a> Fold<'a> {
             finder: None,
             block: Vec::with_capacity(2 * BLOCK_ROWS),
             odd_at: None,
-            report,
         }
     }
 
@@ -307,9 +307,15 @@ impl<'a> Fold<'a> {
         Ok(())
     }
 
+    fn end_piece(&mut self, batches: &Batches) -> Result<(), Stopped> {
+        let applied = self.apply_block(batches.piece());
+        applied.map_err(|reason| batches.place_of(self.odd_at.unwrap_or(0)).hand_over(reason))
+    }
+
     fn grow(&mut self) {
         let pending = &self.pending;
-        let new_numbers = self.keys.grow(self.keys.entries.len() / 2 + 2 * BLOCK_ROWS, |entry| pending.has(entry));
+        // The counts of a log that is followed are those of all names.
+        let new_numbers = self.keys.grow(2 * BLOCK_ROWS, self.follow.is_some(), |entry| pending.has(entry));
         self.pending.renumber(&new_numbers);
         if let Some(follow) = &mut self.follow {
             follow.renumber(&new_numbers);
@@ -338,14 +344,16 @@ impl<'a> Fold<'a> {
             Some(follow) => follow.note_offset_record(buffer, row, name, group),
             None => Live::default(),
         };
+        if self.newest_commit.len() <= group as usize {
+            self.newest_commit.resize(group as usize + 1, NO_RECORD);
+        }
+        let newest_commit = &mut self.newest_commit[group as usize];
         let Some(value) = row.value(buffer) else {
+            *newest_commit = (*newest_commit).max(NONE);
             self.delete(row, number);
             return Ok(name);
         };
-        if self.newest_commit.len() <= group as usize {
-            self.newest_commit.resize(group as usize + 1, NONE);
-        }
-        self.newest_commit[group as usize] = row.offset;
+        *newest_commit = row.offset;
         let (value, metadata) = self.read_value(row.record_type, value).ok_or("an odd value of an offset record")?;
         if let Some(follow) = &mut self.follow {
             follow.note_kind(buffer, row, value.leader_epoch, value.flags);
@@ -400,23 +408,21 @@ impl<'a> Fold<'a> {
 
     /// Apply the tombstone of a key.
     fn delete(&mut self, row: &Row, number: u32) {
-        let segment = self.follow.as_ref().map_or(0, |follow| follow.segment);
-        if self.rules.is_classic && row.is_pending {
-            let removed = self.pending.remove(row.producer_id, number);
-            if let (Some(follow), Some(commit)) = (&mut self.follow, removed) {
-                follow.replace(&commit.live, Fate::Deleted, row.offset, segment);
-            }
+        let is_classic = self.rules.is_classic;
+        let was_committed = !(is_classic && row.is_pending) && self.keys.clear(number);
+        let removed = match (is_classic, row.is_pending) {
+            (true, true) => self.pending.remove(row.producer_id, number).into_iter().collect(),
+            (true, false) => Vec::new(),
+            (false, _) => self.pending.remove_all(number),
+        };
+        let Some(follow) = &mut self.follow else {
             return;
+        };
+        if was_committed {
+            follow.delete_live(number, row.offset);
         }
-        let was_committed = self.keys.clear(number);
-        let removed = if self.rules.is_classic { Vec::new() } else { self.pending.remove_all(number) };
-        if let Some(follow) = &mut self.follow {
-            if was_committed {
-                follow.delete_live(number, row.offset);
-            }
-            for commit in removed {
-                follow.replace(&commit.live, Fate::Deleted, row.offset, segment);
-            }
+        for commit in removed {
+            follow.replace(&commit.live, Fate::Deleted, row.offset, follow.segment);
         }
     }
 
@@ -459,7 +465,7 @@ impl<'a> Fold<'a> {
             follow.note_other_record(buffer, row, rule, group, has_commit_before)?;
         }
         if !self.others.add(row.number, row.offset, key, value, group, newest_commit, is_plain) {
-            return Err("group records of more than 128 MiB");
+            return Err("group records that need more than 256 MiB");
         }
         Ok(())
     }
@@ -502,35 +508,35 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// Fold all batches up to the stop. Return the zeros of the first segment that ends with zeros.
-pub fn fold_log(fold: &mut Fold, batches: &mut Batches) -> Result<Option<Zeros>, Stopped> {
+/// Fold all batches up to the stop. Return the zeros of the first segment that ends with zeros. `report` is told how
+/// many bytes were read, and returns whether to go on.
+pub fn fold_log(
+    fold: &mut Fold,
+    batches: &mut Batches,
+    report: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Zeros>, Stopped> {
     let mut reported = Place::default();
     loop {
         match batches.read()? {
             Event::Batch { place, header, at } => {
-                let piece = batches.piece();
-                let mut added = fold.add_batch(place, &header, piece, at);
-                if added == Ok(false) {
-                    added = fold.apply_block(piece).map(|()| false);
-                }
-                match added {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(batches.zeros),
-                    Err(reason) => return Err(batches.place_of(fold.odd_at.unwrap_or(at)).hand_over(reason)),
+                let added = fold.add_batch(place, &header, batches.piece(), at);
+                if !added.map_err(|reason| batches.place_of(fold.odd_at.unwrap_or(at)).hand_over(reason))? {
+                    break;
                 }
             }
             Event::PieceEnd => {
-                let applied = fold.apply_block(batches.piece());
-                applied.map_err(|reason| batches.place_of(fold.odd_at.unwrap_or(0)).hand_over(reason))?;
+                fold.end_piece(batches)?;
                 let place = batches.place();
                 let before = if place.segment == reported.segment { reported.position } else { 0 };
                 reported = place;
-                if !(fold.report)(place.position.saturating_sub(before)) {
+                if !report(place.position.saturating_sub(before)) {
                     return Err(Stopped::Interrupted);
                 }
                 batches.read_more()?;
             }
-            Event::End => return Ok(batches.zeros),
+            Event::End => break,
         }
     }
+    fold.end_piece(batches)?;
+    Ok(batches.zeros)
 }

@@ -17,7 +17,7 @@ const GROUP_TYPE: i16 = 2;
 /// A step back in time is at least an hour, and after a hundred steps the times have no order at all.
 const MIN_STEP_MS: i64 = 3_600_000;
 const MAX_STEPS: usize = 100;
-pub const NO_GROUP: u32 = u32::MAX;
+const MAX_REPLACEMENT_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
@@ -103,7 +103,7 @@ pub struct Follow {
     pub first_time: i64,
     pub last_time: i64,
     pub open: Map<i64, OpenTransaction>,
-    pub other_counts: Map<(u32, i16), Count>,
+    pub other_counts: Map<(Option<u32>, i16), Count>,
     pub group_records: Map<u32, GroupRecords>,
     seen_kinds: HashSet<(i16, i16, u8), RandomState>,
     pub examples: Vec<Example>,
@@ -112,6 +112,7 @@ pub struct Follow {
     newest_time: i64,
     static_members: Map<Vec<u8>, Map<Vec<u8>, Vec<u8>>>,
     pub replacements: Vec<Replacement>,
+    replacement_bytes: usize,
     pub segment: u32,
     /// For each record: its fate, and the offset of the record that decided it. Empty if only totals are wanted.
     pub fates: Vec<u8>,
@@ -315,7 +316,7 @@ impl Follow {
         if rule.has_group && groups::group_of(key).is_some_and(|id| std::str::from_utf8(id).is_err()) {
             return Err("a group id that is not UTF-8");
         }
-        let count = self.other_counts.entry((group.unwrap_or(NO_GROUP), row.record_type)).or_default();
+        let count = self.other_counts.entry((group, row.record_type)).or_default();
         count[0] += 1;
         count[1] += row.bytes;
         count[2] += i64::from(rule.is_read && value.is_none());
@@ -426,6 +427,10 @@ impl Follow {
         }
         self.static_members.insert(key.to_vec(), new_members);
         if !replaced.is_empty() {
+            self.replacement_bytes += size_of::<Replacement>() + key.len() + value.len() + 8 * replaced.len();
+            if self.replacement_bytes > MAX_REPLACEMENT_BYTES {
+                return Err("more than 64 MiB of records with new member ids of static members");
+            }
             self.replacements.push((row.offset, row.timestamp, key.to_vec(), value.to_vec(), replaced));
         }
         Ok(())

@@ -7,8 +7,10 @@
 use crate::bytes::Cursor;
 use crate::table::NONE;
 
-/// The load is handed over if the kept records have more bytes than this.
-const MAX_KEPT_BYTES: usize = 128 << 20;
+/// The load is handed over if the kept records take more memory than this.
+const MAX_KEPT_BYTES: usize = 256 << 20;
+/// What a kept record takes besides its key and its value: its fields, and the allocator's part of two allocations.
+const ROW_BYTES: usize = size_of::<OtherRecord>() + 32;
 /// Each member id is compared with all others, so a plain record has few members.
 const MAX_MEMBERS: usize = 64;
 
@@ -97,19 +99,15 @@ impl OtherRecords {
                 row.number = number;
                 row.offset = offset;
                 row.commit_before = commit_before;
-                row.key.clear();
-                row.key.extend_from_slice(key);
+                key.clone_into(&mut row.key);
                 // The old bytes keep their memory, because most groups write values of one size.
                 match (&mut row.value, value) {
-                    (Some(old), Some(new)) => {
-                        old.clear();
-                        old.extend_from_slice(new);
-                    }
+                    (Some(old), Some(new)) => new.clone_into(old),
                     (old, new) => *old = new.map(<[u8]>::to_vec),
                 }
             }
             None => {
-                self.kept_bytes += size;
+                self.kept_bytes += size + ROW_BYTES;
                 self.rows.push(OtherRecord {
                     number,
                     offset,

@@ -1,8 +1,8 @@
 //! The keys of offset records: group, topic and partition.
 //!
-//! A name is a group and a topic as they stand in a key. A key is a name and a partition. Ids of groups and names are
-//! kept for the whole log. The entry of a key goes when the key has no committed offset any longer and the table must
-//! grow, so the memory follows the live keys.
+//! A name is a group and a topic as they stand in a key. A key is a name and a partition. The entry of a key goes when
+//! the key has no committed offset any longer and the table must grow, and so do names without entries. So the memory
+//! follows the live keys, and the ids of all groups: a group that has no offset any longer can still exist.
 
 use crate::prefetch::prefetch;
 use foldhash::fast::RandomState;
@@ -220,8 +220,8 @@ impl Keys {
         (self.entries.len() + new) * 2 <= self.slots.len()
     }
 
-    /// Make space for `new` more keys. Entries that are not needed go; return the new number of each one that stays.
-    pub fn grow(&mut self, new: usize, is_needed: impl Fn(u32) -> bool) -> Vec<u32> {
+    /// Make space for at least `new` more keys, and for half as many as there are. Entries that are not needed go; return the new number of each one that stays.
+    pub fn grow(&mut self, new: usize, keeps_names: bool, is_needed: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut new_numbers = vec![u32::MAX; self.entries.len()];
         let mut kept = 0;
         for (number, new_number) in new_numbers.iter_mut().enumerate() {
@@ -235,7 +235,10 @@ impl Keys {
         }
         self.entries.truncate(kept);
         self.extras.truncate(kept);
-        let size = ((kept + new) * 4).next_power_of_two().max(FIRST_SLOTS);
+        if !keeps_names && self.names.count() > 2 * kept {
+            self.drop_names();
+        }
+        let size = ((kept + kept / 2 + new) * 4).next_power_of_two().max(FIRST_SLOTS);
         self.slots.clear();
         self.slots.resize(size, 0);
         for number in 0..kept {
@@ -248,6 +251,20 @@ impl Keys {
             self.slots[at] = ((hashed >> 32) << 32) | (number + 1) as u64;
         }
         new_numbers
+    }
+
+    /// Keep only the names of entries, with new numbers.
+    fn drop_names(&mut self) {
+        let names = std::mem::take(&mut self.names);
+        let groups = std::mem::take(&mut self.group_of_name);
+        for entry in &mut self.entries {
+            let old = entry.name as usize;
+            let (number, is_new) = self.names.find_or_add(names.places[old].hash, names.get(entry.name));
+            if is_new {
+                self.group_of_name.push(groups[old]);
+            }
+            entry.name = number;
+        }
     }
 
     /// Store the metadata of a committed offset, over the old bytes if they are not shorter.

@@ -37,8 +37,9 @@ class NativeOffsets:
     def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
         """The pending commits of open transactions, by producer id and then by group."""
         pending: dict[int, dict[str, PartitionOffsets]] = {}
-        for producer_id, group_id, partition, offset in _decode_commits(self.reading.pending_columns()):
-            pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
+        for part in self.reading.pending_columns(_PART_ROWS, _PART_BYTES):
+            for producer_id, group_id, partition, offset in _decode_commits(part):
+                pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
         return pending
 
 

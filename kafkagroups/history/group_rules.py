@@ -11,6 +11,7 @@
 - `look_alike_groups`: several groups have ids that are equal after `fold`. A group id that was copied from a web page
   can contain a non-breaking hyphen (U+2011) or another character that looks like one on the keyboard. Kafka accepts it
   as another group.
+- `shared_instance_id`: two processes have the same group.instance.id (static_members.py).
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 from kafkagroups.history.rule import Rule
+from kafkagroups.history.static_members import Shared, describe_settings
 from kafkagroups.history.stats import KnownGroup, Stats
-from kafkagroups.history.words import list_names
+from kafkagroups.history.words import describe_time, list_names
 
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
@@ -63,6 +65,27 @@ class BusyGroup(Rule):
                 "kafkagroups stats --by writer shows who commits."
             )
             yield self.finding(None, "busy_group", what, remedy, group=group_id)
+
+
+class SharedInstanceIds(Rule):
+    def find(self) -> Iterator[Finding]:
+        for (group, instance_id), series in self.partition.totals.static_members.shared.items():
+            for shared in series:
+                yield self._describe(group, instance_id, shared)
+
+    def _describe(self, group: str, instance_id: str, shared: Shared) -> Finding:
+        first = shared.first
+        last = shared.last
+        what = (
+            f"Static member {instance_id} of group {group} got a new member id {shared.count} times, from offset "
+            f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+            f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
+        )
+        remedy = (
+            f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
+            "and give each process its own id. Then look for records that both processes have handled."
+        )
+        return self.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
 class UnsubscribedOffsets(Rule):

@@ -18,6 +18,7 @@ from kafkagroups.history.failures import DamagedBytes, FailedLoad
 from kafkagroups.history.finding import sort_findings
 from kafkagroups.history.group_rules import (
     BusyGroup,
+    SharedInstanceIds,
     UnsubscribedOffsets,
     find_families,
     find_look_alikes,
@@ -28,7 +29,6 @@ from kafkagroups.history.observed_load import ObservedLoad
 from kafkagroups.history.odd_writers import ClockJump, MixedWriters
 from kafkagroups.history.rule import Partition, Rule
 from kafkagroups.history.second_pass import Follower, read_again
-from kafkagroups.history.static_members import SharedInstanceIds
 from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, Row, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging

@@ -1,4 +1,4 @@
-"""The findings about static members whose instance id gets a new member id again and again.
+"""Static members whose instance id gets a new member id again and again.
 
 A static member is a member with a group.instance.id. After a restart, its process joins without a member id, and the
 coordinator gives the instance id a new member id. Requests with the old member id get FENCED_INSTANCE_ID. If two
@@ -16,17 +16,16 @@ Source: GroupMetadata.replaceStaticMember, GroupCoordinator.updateStaticMemberAn
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.history.finding import Finding
-from kafkagroups.history.rule import Rule
-from kafkagroups.history.words import describe_time
 from kafkagroups.records.consumer_protocol import decode_subscription
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import decode
 
@@ -56,56 +55,67 @@ _TIMEOUTS = _LABELS[2:4]
 
 
 class Replacement(NamedTuple):
-    """A record in which an instance id has a new member id. `timestamp_ms` is the time of the record."""
+    """An instance id has a new member id in the record with this offset and time (ms)."""
 
     offset: int
     timestamp_ms: int
     settings: Settings
 
 
-class SharedInstanceIds(Rule):
-    def find(self) -> Iterator[Finding]:
-        dialect = self.partition.dialect
-        replaced: dict[tuple[bytes, str], list[Replacement]] = {}
-        for record in self.partition.totals.replaced:
-            value = decode(record.key, record.value, dialect).value
-            assert isinstance(value, GroupMetadataValue)
-            for member in (value.members[index] for index in record.indexes):
-                replacement = Replacement(record.offset, record.timestamp_ms, _read_settings(member))
-                replaced.setdefault((record.key, member.group_instance_id or ""), []).append(replacement)
-        for (key, instance_id), replacements in replaced.items():
-            group_key = decode(key, None, dialect).key
-            assert isinstance(group_key, GroupMetadataKey)
-            for series in _split(replacements):
-                starts = range(len(series) - MIN_REPLACEMENTS + 1)
-                start = next((each for each in starts if _is_shared(series[each : each + MIN_REPLACEMENTS])), None)
-                if start is not None:
-                    yield self._describe(group_key.group, instance_id, series[start:])
+@dataclass
+class Shared:
+    """An instance id that two processes share: its replacements from the first one on that fulfil the rule."""
 
-    def _describe(self, group: str, instance_id: str, series: Sequence[Replacement]) -> Finding:
-        first = series[0]
-        last = series[-1]
-        what = (
-            f"Static member {instance_id} of group {group} got a new member id {len(series)} times, from offset "
-            f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
-            f"({describe_time(last.timestamp_ms)}). {_describe_settings([each.settings for each in series])}"
-        )
-        remedy = (
-            f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
-            "and give each process its own id. Then look for records that both processes have handled."
-        )
-        return self.finding(first.offset, "shared_instance_id", what, remedy, group=group)
+    first: Replacement
+    last: Replacement
+    count: int = 0
+    switches: int = 0
+    """How often a replacement has other settings than the one before."""
+    settings: Counter[Settings] = field(default_factory=Counter)
+    """How often each of the settings occurs, for the first _MAX_SETTINGS different ones."""
+
+    def add(self, replacement: Replacement) -> None:
+        if len(self.settings) < _MAX_SETTINGS or replacement.settings in self.settings:
+            self.settings[replacement.settings] += 1
+        self.switches += replacement.settings != self.last.settings
+        self.count += 1
+        self.last = replacement
 
 
-def _split(replacements: Sequence[Replacement]) -> Iterator[list[Replacement]]:
-    """Yield the series of an instance id: replacements that are each within ALTERNATING_MS of the one before."""
-    series: list[Replacement] = []
-    for replacement in replacements:
-        if series and replacement.timestamp_ms - series[-1].timestamp_ms > ALTERNATING_MS:
-            yield series
-            series = []
-        series.append(replacement)
-    yield series
+class StaticMembers:
+    """The instance ids whose members were replaced. Memory follows the instance ids, not the records.
+
+    `shared` has the results by group and instance id, in the order of the first replacement of an instance id.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.shared: dict[tuple[str, str], list[Shared]] = {}
+        self._newest: dict[tuple[str, str], deque[Replacement]] = {}
+        """The newest replacements, each within ALTERNATING_MS of the one before."""
+
+    def add(self, offset: int, timestamp_ms: int, key: bytes, value: bytes, indexes: Iterable[int]) -> None:
+        """Note a record of a group. The members with these indexes have new ids."""
+        record = decode(key, value, self._dialect)
+        assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
+        for index in indexes:
+            member = record.value.members[index]
+            instance = (record.key.group, member.group_instance_id or "")
+            self._add(instance, Replacement(offset, timestamp_ms, _read_settings(member)))
+
+    def _add(self, instance: tuple[str, str], replacement: Replacement) -> None:
+        newest = self._newest.setdefault(instance, deque(maxlen=MIN_REPLACEMENTS))
+        found = self.shared.setdefault(instance, [])
+        if newest and replacement.timestamp_ms - newest[-1].timestamp_ms > ALTERNATING_MS:
+            newest.clear()
+        is_known = bool(found and newest and found[-1].last is newest[-1])
+        newest.append(replacement)
+        if is_known:
+            found[-1].add(replacement)
+        elif len(newest) == MIN_REPLACEMENTS and _is_shared(newest):
+            found.append(Shared(newest[0], newest[0]))
+            for each in newest:
+                found[-1].add(each)
 
 
 def _is_shared(series: Sequence[Replacement]) -> bool:
@@ -126,17 +136,17 @@ def _read_settings(member: MemberMetadata) -> Settings:
     )
 
 
-def _describe_settings(series: Sequence[Settings]) -> str:
+def describe_settings(shared: Shared) -> str:
     """Return what differs between the records, and what it means."""
-    settings = list(dict.fromkeys(series))[:_MAX_SETTINGS]
+    counts = shared.settings
+    settings = list(counts)
     if len(settings) == 1:
         return (
             "All these records have the same settings. Either two processes have this instance id and fence each "
             "other, or one process starts again and again."
         )
-    counts = Counter(series)
     lines = [f"{text} ({counts[found]} times)" for found, text in zip(settings, _list_texts(settings), strict=True)]
-    has_two = sum(earlier != later for earlier, later in pairwise(series)) >= MIN_SWITCHES
+    has_two = shared.switches >= MIN_SWITCHES
     meaning = "Two processes have this instance id and fence each other. " if has_two else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."

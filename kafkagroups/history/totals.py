@@ -21,6 +21,7 @@ from kafkagroups.groups.log_records import read_control_type, read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
 from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.static_members import StaticMembers
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
@@ -71,36 +72,27 @@ class StepBack(NamedTuple):
         return self.newest_ms - self.timestamp_ms
 
 
-class Replaced(NamedTuple):
-    """A record of a classic group in which static members have new ids. `indexes` are those of these members."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes
-    value: bytes
-    indexes: list[int]
-
-
 @dataclass
 class Totals:
     """What the records of one log come to.
 
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` are the numbers of abort
     and commit markers. `writers` are the Kafka versions that can have written the records, and `types` are the types of
-    the records that are not offset records. `steps` are the steps back in time. `read_extents` returns where each group
+    the records that are not offset records. `steps` are the steps back in time, and `static_members` the instance ids
+    with new member ids. `read_extents` returns where each group
     has records, and `count_rows` what the records of each row come to, after the load of all logs.
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
     read_extents: Callable[[], Mapping[str, Extent]]
     segments: list[SegmentCount]
+    static_members: StaticMembers
     times: tuple[int, int] | None = None
     markers: tuple[int, int] = (0, 0)
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     writers: set[VersionRange] = field(default_factory=set)
     types: set[int] = field(default_factory=set)
     steps: list[StepBack] = field(default_factory=list)
-    replaced: list[Replaced] = field(default_factory=list)
 
 
 def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> Totals:
@@ -108,10 +100,14 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> 
     counted = native.reading_of(shard).totals(by_topic)
     group_ids = counted["group_ids"]
     segments = zip(log.segments, counted["segments"], strict=True)
+    static_members = StaticMembers(dialect)
+    for replaced in counted["static_replacements"]:
+        static_members.add(*replaced)
     return Totals(
         lambda groups, answers: _take_rows(counted, answers, log.partition),
         lambda: {group_ids[number]: Extent(*extent) for number, *extent in counted["extents"]},
         [SegmentCount(base_offset_of(name), *numbers) for name, numbers in segments],
+        static_members,
         counted["times"],
         counted["markers"],
         [
@@ -121,7 +117,6 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> 
         _find_writers(shard, counted, dialect),
         {record_type for _, record_type, _ in counted["other_rows"]},
         [StepBack(*step) for step in counted["time_steps"]],
-        [Replaced(*replaced) for replaced in counted["static_replacements"]],
     )
 
 
@@ -154,7 +149,7 @@ def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> se
     writers = set()
     for key, value, is_transactional in counted["examples"]:
         writers.add(writers_of(decode(key, value, dialect), is_transactional=is_transactional))
-    for _, _, key, value, is_plain in native.reading_of(shard).other_records():
+    for _, _, key, value, is_plain in native.other_records(native.reading_of(shard)):
         if not is_plain and value is not None:
             writers.add(writers_of(decode(key, value, dialect)))
     if any(not has_type(dialect, record_type) for _, record_type, _ in counted["other_rows"]):
@@ -183,7 +178,8 @@ class Observed(Fates):
         self._newest_ms = NO_TIMESTAMP
         self._segments = {name: SegmentCount(base) for name, base in zip(log.segments, self._bases, strict=True)}
         self._by_base = {segment.base_offset: segment for segment in self._segments.values()}
-        self._totals = Totals(self._count_rows, lambda: self._extents, list(self._segments.values()))
+        segments = list(self._segments.values())
+        self._totals = Totals(self._count_rows, lambda: self._extents, segments, StaticMembers(dialect))
 
     def finish(self) -> Totals:
         """Return the totals after the last batch."""
@@ -265,8 +261,8 @@ class Observed(Fates):
             and known.get(member.group_instance_id, member.member_id) != member.member_id
         ]
         if indexes:
-            replaced = Replaced(log_record.offset, log_record.timestamp, key, log_record.value or b"", indexes)
-            self._totals.replaced.append(replaced)
+            value = log_record.value or b""
+            self._totals.static_members.add(log_record.offset, log_record.timestamp, key, value, indexes)
         self._members[key] = ids
 
     def _note_marker(self, batch: Batch, control_type: ControlType) -> None:

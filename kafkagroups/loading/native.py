@@ -17,13 +17,15 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups import fold as readable
+from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard
 from kafkagroups.groups.group import Group, GroupRecord
@@ -36,14 +38,14 @@ from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, segment_errors
 from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.stop import NO_STOP, Stop, batches_until
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS
 
-INTERFACE = 1
+INTERFACE = 2
 """The number of the interface that this code expects of the module."""
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
@@ -64,11 +66,18 @@ class HandedOver(Exception):
 def find_module() -> Any:
     """Return the module of the engine. KAFKAGROUPS_ENGINE=off means that it counts as not installed.
 
-    Raises ImportError if it is not installed, and UsageError if it has another interface.
+    Raises ImportError if it is not installed, and UsageError if it cannot be imported or has another interface.
     """
     if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
         raise ImportError("KAFKAGROUPS_ENGINE is off", name="kafkagroups_engine")
-    import kafkagroups_engine
+    try:
+        import kafkagroups_engine
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:
+        raise UsageError(
+            f"the installed kafkagroups_engine does not work here ({error}): build it again with {REBUILD}"
+        ) from None
 
     found = getattr(kafkagroups_engine, "INTERFACE", None)
     if found != INTERFACE:
@@ -81,7 +90,7 @@ def find_module() -> Any:
 
 @cache
 def is_available() -> bool:
-    """Return whether "auto" may choose the engine. If it has another interface, say so once on stderr."""
+    """Return whether "auto" may choose the engine. If it is installed and does not work, say so once on stderr."""
     try:
         find_module()
     except ImportError:
@@ -295,18 +304,46 @@ def engine_errors(log: Log) -> Iterator[None]:
 
 def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:
     """Fold a log into a shard as `readable.fold` does, and by it if the engine hands the log over."""
-    shard = fold_if_possible(log, dialect, stop, count_bytes=count_bytes)
+    try:
+        return _fold(log, dialect, stop, count_bytes=count_bytes)
+    except HandedOver as error:
+        shard = _fold_before_damage(log, dialect, stop, error)
     return readable.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
+
+
+def _fold_before_damage(log: Log, dialect: Dialect, stop: Stop, place: HandedOver) -> Shard | None:
+    """Return the shard of a log that ends at a place because of damage; None if it does not end there.
+
+    So a crash that has torn the last batch does not make the load slow.
+    """
+    if log.skips_damage or place.segment not in log.segments:
+        return None
+    before, rest = log.split(place.segment, place.position)
+    notes = Notes()
+    if next(batches_until(rest, stop, notes), None) is not None or notes.damage is None:
+        return None
+    shard = fold_if_possible(before, dialect, stop)
+    if shard is not None:
+        shard.loaded.segments = len(log.segments)
+        notes.damage = replace(notes.damage, offset=shard.loaded.next_offset)
+        notes.zeros = shard.loaded.zeros
+        log.keep_notes(notes)
+        shard.loaded.damage = describe_rest(log, notes.damage, dialect)
+    return shard
 
 
 def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
     """Return the shard of a log, or None if the engine hands the log over. The parameters are those of `read`."""
     with suppress(HandedOver):
-        shard = make_shard(read(log, dialect, stop, **options), log, dialect)
-        if stop == NO_STOP:
-            log.keep_notes(Notes(zeros=shard.loaded.zeros))  # A damaged log is handed over.
-        return shard
+        return _fold(log, dialect, stop, **options)
     return None
+
+
+def _fold(log: Log, dialect: Dialect, stop: Stop, **options: Any) -> Shard:
+    shard = make_shard(read(log, dialect, stop, **options), log, dialect)
+    if stop == NO_STOP:
+        log.keep_notes(Notes(zeros=shard.loaded.zeros))  # A damaged log is handed over.
+    return shard
 
 
 def reading_of(shard: Shard) -> Any:
@@ -336,6 +373,15 @@ def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
     return shard
 
 
+def other_records(reading: Any) -> Iterator[tuple[int, int, bytes, bytes | None, bool]]:
+    """Yield the records of a `Reading` that are not offset records (python.rs), a part at a time."""
+    for start in count(step=BATCH_ROWS):
+        part = reading.other_records(start, BATCH_ROWS)
+        yield from part
+        if len(part) < BATCH_ROWS:
+            return
+
+
 def _replay_other_records(shard: Shard, offsets: NativeOffsets) -> None:
     """Replay the records that are not offset records, and create the groups that only have commits.
 
@@ -346,7 +392,7 @@ def _replay_other_records(shard: Shard, offsets: NativeOffsets) -> None:
     shard.seen_group_ids.update(dict.fromkeys(offsets.newest_commits))
     last_removals: dict[str, int] = {}
     """By group id: the Kafka offset of the last record after which the group did not exist."""
-    for offset, commit_before, key, value, is_plain in offsets.reading.other_records():
+    for offset, commit_before, key, value, is_plain in other_records(offsets.reading):
         if is_plain:
             group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode()
             shard.seen_group_ids[group_id] = None

@@ -321,6 +321,15 @@ class Log:
             selected.start_offset = start_offset
         return selected
 
+    def split(self, segment: str, position: int) -> tuple[Log, Log]:
+        """Return the parts of this log before and after a position of a segment."""
+        index = self.segments.index(segment)
+        ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in self.segments}
+        start, end = ranges[segment]
+        before = {each: ranges[each] for each in self.segments[:index]} | {segment: ByteRange(start, position)}
+        after = {segment: ByteRange(position, end)} | {each: ranges[each] for each in self.segments[index + 1 :]}
+        return self.select_ranges(before, self.start_offset), self.select_ranges(after)
+
     @property
     def size(self) -> int:
         """The number of bytes of all segments."""

@@ -73,6 +73,15 @@ def test_auto_goes_on_without_an_engine_of_another_interface(other_engine):
     assert f"interface {INTERFACE + 1}" in line and f"needs {INTERFACE}" in line and REBUILD in line
 
 
+def test_auto_says_why_an_installed_engine_does_not_work(tmp_path):
+    """For example, if it was built for another C library. The readable engine answers, and one line has the reason."""
+    (tmp_path / "kafkagroups_engine.py").write_text("raise ImportError('GLIBC_9.99 not found')\n")
+    status, out, err = run("load", LOG, "--json", path=[tmp_path])
+    assert (status, out) == run("load", LOG, "--json", switch="off")[:2]
+    (line,) = err.splitlines()
+    assert "GLIBC_9.99 not found" in line and REBUILD in line
+
+
 def test_an_engine_of_another_interface_is_refused_by_name(other_engine):
     """`--engine compiled` with it is exit code 2 with the command that builds it again."""
     status, out, err = run("load", LOG, "--engine", "compiled", path=[other_engine])

@@ -16,6 +16,7 @@ from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialects import DEFAULT_KAFKA, dialect
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.captured import captured
 from tests.engine.same import shape
 from tests.fuzz.odd_logs import mend
@@ -214,12 +215,44 @@ def test_a_control_batch_without_a_record_is_an_error_only_for_old_releases():
     assert why(log, dialect("classic", "2.0.0")) == "this release expects a record in every control batch"
 
 
+@pytest.mark.parametrize("cut", [1, 30, 70])
+def test_a_torn_last_batch_costs_no_second_load(cut, monkeypatch):
+    """After a crash, the end of the log is torn in most partitions. The readable engine reads only this end."""
+    data = b"".join(batch(commit(offset)) for offset in range(20))
+    log = log_of_buffers([("s.log", data[:-cut]), ("t.log", batch(commit(20)))], 3)
+    expected = readable.fold(log, NEW)
+    monkeypatch.setattr(readable, "fold", None)
+    shard = native.fold(log, NEW)
+    assert shard.loaded == expected.loaded
+    assert shard.loaded.damage is not None and shard.loaded.damage.readable_batches_after == 1
+    assert dict(shard.offsets.committed) == expected.offsets.committed
+    assert shard.groups == expected.groups
+
+
 @pytest.mark.slow
 def test_group_records_that_fill_the_memory_are_handed_over():
-    """The engine keeps the records of group members until the end of the log, but only up to 128 MiB."""
-    records = [LogRecord(offset, 5, b"\0\3\0\1g", bytes(70 << 20)) for offset in range(2)]
+    """The engine keeps the records of group members until the end of the log, but only up to 256 MiB."""
+    records = [LogRecord(offset, 5, b"\0\3\0\1g", bytes(130 << 20)) for offset in range(2)]
     data = b"".join(batch(record, attributes=CompressionType.ZSTD) for record in records)
-    assert why(log_of_buffers([("s.log", data)], 3), NEW) == "group records of more than 128 MiB"
+    assert why(log_of_buffers([("s.log", data)], 3), NEW) == "group records that need more than 256 MiB"
+
+
+@pytest.mark.slow
+def test_static_members_that_fill_the_memory_are_handed_over():
+    """The engine keeps each record in which a static member has a new id, but only up to 64 MiB. A load needs none."""
+    large = bytes(1 << 20)
+    data = b""
+    for offset in range(66):
+        value = GroupMetadataValue("consumer", 1, "range", f"m-{offset}", 5, (static_member(f"m-{offset}", large),))
+        record = LogRecord(offset, 5, *kg.encode(kg.Record(2, GroupMetadataKey("g"), value, 3)))
+        data += batch(record, attributes=CompressionType.ZSTD)
+    log = log_of_buffers([("s.log", data)], 3)
+    assert why(log, NEW) == "more than 64 MiB of records with new member ids of static members"
+    assert why(log, NEW, native.LOADS) is None
+
+
+def static_member(member_id, assignment):
+    return MemberMetadata(member_id, "instance", "c", "/127.0.0.1", 1, 1, b"\0\0" + bytes(8), assignment)
 
 
 @pytest.fixture
@@ -247,11 +280,11 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_hand_over_concerns_one_partition(question, tmp_path, readings):
-    """Of three partitions, the damaged one is read by the readable engine, once."""
+    """Of three partitions, the one whose offsets do not rise is read by the readable engine, once."""
     for partition in range(3):
         folder = tmp_path / f"__consumer_offsets-{partition}"
         folder.mkdir()
-        (folder / f"{0:020}.log").write_bytes(GOOD + (b"\1" * 70 if partition == 1 else b""))
+        (folder / f"{0:020}.log").write_bytes(GOOD * (2 if partition == 1 else 1))
     QUESTIONS[question](tmp_path)
     assert readings == [1]
     assert shape(kg.load(tmp_path, engine="compiled")) == shape(kg.load(tmp_path, engine="python"))

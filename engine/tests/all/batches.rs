@@ -33,12 +33,11 @@ fn rules() -> Rules {
 
 /// Fold one segment. Return the number of batches and of committed keys, and the zeros at the end.
 fn fold(data: Vec<u8>, rules: Rules) -> Result<(u64, usize, Option<u64>), Stopped> {
-    let mut report = |_| true;
     let bytes = Bytes::Loader(Box::new(move || Ok(data.clone())));
     let mut batches = Batches::new(vec![Segment { bytes, start: 0, end: None }], rules.max_batch_bytes)?;
-    let mut fold = Fold::new(rules, &mut report);
+    let mut fold = Fold::new(rules);
     fold.follow = Some(Follow::new(1, 0, true));
-    let zeros = fold_log(&mut fold, &mut batches)?;
+    let zeros = fold_log(&mut fold, &mut batches, &mut |_| true)?;
     let committed = fold.keys.entries.iter().filter(|entry| entry.record_offset >= 0).count();
     Ok((fold.batches, committed, zeros.map(|zeros| zeros.2)))
 }

@@ -50,6 +50,13 @@ fn a_member_that_occurs_twice_is_not_plain() {
 }
 
 #[test]
+fn many_small_records_fill_the_memory_as_a_few_large_ones_do() {
+    let mut others = OtherRecords::default();
+    let full = (0..3 << 20).find(|number| !others.add(*number, *number as i64, KEY, None, Some(0), -1, false));
+    assert!(full.is_some_and(|number| number > 1 << 20));
+}
+
+#[test]
 fn a_plain_record_takes_the_place_of_the_plain_one_before_it() {
     let mut others = OtherRecords::default();
     let mut add = |number, value: &[u8], is_plain| {

@@ -5,6 +5,7 @@ mod bytes;
 mod codecs;
 mod groups;
 mod pending;
+mod table;
 
 /// The bytes that a text of hexadecimal digits stands for.
 fn hex(text: &str) -> Vec<u8> {

@@ -31,7 +31,7 @@ CEILINGS = {
     "kafka_tools": 720,
     "loading": 2085,
     "log": 2637,
-    "records": 2100,
+    "records": 2000,
     "repair": 1980,
     "replay": 1190,
     "simulation": 377,

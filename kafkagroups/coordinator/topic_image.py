@@ -12,8 +12,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
+from xxhash import xxh3_64_digest
+
 from kafkagroups.records.text import utf16_length, uuid_bytes
-from kafkagroups.records.xxh3 import xxh3_64
 
 
 class TopicImage:
@@ -46,17 +47,22 @@ class TopicImage:
     def hash_of(self, names: Iterable[str]) -> int:
         """Return the hash of those topics that exist; 0 if there are none."""
         hashes = [self._hash_topic(name) for name in sorted(names, key=_java_order) if self.id_of(name) is not None]
-        return xxh3_64(b"".join(struct.pack("<q", each) for each in hashes)) if hashes else 0
+        return _hash(b"".join(struct.pack("<q", each) for each in hashes)) if hashes else 0
 
     def _hash_topic(self, name: str) -> int:
         high, low = struct.unpack(">QQ", uuid_bytes(self.ids[name]))
         count = self.partition_counts[name]
-        return xxh3_64(
+        return _hash(
             b"\0"  # the version of this layout
             + struct.pack("<QQ", high, low)
             + name.encode("utf-16-le", "surrogatepass")
             + struct.pack(f"<{count + 2}i", utf16_length(name), count, *range(count))
         )
+
+
+def _hash(data: bytes) -> int:
+    """Return the hash XXH3 of 64 bits, as Java's signed long."""
+    return int.from_bytes(xxh3_64_digest(data), signed=True)
 
 
 def _java_order(text: str) -> bytes:

@@ -68,6 +68,7 @@ WAYS = {
     ),
     "broker-4.3.1": Way("broker 4.3.1, new coordinator", "", partial(kafka.load_with_broker, version="4.3.1")),
     "stats": Way("kafkagroups stats", "", package.ask_stats, True),
+    "check": Way("kafkagroups check", "", package.ask_check, True),
     "explain": Way("kafkagroups explain", "", package.ask_explain, True),
     "fates": Way("the table fates, to Arrow", "", package.list_fates, True),
     "dump-script": Way(
@@ -129,8 +130,8 @@ def plan(records: int) -> list[Comparison]:
         transactional = Spec(records, 1, transactional=0.3)
         found += [
             Comparison("hot", Spec(records, 1, MANY_GROUPS), (BASE, "spread")),
-            Comparison("questions", segmented, (BASE, "stats", "explain", "fates", "dump-script")),
-            Comparison("questions, transactions", transactional, (BASE, "stats", "explain", "fates")),
+            Comparison("questions", segmented, (BASE, "stats", "check", "explain", "fates", "dump-script")),
+            Comparison("questions, transactions", transactional, (BASE, "stats", "check", "explain", "fates")),
             Comparison("dump", segmented, ("dump", "dump-log")),
             Comparison("compact", segmented, ("compact", "kafka-cleaner")),
             Comparison("processes", Spec(records, 50), ("nothing", "import", "small", "process", "process-json")),

@@ -55,6 +55,15 @@ def ask_stats(topic: Topic, scratch: Path) -> Runs:
     return time_calls(partial(kg.stats, topic.folder, engine="compiled", threads=1), find_answer, warm=1)
 
 
+def ask_check(topic: Topic, scratch: Path) -> Runs:
+    """Ask whether the log loads, and what its findings are."""
+
+    def find_answer(verdict: Any) -> tuple[str, int]:
+        return "records", sum(partition.records for partition in verdict.partitions.values())
+
+    return time_calls(partial(kg.check, topic.folder, engine="compiled"), find_answer, warm=1)
+
+
 def weigh(counts: Iterable[tuple[str, int]]) -> tuple[str, int]:
     """Return the record counts of groups as an answer. Each group has another weight, so that it counts."""
     return "records of groups", sum(count * zlib.crc32(group.encode()) for group, count in counts)

@@ -34,8 +34,10 @@ SLOWER = [  # comparison, way, compared with, at least so many times
 AT_MOST = [  # comparison, way, compared with, at most so many times
     ("hot", BASE, "spread", 2.5),
     ("questions", "stats", BASE, 4),
+    ("questions", "check", BASE, 6),
     ("questions", "explain", BASE, 3),
     ("questions, transactions", "stats", BASE, 4),
+    ("questions, transactions", "check", BASE, 6),
     ("questions, transactions", "explain", BASE, 3),
 ]
 GATES = [*SLOWER, *((name, base, way, 1 / times) for name, way, base, times in AT_MOST)]

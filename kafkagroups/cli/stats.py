@@ -28,13 +28,14 @@ from kafkagroups.history.stats import (
     MovedOffset,
     PartitionStats,
     Stats,
+    WriterCount,
     sort_moved,
     sort_rows,
     sort_writers,
 )
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of
-from kafkagroups.history.writers import WriterCount, sort_versions, value_versions_json
+from kafkagroups.history.writers import sort_versions, value_versions_json
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 

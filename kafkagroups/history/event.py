@@ -44,6 +44,10 @@ class Member(NamedTuple):
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what the record says about the member, without its subscription."""
+        return {name: value for name, value in self._asdict().items() if name not in ("name", "topics", "pattern")}
+
     @property
     def description(self) -> str:
         """The member's name and its host."""
@@ -56,32 +60,22 @@ class Member(NamedTuple):
         return f" ({host})" if host else ""
 
     @property
-    def settings(self) -> dict[str, object]:
-        """What a new process of the same static member can have changed, by the name in a sentence."""
-        return {
-            "client id": self.client_id,
-            "host": self.host.removeprefix("/"),
-            "rack": self.rack,
-            "session timeout": _describe_ms(self.session_timeout_ms),
-            "rebalance timeout": _describe_ms(self.rebalance_timeout_ms),
-        }
+    def settings(self) -> dict[str, str]:
+        """The texts of what a new process of the same static member can have changed, by the name in a sentence."""
+        session, rebalance = (
+            "" if ms is None else f"{ms} ms" for ms in (self.session_timeout_ms, self.rebalance_timeout_ms)
+        )
+        settings = {"client id": self.client_id, "host": self.host.removeprefix("/"), "rack": self.rack}
+        settings |= {"session timeout": session, "rebalance timeout": rebalance}
+        return {name: setting or "none" for name, setting in settings.items()}
 
-
-def describe_new_settings(old: Member, new: Member) -> str:
-    """Return the settings that differ, for example "rack a -> none"; "" if none differs."""
-    return ", ".join(
-        f"{name} {_describe_setting(old.settings[name])} -> {_describe_setting(setting)}"
-        for name, setting in new.settings.items()
-        if setting != old.settings[name]
-    )
-
-
-def _describe_ms(ms: int | None) -> str | None:
-    return None if ms is None else f"{ms} ms"
-
-
-def _describe_setting(setting: object) -> str:
-    return "none" if setting is None or setting == "" else str(setting)
+    def describe_changes(self, old: Member) -> str:
+        """Return the settings that differ from those of the old process, for example "rack a -> none"."""
+        return ", ".join(
+            f"{name} {before} -> {setting}"
+            for (name, setting), before in zip(self.settings.items(), old.settings.values(), strict=True)
+            if setting != before
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +157,6 @@ def event_json(event: Event) -> dict[str, Any]:
         "to": event.to_offset,
         "producer_id": event.producer_id,
         "what": event.what,
-        "members": [_member_json(member_id, member) for member_id, member in event.members],
+        "members": [{"member_id": member_id} | member.to_json() for member_id, member in event.members],
         "replaced_instances": list(event.replaced_instances),
-    }
-
-
-def _member_json(member_id: str, member: Member) -> dict[str, Any]:
-    return {
-        "member_id": member_id,
-        "instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "rack": member.rack,
-        "session_timeout_ms": member.session_timeout_ms,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }

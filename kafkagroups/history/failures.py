@@ -19,7 +19,7 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.finding import Finding, join_words
-from kafkagroups.history.rule import Partition, Rule
+from kafkagroups.history.passes import Partition, Rule
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.caches import read_unloaded_group

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import OFFSET_KEYS, LogKeys, find_group_id
+from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
@@ -31,7 +31,7 @@ from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.reading_releases import describe_readers
-from kafkagroups.records.serde import Record, UnknownContent, decode, decode_with_key
+from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 
 
 @dataclass(slots=True)
@@ -92,11 +92,11 @@ class RecordFate:
 
     partition: int | None
     offset: int
-    type: int | None
-    group: str | None
-    key: TopicPartition | None
-    member_id: str | None
-    fate: Fate | None
+    type: int | None = None
+    group: str | None = None
+    key: TopicPartition | None = None
+    member_id: str | None = None
+    fate: Fate | None = Fate.IGNORED
     by: int | None = None
     why: str | None = None
     size: int = 0
@@ -156,9 +156,6 @@ _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, o
 """The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
 
-_RecordPosition = tuple[int | None, int]
-"""A partition of the offsets topic, and the offset of a record in this partition."""
-
 
 class Fates(Observer):
     """The fates of a log's records. An entry is the RecordFate of one record.
@@ -170,8 +167,8 @@ class Fates(Observer):
     def __init__(self, dialect: Dialect, group: str | None = None) -> None:
         self.dialect = dialect
         self.wanted_group = group
-        self.records: dict[_RecordPosition, list[RecordFate]] = {}
-        """The entries by position. A position can have several entries, because offsets in a batch can be equal."""
+        self.records: dict[int, RecordFate] = {}
+        """The entries by Python's `id`. An offset names no entry, because offsets in a batch can be equal."""
         self.partition: int | None = None
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
@@ -205,90 +202,70 @@ class Fates(Observer):
             records = batch.records
         except BadBytes:
             return []
-        build_entry = self._build_marker_entry if batch.is_control else self._build_entry
-        entries = [build_entry(record) for record in records]
-        for entry, _ in entries:
-            entry.file = batch.file
-            entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            entry.producer_epoch = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_epoch
-            entry.is_transactional = batch.is_transactional
+        producer = (batch.producer_id, batch.producer_epoch)
+        producer_id, producer_epoch = (None, None) if batch.producer_id == NO_PRODUCER_ID else producer
+        decoded: list[tuple[RecordFate, Record | None]] = []
+        for log_record in records:
+            entry = RecordFate(
+                partition,
+                log_record.offset,
+                size=log_record.size,
+                timestamp=log_record.timestamp,
+                file=batch.file,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                is_transactional=batch.is_transactional,
+            )
+            read = _read_marker if batch.is_control else self._read_record
+            record = read(entry, log_record)
             # A marker has no group. `set_fate` keeps the marker if its transaction has records of the wanted group.
             if self.wanted_group is None or entry.group == self.wanted_group:
                 self._keep(entry)
-            self._batch_entries.append(entry)
-        return entries
+            decoded.append((entry, record))
+        self._batch_entries = [entry for entry, _ in decoded]
+        return decoded
 
     def add_hole(self, partition: int | None, hole: Hole) -> None:
         """Handle offsets that are missing before the next batch. Only the subclass GroupLog (group_log.py) does so."""
 
     def _keep(self, entry: RecordFate) -> None:
-        self.records.setdefault((entry.partition, entry.offset), []).append(entry)
+        self.records[id(entry)] = entry
 
     def drop(self, entry: RecordFate) -> None:
         """Remove the entry of a record that is no longer needed, to save memory."""
-        position = (entry.partition, entry.offset)
-        others = [other for other in self.records.get(position, ()) if other is not entry]
-        if others:
-            self.records[position] = others
-        else:
-            self.records.pop(position, None)
+        self.records.pop(id(entry), None)
 
-    def _build_marker_entry(self, record: LogRecord) -> tuple[RecordFate, Record | None]:
-        entry = _new_entry(self.partition, record)
-        try:
-            marker_type = decode_control_key(record.key)
-        except BadBytes as error:
-            entry.why = str(error)
-            return entry, None
-        if marker_type in (ControlType.COMMIT, ControlType.ABORT):
-            entry.fate = Fate.MARKER
-            entry.note = marker_type.name.lower()
-        else:
-            entry.why = "a control record that is not a transaction marker"
-        return entry, None
-
-    def _build_entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
-        entry = _new_entry(self.partition, log_record)
+    def _read_record(self, entry: RecordFate, log_record: LogRecord) -> Record | None:
+        """Set what a record says. Return the decoded record; None if it cannot be read."""
+        record = None
         try:
             key = self._keys[log_record.key]
+        except BadBytes as error:
+            entry.why = str(error)
+            return None
+        is_wanted = key.group_id == self.wanted_group is not None
+        try:
             record = decode_with_key(key.decoded, log_record.value)
         except BadBytes as error:
             entry.why = str(error)
             # Only the history of one group shows a record that has a group, but that cannot be read.
-            if self.wanted_group is not None:
-                self._read_key(entry, log_record)
-            return entry, None
-        entry.type = record.type
+            if not is_wanted:
+                return None
+        entry.type = key.decoded.type
         entry.group = key.group_id
-        if isinstance(record.key, UnknownContent):
-            entry.why = f"this coordinator does not read record type {record.type}"
-            if entry.group == self.wanted_group is not None:
-                entry.is_unreadable = True
-                entry.why += f"; {describe_readers(log_record.key, log_record.value)}"
-            return entry, record
-        if key.partition is None:
-            _add_key(entry, record)
-        else:
-            entry.key = key.partition
-            entry.committed = getattr(record.value, "offset", None)
-            entry.note = getattr(record.value, "metadata", None)
-        entry.fate = None if record.value is not None else Fate.TOMBSTONE
-        return entry, record
-
-    def _read_key(self, entry: RecordFate, log_record: LogRecord) -> None:
-        """Set what the key of a record says, if the key can be read although the value cannot."""
-        try:
-            record = decode(log_record.key, None, self.dialect)
-        except BadBytes:
-            return
-        group = find_group_id(record)
-        if group != self.wanted_group:
-            return
-        entry.type = record.type
-        entry.group = group
-        entry.is_unreadable = True
-        entry.why = f"{entry.why}; {describe_readers(log_record.key, log_record.value)}"
-        _add_key(entry, record)
+        entry.key = key.partition
+        if isinstance(key.decoded.content, MemberIdKey):
+            entry.member_id = key.decoded.content.member_id
+        elif isinstance(key.decoded.content, UnknownContent):
+            entry.why = f"this coordinator does not read record type {entry.type}"
+        if entry.why is None and record is not None:
+            entry.committed = getattr(record.value, "offset", None) if entry.key is not None else None
+            entry.note = getattr(record.value, "metadata", None) if entry.key is not None else None
+            entry.fate = None if record.value is not None else Fate.TOMBSTONE
+        elif is_wanted:
+            entry.is_unreadable = True
+            entry.why = f"{entry.why}; {describe_readers(log_record.key, log_record.value)}"
+        return record
 
     def start_record(self, index: int) -> None:
         self._current = self._batch_entries[index] if index < len(self._batch_entries) else None
@@ -405,8 +382,7 @@ class Fates(Observer):
 
     def add(self, other: Fates) -> None:
         """Add the records of another partition, with the same dialect and group. Neither of the two is settled yet."""
-        for position, entries in other.records.items():
-            self.records.setdefault(position, []).extend(entries)
+        self.records.update(other.records)
         self._stored.update(other._stored)
         self._ended_transactions.update(other._ended_transactions)
         self._newest_values.update(other._newest_values)
@@ -426,28 +402,25 @@ class Fates(Observer):
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
-        return (entry for position in sorted(self.records, key=_log_order) for entry in self.records[position])
+        return iter(sorted(self.records.values(), key=_log_order))
 
 
-def _log_order(position: _RecordPosition) -> _RecordPosition:
-    partition, offset = position
-    return -1 if partition is None else partition, offset
+def _log_order(entry: RecordFate) -> tuple[int, int]:
+    return -1 if entry.partition is None else entry.partition, entry.offset
 
 
-def _new_entry(partition: int | None, record: LogRecord) -> RecordFate:
-    """Return a new entry for a record. Its fate is IGNORED until the record has been decoded."""
-    entry = RecordFate(partition, record.offset, None, None, None, None, Fate.IGNORED)
-    entry.size = record.size
-    entry.timestamp = record.timestamp
-    return entry
-
-
-def _add_key(entry: RecordFate, record: Record) -> None:
-    """Set the topic partition or the member id in the key of a record."""
-    if isinstance(record.key, OFFSET_KEYS):
-        entry.key = TopicPartition(record.key.topic, record.key.partition)
-    elif isinstance(record.key, MemberIdKey):
-        entry.member_id = record.key.member_id
+def _read_marker(entry: RecordFate, log_record: LogRecord) -> Record | None:
+    """Set what a control record says. It has no decoded record."""
+    entry.why = "a control record that is not a transaction marker"
+    try:
+        marker_type = decode_control_key(log_record.key)
+        if marker_type in (ControlType.COMMIT, ControlType.ABORT):
+            entry.fate = Fate.MARKER
+            entry.note = marker_type.name.lower()
+            entry.why = None
+    except BadBytes as error:
+        entry.why = str(error)
+    return None
 
 
 def _ignore(entry: RecordFate, why: str) -> None:

@@ -17,14 +17,13 @@ from typing import Any
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Event, Member, describe_new_settings
+from kafkagroups.history.event import Event, Member
 from kafkagroups.history.group_log import GroupRecord
 from kafkagroups.history.group_requests import (
     CLASSIC_GROUP,
     MEMBERS,
     Change,
     converts,
-    find_replaced_instances,
     read_assigned,
     read_member,
     read_request,
@@ -32,6 +31,9 @@ from kafkagroups.history.group_requests import (
 )
 from kafkagroups.history.words import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.records.group_metadata import GroupMetadataValue
+
+Ids = tuple[str, ...]
+"""The ids of members, or instance ids."""
 
 
 def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> list[str]:
@@ -184,7 +186,7 @@ class GroupEvents:
         left = tuple(member_id for member_id in old.members if member_id not in members)
         replaced = self._find_replaced(old.members, joined, left)
         subscriptions = self._describe_subscriptions(old, record.offset)
-        what = self._describe_generation(old, value, joined, left)
+        what = self._describe_generation(old, value, joined, left, replaced)
         if joined and not has_known_past:
             names = list_names([member.description for member in members.values()])
             what = f"Generation {value.generation}: members {names}; who joined is unknown."
@@ -206,20 +208,22 @@ class GroupEvents:
         )
 
     def _describe_generation(
-        self, old: GroupState, value: GroupMetadataValue, joined: tuple[str, ...], left: tuple[str, ...]
+        self, old: GroupState, value: GroupMetadataValue, joined: Ids, left: Ids, replaced: Ids
     ) -> str:
+        """Return what a generation changes: who joined, who left, and how many members the group has now."""
         generation = value.generation
-        changes = self._describe_members(old, joined, left)
+        parts = [self._describe_joined(joined)] if joined else []
+        parts += [f"{list_names([old.members[member_id].name for member_id in left])} left"] if left else []
+        changes = ", ".join([*parts, count_of(len(self.state.members), "member")])
         if self._old_type is not None or (value.members and self._deleted_type not in (None, "classic")):
             return f"Generation {generation}: now a classic group, {changes}."
+        if not value.members and generation == 0:
+            return "Generation 0: the group was created, a member joins."
         if not value.members:
-            if generation == 0:
-                return "Generation 0: the group was created, a member joins."
             return f"Generation {generation}: no member is left."
         if old.type == "classic" and old.generation == generation:
-            replaced = self._find_replaced(old.members, joined, left)
             if replaced:
-                return f"Generation {generation}: {self._describe_replaced(replaced, old.members, joined, left)}."
+                return f"Generation {generation}: {self._describe_replaced(old.members, joined, left)}."
             return f"Generation {generation} was written again: {changes}."
         text = f"Generation {generation}{f' ({value.protocol})' if value.protocol else ''}: {changes}"
         if old.type == "classic" and old.generation is not None and generation > old.generation + 1:
@@ -227,39 +231,26 @@ class GroupEvents:
             text += f"; no generation between {old.generation} and {generation} was written"
         return f"{text}."
 
-    def _describe_members(self, old: GroupState, joined: tuple[str, ...], left: tuple[str, ...]) -> str:
-        """Return who joined, who left, and how many members the group has now."""
-        parts = [self._describe_joined(joined)] if joined else []
-        if left:
-            parts.append(f"{list_names([old.members[member_id].name for member_id in left])} left")
-        return ", ".join([*parts, count_of(len(self.state.members), "member")])
-
-    def _describe_joined(self, joined: tuple[str, ...]) -> str:
+    def _describe_joined(self, joined: Ids) -> str:
         return f"{list_names([self.state.members[member_id].description for member_id in joined])} joined"
 
-    def _find_replaced(
-        self, old_members: Mapping[str, Member], joined: tuple[str, ...], left: tuple[str, ...]
-    ) -> tuple[str, ...]:
+    def _find_replaced(self, old_members: Mapping[str, Member], joined: Ids, left: Ids) -> Ids:
         """Return the instance ids of the members that joined, if each of them replaces a member that left."""
-        old = [old_members[member_id] for member_id in left if member_id in old_members]
-        return tuple(find_replaced_instances([self.state.members[member_id] for member_id in joined], old))
+        found = [self.state.members[member_id].instance_id for member_id in joined]
+        instances = tuple(instance_id for instance_id in found if instance_id is not None)
+        old = [old_members[member_id].instance_id for member_id in left if member_id in old_members]
+        return instances if len(instances) == len(found) == len(old) and set(found) == set(old) else ()
 
-    def _describe_replaced(
-        self,
-        replaced: tuple[str, ...],
-        old_members: Mapping[str, Member],
-        joined: tuple[str, ...],
-        left: tuple[str, ...],
-    ) -> str:
+    def _describe_replaced(self, old_members: Mapping[str, Member], joined: Ids, left: Ids) -> str:
         """Return which static members have new ids, and which of their settings changed."""
         old_by_instance = {old_members[m].instance_id: old_members[m] for m in left if m in old_members}
         members = [self.state.members[member_id] for member_id in joined]
         names = list_names([f"{member.instance_id}{member.host_text}" for member in members])
         texts = [f"static member {names} has a new id"]
         for member in members[:LISTED_NAMES]:
-            settings = describe_new_settings(old_by_instance[member.instance_id], member)
+            settings = member.describe_changes(old_by_instance[member.instance_id])
             if settings:
-                texts.append(settings if len(replaced) == 1 else f"{member.instance_id}: {settings}")
+                texts.append(settings if len(joined) == 1 else f"{member.instance_id}: {settings}")
         return "; ".join(texts)
 
     def _apply_request(self, request: list[GroupRecord]) -> Iterator[Event]:
@@ -290,21 +281,22 @@ class GroupEvents:
         known = {*old.members, *unknown}
         joined = tuple(name for name, member in changed.items() if member is not None and name not in known)
         left = tuple(name for name, member in changed.items() if member is None)
-        what = self._describe_request(change, old.members, joined, left)
+        replaced = self._find_replaced(old.members, joined, left)
+        what = self._describe_request(change, old.members, joined, left, replaced)
         yield self._event(
             change.first,
             "epoch",
             _add_to_sentence(what, subscriptions),
             members_joined=joined,
             members_left=left,
-            replaced_instances=self._find_replaced(old.members, joined, left),
+            replaced_instances=replaced,
             is_routine=not (changed or change.away or change.targets or change.has_group_record),
         )
         if left and not self.state.members:
             yield self._event(change.first, "empty", "No member is left.")
 
     def _describe_request(
-        self, change: Change, old_members: dict[str, Member], joined: tuple[str, ...], left: tuple[str, ...]
+        self, change: Change, old_members: dict[str, Member], joined: Ids, left: Ids, replaced: Ids
     ) -> str:
         known = old_members | self.state.members
 
@@ -313,7 +305,6 @@ class GroupEvents:
 
         # After a hole, it is unknown whether a member with its first record in the log joined at this time.
         changed = [m for m, member in change.members.items() if member is not None and m not in joined]
-        replaced = self._find_replaced(known, joined, left)
         parts = []
         if self._old_type is not None or self._deleted_type not in (None, self.state.type):
             parts.append(f"now a {self.state.type} group")
@@ -321,7 +312,7 @@ class GroupEvents:
         self._old_type = None
         self._deleted_type = None
         if replaced:
-            parts.append(self._describe_replaced(replaced, known, joined, left))
+            parts.append(self._describe_replaced(known, joined, left))
         elif joined:
             parts.append(self._describe_joined(joined))
         if left and not replaced:

@@ -127,17 +127,6 @@ def converts(tombstone: GroupRecord, following: list[GroupRecord]) -> bool:
     return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP)
 
 
-def find_replaced_instances(joined: list[Member], left: list[Member]) -> list[str]:
-    """Return the instance ids of the members that joined, if each of them replaces a member that left.
-
-    Otherwise return an empty list.
-    """
-    instances = [member.instance_id for member in joined if member.instance_id is not None]
-    old_instances = [member.instance_id for member in left]
-    is_replacement = len(instances) == len(joined) == len(left) and set(instances) == set(old_instances)
-    return instances if is_replacement else []
-
-
 def read_member(member: Any, protocol_type: str) -> Member:
     """Return the member of a classic group. Only the coordinator of "consumer" groups reads the subscription."""
     topics = None

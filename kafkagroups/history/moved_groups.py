@@ -23,7 +23,7 @@ from dataclasses import replace
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.offsets import ReadOnlyOffsets
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.rule import Misplaced, Rule
+from kafkagroups.history.passes import Misplaced, Rule
 from kafkagroups.history.stats import MovedOffset
 from kafkagroups.history.words import count_of, describe_time, list_groups, list_names
 from kafkagroups.loading.groups import Groups

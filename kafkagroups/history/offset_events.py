@@ -23,8 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event
@@ -47,29 +46,22 @@ _WORDS = {
 """The words for the causes of a deletion by a request."""
 
 
-class Expiry(Enum):
-    """Whether a deleted offset expired: CERTAIN, POSSIBLE (the log does not tell), or IMPOSSIBLE."""
-
-    CERTAIN = "certain"
-    POSSIBLE = "possible"
-    IMPOSSIBLE = "impossible"
-
-
-class Commit(NamedTuple):
-    """A committed offset. `hole_count` is how many holes of the log are before the commit took effect."""
-
-    group_record: GroupRecord
-    offset: int
-    hole_count: int
-
-
 @dataclass
-class Pending:
-    """A commit in an open transaction. `deleted_by` is the offset of the tombstone that deleted the pending commit."""
+class Commit:
+    """A committed or a pending offset.
+
+    `hole_count` is how many holes of the log are before the commit took effect. `is_deleted` says whether a tombstone
+    deleted a pending commit.
+    """
 
     group_record: GroupRecord
-    offset: int
-    deleted_by: int | None = None
+    hole_count: int = 0
+    is_deleted: bool = False
+
+    @property
+    def offset(self) -> int:
+        offset: int = self.group_record.value.offset
+        return offset
 
 
 class OffsetEvents:
@@ -89,7 +81,7 @@ class OffsetEvents:
         self.skips_routine = skips_routine
         self.is_classic = dialect.coordinator == "classic"
         self.committed: dict[TopicPartition, Commit] = {}
-        self.pending: dict[int, dict[TopicPartition, Pending]] = {}
+        self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.hole_count = 0
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
@@ -107,22 +99,27 @@ class OffsetEvents:
 
     def commit(self, record: GroupRecord) -> Iterator[Event]:
         """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
+        if record.is_pending:
+            self.pending.setdefault(record.producer_id, {})[record.key] = Commit(record)
+        else:
+            yield from self._commit(record, record, "commit")
+
+    def _commit(
+        self, at: GroupRecord | Marker, record: GroupRecord, name: str, by: str = "", **fields: Any
+    ) -> Iterator[Event]:
+        """Yield the events of an offset record that takes effect at a record or marker."""
         key = record.key
         offset: int = record.value.offset
-        if record.is_pending:
-            self.pending.setdefault(record.producer_id, {})[key] = Pending(record, offset)
-            return
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
-        if is_routine and self.skips_routine:
-            self._store(key, record, offset, old)
-            return
-        what = f"{self._describe_commit(key, old, offset)}{new_id}."
+        is_skipped = is_routine and self.skips_routine
+        what = "" if is_skipped else f"{self._describe_commit(key, old, offset)}{by}{new_id}."
         self._store(key, record, offset, old)
-        from_offset = None if old is None else old.offset
-        yield self._event(record, "commit", what, key, from_offset, to_offset=offset, is_routine=is_routine)
-        yield from self._find_rewind(record, key, old, record, new_id)
+        if not is_skipped:
+            from_offset = None if old is None else old.offset
+            yield self._event(at, name, what, key, from_offset, to_offset=offset, is_routine=is_routine, **fields)
+            yield from self._find_rewind(at, key, old, record, new_id)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
@@ -137,7 +134,7 @@ class OffsetEvents:
     def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
         if old is not None:
             self.replaced[record.offset] = old.offset
-        self.committed[key] = Commit(record, offset, self.hole_count)
+        self.committed[key] = Commit(record, self.hole_count)
         self._deleted.pop(key, None)
         position = self.positions.get(key)
         if position is None:
@@ -193,13 +190,9 @@ class OffsetEvents:
             record = pending.group_record
             old = self.committed.get(key)
             from_offset = None if old is None else old.offset
-            to_offset = from_offset
-            is_routine = False
-            new_id = None
             if not marker.commits:
-                to_offset = pending.offset
                 what = f"{key}: {pending.offset} of producer {marker.producer_id} was aborted."
-            elif pending.deleted_by is not None:
+            elif pending.is_deleted:
                 what = f"{key}: no change, because the pending {pending.offset} was deleted before."
             elif old is not None and not self._is_newer(record, old.group_record):
                 what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
@@ -209,17 +202,12 @@ class OffsetEvents:
                         f"back by {pending.offset - old.offset}."
                     )
             else:
-                new_id = self._note_topic_id(key, record)
-                what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}{new_id}."
-                is_forward = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
-                is_routine = is_forward and not new_id
-                to_offset = pending.offset
-                self._store(key, record, pending.offset, old)
-            name = f"transaction_{'committed' if marker.commits else 'aborted'}"
-            fields = {"to_offset": to_offset, "producer_id": marker.producer_id, "is_routine": is_routine}
-            yield self._event(marker, name, what, key, from_offset, **fields)
-            if new_id is not None:
-                yield from self._find_rewind(marker, key, old, record, new_id)
+                by = f", by producer {marker.producer_id}"
+                yield from self._commit(marker, record, "transaction_committed", by, producer_id=marker.producer_id)
+                continue
+            name, to_offset = ("committed", from_offset) if marker.commits else ("aborted", pending.offset)
+            fields = {"to_offset": to_offset, "producer_id": marker.producer_id}
+            yield self._event(marker, f"transaction_{name}", what, key, from_offset, **fields)
 
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
         if self.is_classic:
@@ -232,11 +220,10 @@ class OffsetEvents:
             for key, pending in commits.items():
                 record = pending.group_record
                 what = f"{key}: {pending.offset} is pending in producer {producer_id}'s transaction."
-                if pending.deleted_by is not None:
+                if pending.is_deleted:
                     what = f"{key}: {pending.offset} was deleted, but producer {producer_id}'s transaction is open."
-                event = self._event(
-                    record, "transaction_open", what, key, to_offset=pending.offset, producer_id=producer_id
-                )
+                fields = {"to_offset": pending.offset, "producer_id": producer_id}
+                event = self._event(record, "transaction_open", what, key, **fields)
                 yield record, replace(event, generation=None)
 
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
@@ -263,12 +250,11 @@ class OffsetEvents:
                 continue
             self._deleted[key] = old.offset
             self.positions.pop(key, None)
-            expiry = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
-            if expiry is not Expiry.IMPOSSIBLE:
-                cause = Cause.EXPIRED if expiry is Expiry.CERTAIN else Cause.UNKNOWN
-                what = f"{key}: {old.offset} {self._describe_expiry(old.group_record, tombstone, expiry)}"
-                event = self._event(tombstone, "expired", what, key, old.offset)
-                yield replace(event, can_be_request=expiry is Expiry.POSSIBLE)
+            cause = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
+            if cause is not None:
+                can_be_request = cause is Cause.UNKNOWN
+                what = f"{key}: {old.offset} {self._describe_expiry(old.group_record, tombstone, can_be_request)}"
+                yield self._event(tombstone, "expired", what, key, old.offset, can_be_request=can_be_request)
             elif deletes_group:
                 cause = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
             else:
@@ -279,17 +265,14 @@ class OffsetEvents:
                 yield self._event(tombstone, "offset_deleted", what, key, old.offset)
             self.causes[tombstone.offset] = cause
 
-    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Pending | None:
+    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
         """Delete the pending commits that a tombstone deletes. Return the last of them."""
         deleted = None
-        producers = list(self.pending)
-        if self.is_classic:
-            producers = [tombstone.producer_id] if tombstone.is_pending else []
-        for producer_id in producers:
-            pending = self.pending.get(producer_id, {}).get(key)
-            if pending is not None and pending.deleted_by is None:
-                pending.deleted_by = tombstone.offset
-                deleted = pending
+        for producer_id, commits in self.pending.items():
+            is_of_producer = tombstone.is_pending and producer_id == tombstone.producer_id
+            if key in commits and not commits[key].is_deleted and (is_of_producer or not self.is_classic):
+                deleted = commits[key]
+                deleted.is_deleted = True
         return deleted
 
     def _find_oldest_begin(self) -> int | None:
@@ -316,32 +299,33 @@ class OffsetEvents:
             return group.empty_since_ms
         return commit_ms
 
-    def _judge_expiry(self, commit: GroupRecord, tombstone: GroupRecord, oldest_begin_ms: int | None) -> Expiry:
-        """Return whether the offset of `commit` can have expired when `tombstone` deleted it.
+    def _judge_expiry(self, commit: GroupRecord, tombstone: GroupRecord, oldest_begin_ms: int | None) -> Cause | None:
+        """Return EXPIRED if the offset of `commit` expired when `tombstone` deleted it, and UNKNOWN if it can have.
 
-        `oldest_begin_ms` is the earliest time from which the retention time of another offset counts: one that no
-        tombstone of the same batch deletes, and that may expire. It is None if there is no such offset.
+        Return None if it cannot have expired. `oldest_begin_ms` is the earliest time from which the retention time of
+        another offset counts: one that no tombstone of the same batch deletes, and that may expire. It is None if there
+        is no such offset.
         """
         if tombstone.timestamp == NO_TIMESTAMP:
-            return Expiry.POSSIBLE
+            return Cause.UNKNOWN
         expire_ms = _get_expire_time(commit)
         if expire_ms is not None:
-            return Expiry.CERTAIN if tombstone.timestamp >= expire_ms else Expiry.IMPOSSIBLE
+            return Cause.EXPIRED if tombstone.timestamp >= expire_ms else None
         begin_ms = self._find_retention_begin(commit)
         shortest_ms = MIN_RETENTION_MS if self.retention_ms is None else self.retention_ms
         if begin_ms is None or tombstone.timestamp - begin_ms < shortest_ms:
-            return Expiry.IMPOSSIBLE
+            return None
         if oldest_begin_ms is not None and oldest_begin_ms <= begin_ms:
-            return Expiry.IMPOSSIBLE
-        return Expiry.POSSIBLE if self.retention_ms is None else Expiry.CERTAIN
+            return None
+        return Cause.UNKNOWN if self.retention_ms is None else Cause.EXPIRED
 
-    def _describe_expiry(self, commit: GroupRecord, tombstone: GroupRecord, expiry: Expiry) -> str:
+    def _describe_expiry(self, commit: GroupRecord, tombstone: GroupRecord, can_be_request: bool) -> str:
         group = self.group.state
         topic = commit.key.topic
         expire_ms = _get_expire_time(commit)
         if expire_ms is not None:
             return f"expired, retention time {describe_duration(expire_ms - commit.value.commit_timestamp)}."
-        end = "" if expiry is Expiry.CERTAIN else ", or was deleted by a request"
+        end = ", or was deleted by a request" if can_be_request else ""
         if group.members and not group.subscribes(topic):
             since = group.lost_at.get(topic)
             end += f"; the group has members, but none subscribes to {topic}"
@@ -351,7 +335,7 @@ class OffsetEvents:
             return f"expired{end}."
         return f"expired after {describe_duration(tombstone.timestamp - begin_ms)}{end}."
 
-    def _describe_unknown(self, key: TopicPartition, pending: Pending | None, tombstone: GroupRecord) -> str:
+    def _describe_unknown(self, key: TopicPartition, pending: Commit | None, tombstone: GroupRecord) -> str:
         if pending is not None:
             return f"{key}: the pending {pending.offset} was deleted."
         if tombstone.is_pending:
@@ -373,7 +357,7 @@ class OffsetEvents:
     def has_offsets(self) -> bool:
         """Return whether the group has a committed or a pending offset."""
         pending = (commit for commits in self.pending.values() for commit in commits.values())
-        return bool(self.committed) or any(commit.deleted_by is None for commit in pending)
+        return bool(self.committed) or any(not commit.is_deleted for commit in pending)
 
     def _event(
         self,

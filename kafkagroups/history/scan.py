@@ -1,7 +1,7 @@
 """Loads a topic and counts its records in one pass: `stats`, `check` and `report` are questions to the result.
 
 The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
-(totals.py). What only the load can decide is looked up in a second pass (second_pass.py). Then the rules are asked.
+(totals.py). What only the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
 """
 
 from __future__ import annotations
@@ -13,22 +13,19 @@ from dataclasses import replace
 from kafkagroups.anatomy.written_by import describe_writers
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.group_parts import GroupParts
-from kafkagroups.history.cleaning import TombstonesStay, TooLarge, Uncleaned
 from kafkagroups.history.failures import DamagedBytes, FailedLoad
 from kafkagroups.history.finding import sort_findings
 from kafkagroups.history.group_rules import (
     BusyGroup,
+    SharedInstanceIds,
     UnsubscribedOffsets,
     find_families,
     find_look_alikes,
     list_known_groups,
 )
 from kafkagroups.history.moved_groups import MisplacedGroups, find_count_change, find_misplaced, find_moved_offsets
-from kafkagroups.history.observed_load import ObservedLoad
-from kafkagroups.history.odd_writers import ClockJump, MixedWriters
-from kafkagroups.history.rule import Partition, Rule
-from kafkagroups.history.second_pass import Follower, read_again
-from kafkagroups.history.static_members import SharedInstanceIds
+from kafkagroups.history.partition_rules import ClockJump, MixedWriters, TombstonesStay, TooLarge, Uncleaned
+from kafkagroups.history.passes import Follower, ObservedLoad, Partition, Rule, read_again
 from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, Row, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging

@@ -85,11 +85,7 @@ def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
     `damaged` are the damaged bytes that the reader has skipped.
     """
     ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
-    marked: list[Step] = []
-    for step in steps:
-        parts = _split(step, ranges) if isinstance(step, Hole) else [step]
-        marked += parts
-    return marked
+    return [part for step in steps for part in (_split(step, ranges) if isinstance(step, Hole) else [step])]
 
 
 def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
@@ -236,17 +232,10 @@ class PartitionHistory:
     log.
     """
 
-    def __init__(
-        self,
-        partition: int | None,
-        dialect: Dialect,
-        *,
-        skips_routine: bool = False,
-        retention_ms: int | None = None,
-    ) -> None:
-        self.group = GroupEvents(partition)
-        self.offsets = OffsetEvents(self.group, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
-        self.causes = self.offsets.causes
+    def __init__(self, offsets: OffsetEvents) -> None:
+        self.group = offsets.group
+        self.offsets = offsets
+        self.causes = offsets.causes
         self.events: list[Event] = []
 
     def find_positions(self) -> list[Position]:
@@ -324,7 +313,8 @@ def walk(
     `skips_routine` is true, commits that only move an offset forward are left out. `retention_ms` is the one of
     `build_timeline`.
     """
-    history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
+    offsets = OffsetEvents(GroupEvents(partition), dialect, skips_routine=skips_routine, retention_ms=retention_ms)
+    history = PartitionHistory(offsets)
     later: dict[object, GroupRecord] = {}
     """The first records of the keys that have none so far."""
     for step in steps:

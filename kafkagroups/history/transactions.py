@@ -31,8 +31,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
-from kafkagroups.history.rule import Partition, Rule
-from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.passes import Follower, Partition, Rule
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.log.batch import Batch

@@ -23,14 +23,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import BadBytes
-from kafkagroups.history.second_pass import Follower, list_readable
+from kafkagroups.history.passes import Follower, list_readable
+from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import decode
@@ -44,43 +44,6 @@ _DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3"
 
 Version 1 of a commit's value has an expire timestamp that decides, and version 4 has a topic id.
 """
-
-
-class WriterKey(NamedTuple):
-    """What tells writers apart. `leader_epoch` is -1 in the old formats, which do not contain it."""
-
-    group: str
-    leader_epoch: int
-    is_transactional: bool
-    records_per_batch: int
-
-
-@dataclass(frozen=True)
-class WriterCount:
-    """What one writer committed in one partition of the offsets topic.
-
-    `commits` is the number of batches with its commits, and `records` the number of its records. `bytes` are the bytes
-    of these records, without the headers of the batches. The times are those of the first and the last commit, in ms
-    since the epoch; None if the records have no time. `interval_ms` is the median time from one commit to the next;
-    None if there is only one commit.
-    """
-
-    key: WriterKey
-    partition: int | None
-    commits: int
-    records: int
-    bytes: int
-    first_timestamp_ms: int | None
-    last_timestamp_ms: int | None
-    interval_ms: float | None
-
-    @property
-    def commits_per_minute(self) -> float | None:
-        """The rate from the first to the last commit; None if there is only one time."""
-        if self.first_timestamp_ms is None or self.last_timestamp_ms in (None, self.first_timestamp_ms):
-            return None
-        assert self.last_timestamp_ms is not None
-        return (self.commits - 1) * 60_000 / (self.last_timestamp_ms - self.first_timestamp_ms)
 
 
 class WriterCounter(Follower):
@@ -132,20 +95,6 @@ def _find_group(record: LogRecord) -> bytes | None:
         return None
     size = int.from_bytes(key[2:4], "big", signed=True)
     return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
-
-
-@dataclass(frozen=True)
-class WriterRange:
-    """The Kafka versions that can have written the records from offset `first` to offset `last`.
-
-    `versions` is a text such as "0.9 – 2.0"; "" if every version can have written the records. `writers` are the same
-    versions.
-    """
-
-    first: int
-    last: int
-    versions: str
-    writers: VersionRange
 
 
 class WriterRanges(Follower):
@@ -206,33 +155,6 @@ class WriterRanges(Follower):
             for (first, versions), end in zip(self._ranges, ends, strict=True)
             if self._ranges[0][0] < next_offset
         ]
-
-
-class TypeAndVersion(NamedTuple):
-    """A record type and the version of a value. The version is None for tombstones."""
-
-    type: int
-    version: int | None
-
-
-@dataclass
-class VersionCount:
-    """The number of the records with a value version, and their first and last timestamps (None: no timestamps)."""
-
-    records: int = 0
-    first_timestamp_ms: int | None = None
-    last_timestamp_ms: int | None = None
-
-    def add(self, other: VersionCount) -> None:
-        """Add the records of another count."""
-        self.records += other.records
-        times = [
-            *(self.first_timestamp_ms, self.last_timestamp_ms),
-            *(other.first_timestamp_ms, other.last_timestamp_ms),
-        ]
-        known_times = [time for time in times if time is not None]
-        self.first_timestamp_ms = min(known_times, default=None)
-        self.last_timestamp_ms = max(known_times, default=None)
 
 
 class VersionCounter(Follower):

@@ -80,7 +80,9 @@ class AfterCleaning:
 
         `loaded` is the partition as it loads together with the others. `types` are the record types in the log.
         """
-        if not _is_whole(log) or loaded.damage is not None or loaded.zeros is not None:
+        # Passes clean folders of whole segments.
+        is_whole = not log.ranges and all(is_segment_name(os.path.basename(segment)) for segment in log.segments)
+        if not is_whole or loaded.damage is not None or loaded.zeros is not None:
             return []
         findings: list[Finding] = []
         if loaded.error is not None or not list_read_types(self.rules).isdisjoint(types):
@@ -109,12 +111,6 @@ class AfterCleaning:
         return OpenTopic([log], self.rules, engine="auto").load().partitions[log.partition]
 
 
-def _is_whole(log: Log) -> bool:
-    """Return whether a log is a folder of whole segments, which passes can clean."""
-    names = [os.path.basename(segment) for segment in log.segments]
-    return not log.ranges and all(map(is_segment_name, names))
-
-
 class _Cleanings:
     """The passes over a copy of a log. Their logs are written to numbered folders in `folder`."""
 
@@ -122,7 +118,6 @@ class _Cleanings:
         self._folder = folder
         self._count = 0
         self._name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
-        self._max_batch_bytes = log.max_batch_bytes
         self.log = self._copy(log)
 
     def _new_folder(self) -> Path:
@@ -131,9 +126,6 @@ class _Cleanings:
         folder.mkdir(parents=True)
         return folder
 
-    def _open(self, folder: Path) -> Log:
-        return open_log(folder, max_batch_bytes=self._max_batch_bytes)
-
     def _copy(self, log: Log, new_segment: int | None = None) -> Log:
         """Return a copy of a log, with a new, empty active segment if `new_segment` is given."""
         folder = self._new_folder()
@@ -141,7 +133,7 @@ class _Cleanings:
             (folder / os.path.basename(segment)).write_bytes(log.read(segment))
         if new_segment is not None:
             (folder / segment_name(new_segment)).touch()
-        return self._open(folder)
+        return open_log(folder, max_batch_bytes=log.max_batch_bytes)
 
     def list_logs(self) -> Iterator[CleanedLog]:
         """Yield each log that passes can leave. The first ones need the fewest steps."""
@@ -155,8 +147,8 @@ class _Cleanings:
     def _clean_from(self, log: Log, steps: list[str], options: list[str]) -> Iterator[CleanedLog]:
         """Yield the logs that passes over a log leave, whose first pass ends at any segment."""
         source = _read(log)
-        ends = [segment.base_offset for segment in source.segments[1:]]
-        ends = [end for end in ends if end <= source.first_uncleanable]
+        bases = [segment.base_offset for segment in source.segments[1:]]
+        ends = [base for base in bases if base <= source.first_uncleanable]
         for end in reversed(_select(ends)):
             yield from self._run_passes(log, end, CleanedLog(log, steps, options, is_whole=end == ends[-1]))
 
@@ -165,13 +157,12 @@ class _Cleanings:
         now_ms = max(_read(log).newest_ms, 0)
         for number in range(_PASSES):
             time_ms = now_ms + number * (DELETE_RETENTION_MS + 1)
-            pass_end = end if number == 0 else _read(log).first_uncleanable
-            name = f"a pass of the log cleaner up to offset {pass_end}"
-            if number:
-                name = f"another {name[2:]} when delete.retention.ms is over and new records were appended"
+            pass_end = _read(log).first_uncleanable if number else end
+            later = " when delete.retention.ms is over and new records were appended" if number else ""
+            name = f"{'another' if number else 'a'} pass of the log cleaner up to offset {pass_end}{later}"
             folder = self._new_folder()
             clean(log, folder, CleanerConfig(time_ms, DELETE_RETENTION_MS, first_uncleanable=pass_end))
-            after = self._open(folder)
+            after = open_log(folder, max_batch_bytes=log.max_batch_bytes)
             if _read_content(log) == _read_content(after):
                 return
             options = [*cleaned.options, "--clean", str(time_ms)]

@@ -10,8 +10,9 @@ The log is also judged as the log cleaner could leave it (after_cleaning.py).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -53,6 +54,8 @@ class PartitionCheck:
         Where the log ends because of damaged bytes; None if it is not damaged.
     records, bytes
         The number of records that are read, and of bytes in the segments.
+    seconds
+        About how long the load takes.
     groups_lost
         The ids of the groups with records in the partition that the broker then does not answer for, sorted. Empty if
         the partition loads.
@@ -66,32 +69,18 @@ class PartitionCheck:
     damage: Damage | None
     records: int
     bytes: int
-    groups_lost: list[str] = field(default_factory=list)
-    judged_after_cleaning: bool = False
+    seconds: float
+    groups_lost: list[str]
+    judged_after_cleaning: bool
 
     @property
     def loads(self) -> bool:
         """Whether the load succeeds."""
         return self.error is None
 
-    @property
-    def seconds(self) -> float:
-        """About how long the load takes, in seconds."""
-        return self.records / RECORDS_LOADED_PER_SECOND
-
     def to_json(self) -> dict[str, Any]:
         """Return the partition's part of `check --json`."""
-        return {
-            "loads": self.loads,
-            "error": self.error,
-            "record_offset": self.record_offset,
-            "damage": None if self.damage is None else asdict(self.damage),
-            "records": self.records,
-            "bytes": self.bytes,
-            "seconds": self.seconds,
-            "groups_lost": self.groups_lost,
-            "judged_after_cleaning": self.judged_after_cleaning,
-        }
+        return {"loads": self.loads, **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -143,24 +132,16 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `kafkagroups check --json` prints."""
-        fields: dict[str, Any] = {
-            "path": self.path,
-            "coordinator": self.dialect.coordinator,
-            "kafka": self.dialect.kafka,
-        }
-        if self.dialect.rules_of is not None:
-            fields["kafka_rules"] = self.dialect.rules_of
+        rules = self.dialect
+        fields: dict[str, Any] = {"path": self.path, "coordinator": rules.coordinator, "kafka": rules.kafka}
+        fields["kafka_rules"] = rules.rules_of
         if self.target is not None:
             fields |= {"to_coordinator": self.target.coordinator, "to": self.target.kafka}
-            if self.target.rules_of is not None:
-                fields["to_rules"] = self.target.rules_of
-            if self.lost_fixes:
-                fields["lost_fixes"] = self.lost_fixes
-        partitions = {"null" if number is None else str(number): part for number, part in self.partitions.items()}
+            fields |= {"to_rules": self.target.rules_of, "lost_fixes": self.lost_fixes or None}
         return {
-            **fields,
+            **{name: value for name, value in fields.items() if value is not None},
             "loads": self.loads,
-            "partitions": {name: part.to_json() for name, part in partitions.items()},
+            "partitions": {json.dumps(number): part.to_json() for number, part in self.partitions.items()},
             "findings": [finding.to_json() for finding in self.findings],
             "topic_partitions": self.topic_partitions.to_json(),
         }
@@ -220,8 +201,9 @@ def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
             loaded.damage,
             loaded.records,
             log.size,
+            loaded.records / RECORDS_LOADED_PER_SECOND,
             stats.groups_lost.get(number, []),
-            judged_after_cleaning=number in after_cleaning.judged,
+            number in after_cleaning.judged,
         )
     findings += find_look_alikes(known_groups)
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)

@@ -300,7 +300,7 @@ def _print_open_transactions(statistics: Stats) -> None:
         "list does not show it as Ongoing, this ends it:",
     )
     if rows:
-        print_command(abort_command("PART", "OFFSET"))
+        print_command(abort_command("PART", "--start-offset", "OFFSET"))
 
 
 def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:

@@ -13,7 +13,7 @@ remaining records are decided after the load:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,10 @@ from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.words import time_or_none
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.holes import Hole
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.reading_releases import describe_readers
 from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 
@@ -131,25 +130,18 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "group_record": entry.group_record,
     }
     if entry.committed is not None:
-        fields |= {
-            "committed_offset": entry.committed,
-            "from": entry.replaced,
-            "went_back": entry.went_back,
-            "metadata": entry.note,
-        }
-    if entry.fate is Fate.MARKER:
-        fields["control"] = entry.note
-    if entry.producer_id is not None:
-        fields |= {"producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
-    if entry.member_id is not None:
-        fields["member_id"] = entry.member_id
-    if entry.fate is Fate.TOMBSTONE:
-        fields["cause"] = (entry.cause or Cause.UNKNOWN).value
-    if entry.what is not None:
-        fields["what"] = entry.what
-    if entry.why is not None:
-        fields["why"] = entry.why
-    return fields
+        fields |= {"committed_offset": entry.committed, "from": entry.replaced, "went_back": entry.went_back}
+        fields["metadata"] = entry.note
+    optional = {
+        "control": entry.note if entry.fate is Fate.MARKER else None,
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "member_id": entry.member_id,
+        "cause": (entry.cause or Cause.UNKNOWN).value if entry.fate is Fate.TOMBSTONE else None,
+        "what": entry.what,
+        "why": entry.why,
+    }
+    return fields | {name: value for name, value in optional.items() if value is not None}
 
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
@@ -202,31 +194,21 @@ class Fates(Observer):
             records = batch.records
         except BadBytes:
             return []
-        producer = (batch.producer_id, batch.producer_epoch)
-        producer_id, producer_epoch = (None, None) if batch.producer_id == NO_PRODUCER_ID else producer
+        of_batch: dict[str, Any] = {"file": batch.file, "is_transactional": batch.is_transactional}
+        if batch.producer_id != NO_PRODUCER_ID:
+            of_batch |= {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
         decoded: list[tuple[RecordFate, Record | None]] = []
         for log_record in records:
-            entry = RecordFate(
-                partition,
-                log_record.offset,
-                size=log_record.size,
-                timestamp=log_record.timestamp,
-                file=batch.file,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                is_transactional=batch.is_transactional,
-            )
+            entry = RecordFate(partition, log_record.offset, size=log_record.size, **of_batch)
+            entry.timestamp = log_record.timestamp
             read = _read_marker if batch.is_control else self._read_record
             record = read(entry, log_record)
             # A marker has no group. `set_fate` keeps the marker if its transaction has records of the wanted group.
-            if self.wanted_group is None or entry.group == self.wanted_group:
+            if self.wanted_group in (None, entry.group):
                 self._keep(entry)
             decoded.append((entry, record))
         self._batch_entries = [entry for entry, _ in decoded]
         return decoded
-
-    def add_hole(self, partition: int | None, hole: Hole) -> None:
-        """Handle offsets that are missing before the next batch. Only the subclass GroupLog (group_log.py) does so."""
 
     def _keep(self, entry: RecordFate) -> None:
         self.records[id(entry)] = entry
@@ -254,9 +236,8 @@ class Fates(Observer):
         entry.type = key.decoded.type
         entry.group = key.group_id
         entry.key = key.partition
-        if isinstance(key.decoded.content, MemberIdKey):
-            entry.member_id = key.decoded.content.member_id
-        elif isinstance(key.decoded.content, UnknownContent):
+        entry.member_id = getattr(key.decoded.content, "member_id", None)
+        if isinstance(key.decoded.content, UnknownContent):
             entry.why = f"this coordinator does not read record type {entry.type}"
         if entry.why is None and record is not None:
             entry.committed = getattr(record.value, "offset", None) if entry.key is not None else None
@@ -272,7 +253,7 @@ class Fates(Observer):
 
     def store_offset(self, offset: StoredOffset) -> None:
         entry = self._current
-        if entry is not None and (self.wanted_group is None or entry.group == self.wanted_group):
+        if entry is not None and self.wanted_group in (None, entry.group):
             self._stored[id(offset)] = (offset, entry)
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
@@ -288,13 +269,9 @@ class Fates(Observer):
     def _keep_marker(self, commit: RecordFate) -> None:
         """Keep the entry of the current marker, because the marker ended the transaction of this commit."""
         marker = self._current
-        if marker is None or marker.fate is not Fate.MARKER:
-            return
-        if id(marker) not in self._ended_transactions:
-            self._ended_transactions[id(marker)] = set()
+        if marker is not None and marker.fate is Fate.MARKER and commit.key is not None:
             self._keep(marker)
-        assert commit.key is not None
-        self._ended_transactions[id(marker)].add(commit.key)
+            self._ended_transactions.setdefault(id(marker), set()).add(commit.key)
 
     def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
         """Return the entry of a stored offset's record; None if this record is not wanted."""
@@ -302,20 +279,17 @@ class Fates(Observer):
         return None if stored is None else stored[1]
 
     def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        if self.wanted_group is not None and group_id != self.wanted_group:
+        if self.wanted_group not in (None, group_id):
             return
-        newest_values = self._newest_values.get((self.partition, group_id))
-        if newest_values is None:
-            newest_values = NewestValues(self.decide)
-            self._newest_values[self.partition, group_id] = newest_values
+        newest_values = self._newest_values.setdefault((self.partition, group_id), NewestValues(self.decide))
         key = GroupKey.of(record)
-        if record.value is None:
-            newest_values.delete(key, offset)
-            if key.record_type in GROUP_ENDING_TYPES and was_known and not is_known:
-                self._tombstone_by_group[self.partition, group_id] = offset
+        if record.value is not None:
+            assert self._current is not None
+            newest_values.put(key, self._current, offset)
             return
-        assert self._current is not None
-        newest_values.put(key, self._current, offset)
+        newest_values.delete(key, offset)
+        if key.record_type in GROUP_ENDING_TYPES and was_known and not is_known:
+            self._tombstone_by_group[self.partition, group_id] = offset
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
@@ -327,19 +301,14 @@ class Fates(Observer):
         entry.fate = fate
         entry.by = by
 
-    def settle(
-        self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
-    ) -> None:
-        """Decide the fate of every remaining record. The parameters are the result of the load.
-
-        `groups` are the coordinator's groups. `orphans` are the offsets of groups that the coordinator does not have.
-        The keys of both are group ids. `failed` contains the reason for each partition whose load fails.
-        """
+    def settle(self, loaded: Groups) -> None:
+        """Decide the fate of every remaining record. `loaded` is the result of the load."""
+        failed = loaded.failed
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
                 continue
-            group = groups.get(entry.group)
-            known = group or orphans.get(entry.group)
+            group = loaded.groups.get(entry.group)
+            known = group or loaded.orphans.get(entry.group)
             if group is not None and group.partition != entry.partition:
                 _ignore(entry, f"the group is answered from partition {group.partition}")
             elif known is not None:
@@ -353,52 +322,40 @@ class Fates(Observer):
     def _settle_group(self, entry: RecordFate, group: AnyGroup | Orphan) -> None:
         """Decide the fate of a record of a group that the coordinator has, or of which it has only the offsets."""
         is_orphan = isinstance(group, Orphan)
-        is_of_share = not isinstance(group, Orphan) and group.type == "share"
-        offset = None if entry.key is None else group.offsets.get(entry.key)
+        place = (entry.partition, entry.group or "")
+        if entry.key is None:
+            newest = self._newest_values[place].records.values() if place in self._newest_values else ()
+            if not is_orphan and any(value is entry for value in newest):
+                entry.fate = Fate.WINS
+            else:
+                _ignore(entry, _NOT_REACHED)
+            return
         pending = group.pending.get(NO_PRODUCER_ID if entry.producer_id is None else entry.producer_id, {})
-        pending_offset = None if entry.key is None else pending.get(entry.key)
-        newest_values = self._newest_values.get((entry.partition, entry.group or ""))
-        is_newest = newest_values is not None and any(value is entry for value in newest_values.records.values())
-        if entry.key is None and is_newest and not is_orphan:
-            entry.fate = Fate.WINS
-        elif offset is not None and self._is_entry_of(entry, offset, group.partition):
+        if self._is_entry_of(entry, group.offsets.get(entry.key), group.partition):
             entry.fate = Fate.HIDDEN if is_orphan else Fate.WINS
-            if is_orphan:
-                entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
-        elif pending_offset is not None and self._is_entry_of(entry, pending_offset, group.partition):
+            entry.by = self._tombstone_by_group.get(place) if is_orphan else entry.by
+        elif self._is_entry_of(entry, pending.get(entry.key), group.partition):
             entry.fate = Fate.PENDING
         else:
-            if entry.key is not None:
-                entry.by = None
-            _ignore(entry, "a share group has no offsets" if is_of_share and entry.key is not None else _NOT_REACHED)
+            entry.by = None
+            is_of_share = not isinstance(group, Orphan) and group.type == "share"
+            _ignore(entry, "a share group has no offsets" if is_of_share else _NOT_REACHED)
 
-    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset, partition: int | None) -> bool:
+    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset | None, partition: int | None) -> bool:
         """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""
-        stored_entry = self._find_entry(offset)
-        if stored_entry is None:
+        stored_entry = None if offset is None else self._find_entry(offset)
+        if stored_entry is None and offset is not None:
             # The native engine made this offset. In the logs that it loads, each record has its own offset.
             return offset.record_offset == entry.offset and partition == entry.partition
         return stored_entry is entry
-
-    def add(self, other: Fates) -> None:
-        """Add the records of another partition, with the same dialect and group. Neither of the two is settled yet."""
-        self.records.update(other.records)
-        self._stored.update(other._stored)
-        self._ended_transactions.update(other._ended_transactions)
-        self._newest_values.update(other._newest_values)
-        self._tombstone_by_group.update(other._tombstone_by_group)
 
     def records_of(self, selects: Callable[[TopicPartition], bool]) -> list[RecordFate]:
         """Return the offset records of some topic partitions, and the markers that ended transactions of these records.
 
         `selects` returns whether a topic partition is one of them.
         """
-        return [
-            entry
-            for entry in self
-            if (entry.key is not None and selects(entry.key))
-            or any(selects(key) for key in self._ended_transactions.get(id(entry), ()))
-        ]
+        ended = self._ended_transactions
+        return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""

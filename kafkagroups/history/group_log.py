@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.passes import ObservedLoad
@@ -62,6 +63,11 @@ class GroupRecord(NamedTuple):
     @property
     def is_offset(self) -> bool:
         return isinstance(self.record.key, OFFSET_KEYS)
+
+    @property
+    def ends_group(self) -> bool:
+        """Whether the record is the tombstone of the group."""
+        return self.value is None and self.type in GROUP_ENDING_TYPES
 
     @property
     def key(self) -> TopicPartition:
@@ -139,11 +145,10 @@ class GroupLog(Fates):
                     yield Marker(record.offset, record.timestamp, batch.producer_id, control_type is ControlType.COMMIT)
                     return
 
-    def add(self, other: Fates) -> None:
-        super().add(other)
-        if isinstance(other, GroupLog):
-            for partition, steps in other.steps.items():
-                self.steps.setdefault(partition, []).extend(steps)
+    def add(self, other: GroupLog) -> None:
+        """Add the log of another partition, with the same dialect and group. Neither of the two is settled yet."""
+        for name in ("records", "steps", "_stored", "_ended_transactions", "_newest_values", "_tombstone_by_group"):
+            getattr(self, name).update(getattr(other, name))
 
 
 _REPLACEMENT_CHARACTER = "\ufffd"
@@ -156,7 +161,9 @@ def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None
     `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
-    if not _has_one_encoding(group):
+    encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
+    has_one_encoding = encoded_id.decode() == group and _REPLACEMENT_CHARACTER not in group
+    if not has_one_encoding or len(encoded_id) > MAX_STRING_BYTES:  # A key has no room for it.
         topic = replace(topic, engine="python")
     load = ObservedLoad(topic, lambda log, notes: GroupLog(dialect, group), whole, group=group)
     group_log = GroupLog(dialect, group)
@@ -167,22 +174,12 @@ def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None
             batches = _observe_batches(native.reading_of(load.shards[log.partition]), log, dialect, group, part)
             readable.fold_batches(log.partition, batches, dialect, part)
         group_log.add(part)
-    group_log.settle(load.groups.groups, load.groups.orphans, load.groups.failed)
+    group_log.settle(load.groups)
     return load.groups, group_log
 
 
-def _has_one_encoding(group: str) -> bool:
-    """Return whether the records of a group id all contain the same bytes for it, and a key has room for them."""
-    try:
-        encoded_id = group.encode()
-    except UnicodeEncodeError:  # Half of a surrogate pair.
-        return False
-    return _REPLACEMENT_CHARACTER not in group and len(encoded_id) <= MAX_STRING_BYTES
-
-
 def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, group_log: GroupLog) -> Iterator[Batch]:
-    """Yield the batches of a group, without the records of other groups. Add each batch and each hole to "
-    "`group_log`."""
+    """Yield the batches of a group, without the records of other groups. Add them and each hole to `group_log`."""
     encoded_id = group.encode()
     key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
     places, last_hole = reading.found_batches()

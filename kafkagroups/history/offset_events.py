@@ -22,20 +22,21 @@ Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, Event
+from kafkagroups.history.event import Cause, Event, Position
 from kafkagroups.history.group_events import GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.history.group_requests import CONSUMER
-from kafkagroups.history.positions import Position
 from kafkagroups.history.words import describe_duration, time_or_none
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import UUID
 
+Place = GroupRecord | Marker
+"""Where an event is: the record that it is about, or the marker that made it take effect."""
 MIN_RETENTION_MS = 60_000
 """The smallest value of offsets.retention.minutes, in ms."""
 _WORDS = {
@@ -74,9 +75,9 @@ class OffsetEvents:
     """
 
     def __init__(
-        self, group: GroupEvents, dialect: Dialect, *, skips_routine: bool = False, retention_ms: int | None = None
+        self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False, retention_ms: int | None = None
     ) -> None:
-        self.group = group
+        self.group = GroupEvents(partition)
         self.retention_ms = retention_ms
         self.skips_routine = skips_routine
         self.is_classic = dialect.coordinator == "classic"
@@ -104,9 +105,7 @@ class OffsetEvents:
         else:
             yield from self._commit(record, record, "commit")
 
-    def _commit(
-        self, at: GroupRecord | Marker, record: GroupRecord, name: str, by: str = "", **fields: Any
-    ) -> Iterator[Event]:
+    def _commit(self, at: Place, record: GroupRecord, name: str, by: str = "", **fields: Any) -> Iterator[Event]:
         """Yield the events of an offset record that takes effect at a record or marker."""
         key = record.key
         offset: int = record.value.offset
@@ -117,9 +116,9 @@ class OffsetEvents:
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset)}{by}{new_id}."
         self._store(key, record, offset, old)
         if not is_skipped:
-            from_offset = None if old is None else old.offset
-            yield self._event(at, name, what, key, from_offset, to_offset=offset, is_routine=is_routine, **fields)
-            yield from self._find_rewind(at, key, old, record, new_id)
+            fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
+            yield self._event(at, name, what, key, is_routine=is_routine, **fields)
+            yield from self._find_rewind(at, old, record, new_id)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
@@ -150,7 +149,7 @@ class OffsetEvents:
         """
         topic_id = getattr(record.value, "topic_id", UUID.default)
         old_id = self.topic_ids.get(key.topic)
-        if topic_id in (UUID.default, old_id):
+        if topic_id == UUID.default:
             return ""
         self.topic_ids[key.topic] = topic_id
         is_new = topic_id not in self._seen_topic_ids
@@ -160,17 +159,15 @@ class OffsetEvents:
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
-    def _find_rewind(
-        self, at: GroupRecord | Marker, key: TopicPartition, old: Commit | None, record: GroupRecord, new_id: str
-    ) -> Iterator[Event]:
+    def _find_rewind(self, at: Place, old: Commit | None, record: GroupRecord, new_id: str) -> Iterator[Event]:
+        key = record.key
         offset: int = record.value.offset
-        if old is None or offset >= old.offset:
-            return
-        missing = "".join(_find_missing(old.group_record.value, record.value))
-        what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
-        what += f"{self._describe_origin(record)}{missing}{new_id}."
-        self.rewinds[record.offset] = what
-        yield self._event(at, "rewind", what, key, old.offset, to_offset=offset)
+        if old is not None and offset < old.offset:
+            missing = "".join(_find_missing(old.group_record.value, record.value))
+            what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
+            what += f"{self._describe_origin(record)}{missing}{new_id}."
+            self.rewinds[record.offset] = what
+            yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_origin(self, record: GroupRecord) -> str:
         """Return who committed an offset. The coordinator takes commits without a member if the group has no member.
@@ -206,13 +203,11 @@ class OffsetEvents:
                 yield from self._commit(marker, record, "transaction_committed", by, producer_id=marker.producer_id)
                 continue
             name, to_offset = ("committed", from_offset) if marker.commits else ("aborted", pending.offset)
-            fields = {"to_offset": to_offset, "producer_id": marker.producer_id}
-            yield self._event(marker, f"transaction_{name}", what, key, from_offset, **fields)
+            fields = {"from_offset": from_offset, "to_offset": to_offset, "producer_id": marker.producer_id}
+            yield self._event(marker, f"transaction_{name}", what, key, **fields)
 
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
-        if self.is_classic:
-            return record.first_offset > other.first_offset
-        return record.offset > other.offset
+        return record.first_offset > other.first_offset if self.is_classic else record.offset > other.offset
 
     def find_open_transactions(self) -> Iterator[tuple[GroupRecord, Event]]:
         """Yield an event for each pending commit at the end of the log, with the record of the commit."""
@@ -223,8 +218,7 @@ class OffsetEvents:
                 if pending.is_deleted:
                     what = f"{key}: {pending.offset} was deleted, but producer {producer_id}'s transaction is open."
                 fields = {"to_offset": pending.offset, "producer_id": producer_id}
-                event = self._event(record, "transaction_open", what, key, **fields)
-                yield record, replace(event, generation=None)
+                yield record, self._event(record, "transaction_open", what, key, generation=None, **fields)
 
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         """Yield the events of the offset tombstones in one batch.
@@ -232,10 +226,10 @@ class OffsetEvents:
         `deletes_group` says whether a tombstone of the group follows in the same batch. Then the deletion of the group
         is the only event of offsets that did not expire.
         """
-        deletions = []
-        for tombstone in tombstones:
-            deletes_committed = not (self.is_classic and tombstone.is_pending)
-            deletions.append((tombstone, self.committed.pop(tombstone.key, None) if deletes_committed else None))
+        deletions = [
+            (each, None if self.is_classic and each.is_pending else self.committed.pop(each.key, None))
+            for each in tombstones
+        ]
         # `committed` now contains only the offsets that no tombstone of the batch deletes.
         oldest_begin_ms = self._find_oldest_begin() if any(old for _, old in deletions) else None
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
@@ -254,7 +248,8 @@ class OffsetEvents:
             if cause is not None:
                 can_be_request = cause is Cause.UNKNOWN
                 what = f"{key}: {old.offset} {self._describe_expiry(old.group_record, tombstone, can_be_request)}"
-                yield self._event(tombstone, "expired", what, key, old.offset, can_be_request=can_be_request)
+                fields = {"from_offset": old.offset, "can_be_request": can_be_request}
+                yield self._event(tombstone, "expired", what, key, **fields)
             elif deletes_group:
                 cause = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
             else:
@@ -262,7 +257,7 @@ class OffsetEvents:
                 cause = causes[0] if len(causes) == 1 else Cause.UNKNOWN
                 reason = " or ".join(_WORDS[each] for each in causes) or "for an unknown reason"
                 what = f"{key}: {old.offset} deleted, {reason}."
-                yield self._event(tombstone, "offset_deleted", what, key, old.offset)
+                yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
             self.causes[tombstone.offset] = cause
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
@@ -359,19 +354,11 @@ class OffsetEvents:
         pending = (commit for commits in self.pending.values() for commit in commits.values())
         return bool(self.committed) or any(not commit.is_deleted for commit in pending)
 
-    def _event(
-        self,
-        at: GroupRecord | Marker,
-        name: str,
-        what: str,
-        key: TopicPartition,
-        from_offset: int | None = None,
-        **fields: Any,
-    ) -> Event:
+    def _event(self, at: Place, name: str, what: str, key: TopicPartition, **fields: Any) -> Event:
         """Return an event of an offset. `fields` are further fields of Event."""
         place = (self.group.partition, at.offset, _get_time(at))
-        generation = self.group.state.generation
-        return Event(*place, name, what, generation, topic_partition=key, from_offset=from_offset, **fields)
+        fields = {"generation": self.group.state.generation, "topic_partition": key} | fields
+        return Event(*place, name, what, **fields)
 
 
 def _find_missing(old: Any, new: Any) -> Iterator[str]:
@@ -391,7 +378,7 @@ def _get_expire_time(commit: GroupRecord) -> int | None:
     return None if expire_ms == -1 else expire_ms
 
 
-def _get_time(step: GroupRecord | Marker) -> int | None:
+def _get_time(step: Place) -> int | None:
     """Return the time of a step. A record of magic 0 has no time, but the value of a commit has one."""
     if step.timestamp == NO_TIMESTAMP and isinstance(step, GroupRecord):
         return time_or_none(getattr(step.value, "commit_timestamp", NO_TIMESTAMP))

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.history.finding import Finding, join_words
-from kafkagroups.history.passes import Partition, Rule, list_readable
+from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats, WriterRange
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
 from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups, list_names
@@ -49,30 +49,27 @@ LARGE_BYTES = 300 * 2**20
 MIN_TOMBSTONES = 1000
 
 
-class Uncleaned(Rule):
-    def find(self) -> Iterator[Finding]:
-        counts = self.partition.counts
-        cleanable_bytes = counts.bytes - counts.uncleanable_bytes
-        is_dirty = (
-            counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
+def find_uncleaned(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    cleanable_bytes = counts.bytes - counts.uncleanable_bytes
+    is_dirty = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
+    if is_dirty and counts.span_ms >= MIN_UNCLEANED_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
+        what = (
+            f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
+            f"left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
+            f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."
         )
-        if is_dirty and counts.span_ms >= MIN_UNCLEANED_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
-            what = (
-                f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
-                f"left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
-                f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."
+        remedy = (
+            "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
+            "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
+        )
+        if LARGE_DECOMPRESSED_RECORD.applies_to(partition.dialect.version):
+            remedy += (
+                f" Kafka {partition.dialect.kafka} also gives a partition up at a record in a compressed "
+                "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
+                "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
             )
-            remedy = (
-                "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
-                "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
-            )
-            if LARGE_DECOMPRESSED_RECORD.applies_to(self.partition.dialect.version):
-                remedy += (
-                    f" Kafka {self.partition.dialect.kafka} also gives a partition up at a record in a compressed "
-                    "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
-                    "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
-                )
-            yield self.finding(counts.cleaned_up_to or 0, "uncleaned", what, remedy)
+        yield partition.finding(counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
 
 def _describe_last_pass(counts: PartitionStats) -> str:
@@ -84,88 +81,82 @@ def _describe_last_pass(counts: PartitionStats) -> str:
     return f" (the last pass that left a trace was at {describe_time(counts.last_cleaned_ms)})"
 
 
-class TooLarge(Rule):
-    def find(self) -> Iterator[Finding]:
-        counts = self.partition.counts
-        if counts.bytes >= LARGE_BYTES and 10 * counts.live_bytes < counts.bytes:
-            what = (
-                f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
-                f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
-            )
-            remedy = (
-                "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
-                "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier."
-            )
-            yield self.finding(None, "too_large", what, remedy)
-
-
-class TombstonesStay(Rule):
-    def find(self) -> Iterator[Finding]:
-        counts = self.partition.counts
-        is_majority = counts.tombstones >= MIN_TOMBSTONES and 2 * counts.tombstones > counts.records
-        if is_majority and counts.span_ms > 2 * DELETE_RETENTION_MS:
-            what = (
-                f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has "
-                "removed."
-            )
-            remedy = (
-                "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
-                "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less."
-            )
-            yield self.finding(None, "tombstones_stay", what, remedy)
-
-
-class MixedWriters(Rule):
-    def find(self) -> Iterator[Finding]:
-        newest: WriterRange | None = None
-        between: list[WriterRange] = []
-        newest_before: WriterRange | None = None
-        ranges = self.partition.counts.written_by_ranges
-        for index, part in enumerate(ranges):
-            if newest is None or part.writers.until > newest.writers.since:
-                if newest is None or part.writers.since > newest.writers.since:
-                    newest = part
-            elif any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
-                between.append(part)
-                newest_before = newest_before or newest
-            else:
-                what = (
-                    f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a "
-                    f"newer one ({newest.versions.strip()})."
-                )
-                remedy = (
-                    "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
-                    "coordinator of the partition can read its records."
-                )
-                yield self.finding(part.first, "mixed_writers", what, remedy)
-                break
-        if newest_before is not None:
-            yield self._describe_foreign(between, newest_before)
-
-    def _describe_foreign(self, between: list[WriterRange], newest: WriterRange) -> Finding:
-        """Return the finding about older records that stand between newer ones."""
-        places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
-        first = between[0]
+def find_too_large(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    if counts.bytes >= LARGE_BYTES and 10 * counts.live_bytes < counts.bytes:
         what = (
-            f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
-            f"of an older Kafka version ({first.versions.strip()}), and a newer one ({newest.versions.strip()}) wrote "
-            "before and after them."
+            f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
+            f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
         )
         remedy = (
-            f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
-            "brokers of two versions led this partition in turn, the records are theirs. If not, find the program, and "
-            "take away its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh "
-            "--reset-offsets."
+            "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
+            "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier."
         )
-        return self.finding(first.first, "foreign_records", what, remedy)
+        yield partition.finding(None, "too_large", what, remedy)
 
 
-class ClockJump(Rule):
+def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    is_majority = counts.tombstones >= MIN_TOMBSTONES and 2 * counts.tombstones > counts.records
+    if is_majority and counts.span_ms > 2 * DELETE_RETENTION_MS:
+        what = (
+            f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has removed."
+        )
+        remedy = (
+            "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
+            "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less."
+        )
+        yield partition.finding(None, "tombstones_stay", what, remedy)
+
+
+def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
+    newest: WriterRange | None = None
+    between: list[WriterRange] = []
+    newest_before: WriterRange | None = None
+    ranges = partition.counts.written_by_ranges
+    for index, part in enumerate(ranges):
+        if newest is None or part.writers.until > newest.writers.since:
+            if newest is None or part.writers.since > newest.writers.since:
+                newest = part
+        elif any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+            between.append(part)
+            newest_before = newest_before or newest
+        else:
+            what = (
+                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
+                f"one ({newest.versions.strip()})."
+            )
+            remedy = (
+                "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
+                "coordinator of the partition can read its records."
+            )
+            yield partition.finding(part.first, "mixed_writers", what, remedy)
+            break
+    if newest_before is None:
+        return
+    # Older records stand between newer ones.
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
+    first = between[0]
+    what = (
+        f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
+        f"of an older Kafka version ({first.versions.strip()}), and a newer one ({newest_before.versions.strip()}) "
+        "wrote before and after them."
+    )
+    remedy = (
+        f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
+        "brokers of two versions led this partition in turn, the records are theirs. If not, find the program, and "
+        "take away its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh "
+        "--reset-offsets."
+    )
+    yield partition.finding(first.first, "foreign_records", what, remedy)
+
+
+class ClockJump(Follower):
     """Follows the batches before the largest step back in time: which records are too late, and what they deleted."""
 
     def __init__(self, partition: Partition) -> None:
-        super().__init__(partition)
-        self._step = max(partition.totals.steps, key=lambda step: step.size_ms, default=None)
+        self.partition = partition
+        self._step = max(partition.totals.steps, key=lambda step: step.newest_ms - step.timestamp_ms, default=None)
         self._keys = LogKeys(partition.dialect)
         self._first = -1
         self._last = -1
@@ -199,10 +190,11 @@ class ClockJump(Rule):
         if step is None or self._first < 0:
             return
         dialect = self.partition.dialect
+        size_ms = step.newest_ms - step.timestamp_ms
         what = (
             f"The records from offset {self._first} to {self._last} have times up to {describe_time(step.newest_ms)}. "
             f"But record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, "
-            f"{describe_duration(step.size_ms)} earlier. The coordinator sets these times. So a broker's clock was "
+            f"{describe_duration(size_ms)} earlier. The coordinator sets these times. So a broker's clock was "
             "wrong, or records of a copied log are here."
         )
         steps = len(self.partition.totals.steps)
@@ -228,4 +220,8 @@ class ClockJump(Rule):
                 " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
                 "without members."
             )
-        yield self.finding(self._first, "clock_jump", what, remedy, command=command)
+        yield self.partition.finding(self._first, "clock_jump", what, remedy, command=command)
+
+
+RULES = (find_uncleaned, find_too_large, find_staying_tombstones, find_mixed_writers)
+"""The rules that need no second pass."""

@@ -5,18 +5,17 @@ observer. A load decides what the second pass must look at, for example the prod
 The second pass feeds several followers, and opens no segment twice. If all followers name their producers, the native
 engine finds the batches of these. Otherwise the log is read in plain Python.
 
-A rule gets what the first pass has counted and loaded, which costs nothing per record. If it needs batches as well, it
-follows the second pass. It changes nothing that it looks at. A log of a healthy broker has no findings. The rules are
-grouped by what they are about: failures.py, group_rules.py, moved_groups.py, partition_rules.py and transactions.py.
-What only all partitions together show is found in their statistics.
+A rule is a function that gets what the first pass has counted and loaded, which costs nothing per record. A rule that
+needs batches as well is a `Follower` of the second pass. Neither changes what it looks at. A log of a healthy broker
+has no findings. The rules are grouped by what they are about: failures.py, group_rules.py, moved_groups.py,
+partition_rules.py and transactions.py. What only all partitions together show is found in their statistics.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -46,33 +45,33 @@ class ObservedLoad(Generic[ObserverT]):
     """A load of a topic. `groups` is its result.
 
     By partition number, `shards` has what the native engine has folded, and `observers` the observers of the other
-    logs, each made by `make_observer` for a log and the notes of its reading. `options` say what the native engine
+    logs, each made by `observe` for a log and the notes of its reading. `options` say what the native engine
     notes (`native.read`). `whole` is the one of `OpenTopic.load`.
     """
 
     def __init__(
         self,
         topic: OpenTopic,
-        make_observer: Callable[[Log, Notes], ObserverT],
+        observe: Callable[[Log, Notes], ObserverT],
         whole: WholeTopic | None = None,
         **options: Any,
     ) -> None:
         self.shards: dict[int | None, Shard] = {}
         self.observers: dict[int | None, ObserverT] = {}
-        self._make_observer = make_observer
-        self._options = options
-        self._name = topic.chosen_engine.name
-        self.groups = topic.load(engine=Engine(self._name, self._fold), whole=whole)
+        name = topic.chosen_engine.name
 
-    def _fold(self, log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-        if self._name == "compiled":
-            shard = native.fold_if_possible(log, dialect, stop, count_bytes=count_bytes, **self._options)
+        def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
+            shard = None
+            if name == "compiled":
+                shard = native.fold_if_possible(log, dialect, stop, count_bytes=count_bytes, **options)
             if shard is not None:
                 self.shards[log.partition] = shard
                 return shard
-        notes = Notes()
-        observer = self.observers[log.partition] = self._make_observer(log, notes)
-        return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=notes)
+            notes = Notes()
+            observer = self.observers[log.partition] = observe(log, notes)
+            return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=notes)
+
+        self.groups = topic.load(engine=Engine(name, fold), whole=whole)
 
 
 class Follower:
@@ -87,6 +86,10 @@ class Follower:
 
     def follow(self, batch: Batch) -> None:
         """Take the next batch. Its records can be unreadable."""
+
+    def find(self) -> Iterable[Finding]:
+        """Return the findings after the last batch. A follower that only counts has none."""
+        return ()
 
 
 def list_readable(batch: Batch) -> tuple[LogRecord, ...]:
@@ -109,29 +112,18 @@ def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
     end = max(1, bisect_right(bases, last_offset))
     part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
     part.skips_damage = log.skips_damage
-    if any(follower.producers is None for follower in active):
-        batches = iter(part)
-    else:
+    reading = None
+    if engine.name == "compiled" and all(follower.producers is not None for follower in active):
         producers = {number for follower in active for number in follower.producers or ()}
-        batches = _read_batches_of(part, producers, last_offset, engine)
-    for batch in batches:
+        stop = Stop(until_offset=last_offset + 1)
+        reading = native.read_if_possible(part, DEFAULT_DIALECT, stop, producers=producers)
+    for batch in part if reading is None else native.read_batches_at(part, reading.found_batches()[0]):
         if batch.base_offset > last_offset:
             return
         for follower in active:
             is_wanted = follower.producers is None or batch.producer_id in follower.producers
             if is_wanted and batch.base_offset <= follower.last_offset:
                 follower.follow(batch)
-
-
-def _read_batches_of(log: Log, producer_ids: Collection[int], last_offset: int, engine: Engine) -> Iterator[Batch]:
-    """Yield the batches of some producers in a log, up to the batch that begins at an offset."""
-    if engine.name == "compiled":
-        stop = Stop(until_offset=last_offset + 1)
-        reading = native.read_if_possible(log, DEFAULT_DIALECT, stop, producers=producer_ids)
-        if reading is not None:
-            yield from native.read_batches_at(log, reading.found_batches()[0])
-            return
-    yield from log
 
 
 @dataclass
@@ -158,6 +150,7 @@ class Partition:
     log: Log
     dialect: Dialect
     groups: Groups
+    loaded: LoadedPartition
     parts: Mapping[str, GroupParts]
     totals: Totals
     counts: PartitionStats
@@ -168,22 +161,7 @@ class Partition:
     def number(self) -> int | None:
         return self.log.partition
 
-    @property
-    def loaded(self) -> LoadedPartition:
-        return self.groups.partitions[self.number]
-
-
-class Rule(Follower, ABC):
-    """A rule about one partition. Call `find` after the second pass."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-
-    @abstractmethod
-    def find(self) -> Iterable[Finding]:
-        """Return the findings."""
-
     def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
         """Return a finding about the partition. `fields` are further fields of `Finding`."""
         place = {"group": None, "topic_partition": None} | fields
-        return Finding(self.partition.number, offset, kind=kind, what=what, remedy=remedy, **place)
+        return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)

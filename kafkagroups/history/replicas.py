@@ -41,7 +41,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.fork import Branch, Fork, find_fork
+from kafkagroups.log.fork import Fork, find_fork
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
@@ -183,22 +183,13 @@ class Replicas:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `diff --json` prints of two logs."""
-        return {
-            **self.differences,
-            "healed": self.healed(),
-            "fork": {
-                json.dumps(partition): {
-                    "offset": fork.offset,
-                    "leader_epochs": [fork.a.leader_epoch, fork.b.leader_epoch],
-                    "a_only": fork.a.only,
-                    "b_only": fork.b.only,
-                }
-                for partition, fork in self.forks.items()
-            },
-            "truncation": {
-                json.dumps(partition): truncation._asdict() for partition, truncation in self.truncations.items()
-            },
-        }
+        forks = {}
+        for partition, fork in self.forks.items():
+            epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
+            sizes = {"a_only": fork.a.only, "b_only": fork.b.only}
+            forks[json.dumps(partition)] = {"offset": fork.offset, "leader_epochs": epochs, **sizes}
+        truncations = {json.dumps(partition): each._asdict() for partition, each in self.truncations.items()}
+        return {**self.differences, "healed": self.healed(), "fork": forks, "truncation": truncations}
 
 
 def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
@@ -226,15 +217,11 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
 
 def _find_truncation(fork: Fork) -> Truncation:
     """Return which replica is newer, and to which offset the other one truncates."""
-    newer = "a" if _age(fork.a) > _age(fork.b) else "b"
+    ages = [(branch.epochs[-1][0] if branch.epochs else -1, branch.end_offset) for branch in (fork.a, fork.b)]
+    newer = "a" if ages[0] > ages[1] else "b"
     leader, follower = (fork.a, fork.b) if newer == "a" else (fork.b, fork.a)
     offset = find_truncation_offset(follower.epochs, follower.end_offset, leader.epochs, leader.end_offset)
     return Truncation(newer, offset)
-
-
-def _age(branch: Branch) -> tuple[int, int]:
-    newest_epoch = branch.epochs[-1][0] if branch.epochs else -1
-    return newest_epoch, branch.end_offset
 
 
 class _Side(NamedTuple):
@@ -269,10 +256,13 @@ def _find_changes(
                 continue
             if not is_healed and has_newer_changed:
                 is_back = older is None and before is not None and table != "pending"
-                is_healed = not has_older_changed or not (is_back or _is_behind(table, newer, older))
+                is_behind = table == "offsets" and bool(newer and older and newer["offset"] < older["offset"])
+                is_healed = not has_older_changed or not (is_back or is_behind)
             if not is_healed and table == "pending" and older is not None:
                 _, committed_before, _, committed = (each.get(("offsets", key)) for each in answers)
-                is_healed = _replaces_pending(older, committed, committed_before)
+                # A later commit of the newer replica stands for lost pending commits.
+                if committed is not None and not is_same("offsets", committed, committed_before):
+                    is_healed = committed["offset"] >= max(commit["offset"] for commit in older)
             ended_by = ""
             if older is None and has_older_changed and not is_healed:
                 places: list[object] = [(group_id, key), (group_id, "")]
@@ -280,8 +270,7 @@ def _find_changes(
                     places = [commit["producer_id"] for commit in newer or []]
                 ended_by = next((find_ends()[place] for place in places if place in find_ends()), "")
             a, b = (newer, older) if newer_name == "a" else (older, newer)
-            changed = (has_older_changed, has_newer_changed)
-            yield Change(table, group_id, key, before, a, b, *changed, is_healed, ended_by)
+            yield Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed, ended_by)
 
 
 def _find_ends(log: Log, fork_offset: int, dialect: Dialect) -> _Ends:
@@ -298,17 +287,3 @@ def _find_ends(log: Log, fork_offset: int, dialect: Dialect) -> _Ends:
                 if record.value is None:
                     ends[group_id, "" if key.partition is None else str(key.partition)] = f"tombstone {record.offset}"
     return ends
-
-
-def _replaces_pending(lost: list[dict[str, Any]], committed: Any, committed_before: Any) -> bool:
-    """Return whether a later commit of the newer replica stands for lost pending commits of the same partition.
-
-    `committed` is the committed offset of the newer replica, and `committed_before` the one before the fork.
-    """
-    is_new = committed is not None and not is_same("offsets", committed, committed_before)
-    return is_new and bool(committed["offset"] >= max(commit["offset"] for commit in lost))
-
-
-def _is_behind(table: str, newer: Any, older: Any) -> bool:
-    """Return whether an answer is behind the answer of the older replica. Only committed offsets have an order."""
-    return bool(table == "offsets" and newer is not None and older is not None and newer["offset"] < older["offset"])

@@ -297,10 +297,7 @@ class VersionCount:
     def add(self, other: VersionCount) -> None:
         """Add the records of another count."""
         self.records += other.records
-        times = [
-            *(self.first_timestamp_ms, self.last_timestamp_ms),
-            *(other.first_timestamp_ms, other.last_timestamp_ms),
-        ]
+        times = (self.first_timestamp_ms, self.last_timestamp_ms, other.first_timestamp_ms, other.last_timestamp_ms)
         known_times = [time for time in times if time is not None]
         self.first_timestamp_ms = min(known_times, default=None)
         self.last_timestamp_ms = max(known_times, default=None)
@@ -388,12 +385,10 @@ class Stats:
 
     def add(self, other: Stats) -> None:
         """Add the statistics of other partitions."""
-        self.partitions |= other.partitions
-        self.problems += other.problems
-        self.findings += other.findings
-        self.writers += other.writers
-        self.known_groups |= other.known_groups
-        self.groups_lost |= other.groups_lost
+        for field_name in ("problems", "findings", "writers"):
+            getattr(self, field_name).extend(getattr(other, field_name))
+        for field_name in ("partitions", "known_groups", "groups_lost"):
+            getattr(self, field_name).update(getattr(other, field_name))
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for name, count in other.rows.items():

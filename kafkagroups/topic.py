@@ -206,7 +206,8 @@ class Topic:
         >>> [(record.offset, record.fate.value) for record in story.history][-2:]
         [(37, 'superseded'), (42, 'wins')]
         """
-        from kafkagroups.history.explain import Question, explain_group
+        from kafkagroups.history.explain import explain_group
+        from kafkagroups.history.timeline import Question
 
         question = Question(group, topic, partition, since_time, retention_ms)
         question.check()
@@ -284,10 +285,10 @@ class Topic:
         >>> [event.what for event in history.events if event.event == "generation"][0]
         'Generation 1 (range): billing-1 (127.0.0.1) joined, 1 member.'
         """
-        from kafkagroups.history.timeline import Selection, build_timeline
+        from kafkagroups.history.timeline import Question, build_timeline
 
-        selection = Selection(all, topic, since_time)
-        return build_timeline(self.open(Stop(None, until_time)), group, selection, retention_ms)
+        question = Question(group, topic, since_time=since_time, retention_ms=retention_ms)
+        return build_timeline(self.open(Stop(None, until_time)), question, shows_all=all)
 
     def diff(self, other: Topic, *, until: int | None = None, until_time: int | None = None) -> Replicas:
         """Compare two replicas: where they fork, what was lost after the fork, and what later records healed.
@@ -345,7 +346,7 @@ class Topic:
         >>> Topic("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").stats().partitions[9].next_offset
         44
         """
-        from kafkagroups.history.scan import count_logs
+        from kafkagroups.history.check import count_logs
         from kafkagroups.history.stats import check_row_kind
 
         check_row_kind(by)

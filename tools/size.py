@@ -26,7 +26,7 @@ CEILINGS = {
     "course": 10409,
     "engine": 2500,
     "groups": 2217,
-    "history": 4675,
+    "history": 4000,
     "html_report": 580,
     "kafka_tools": 720,
     "loading": 2085,

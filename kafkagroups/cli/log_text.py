@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kafkagroups.cli.options import DEFAULT_PARTITIONS
 from kafkagroups.cli.output import format_time, print_text
-from kafkagroups.history.words import count_of, describe_assumption, describe_beyond, describe_missing, list_names
+from kafkagroups.history.words import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.partitioning import partition_for
@@ -65,7 +65,7 @@ def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str 
 
 def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:
     """Return the lines that `print_topic_partitions` prints."""
-    lines: list[str | None] = []
+    lines: list[str] = []
     change = topic.changed
     if change is not None and (group is None or group in change.groups):
         lines.append(_describe_change(change, [group] if group is not None else change.groups))
@@ -76,9 +76,7 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
             "order. Here the lowest partition is first. Another order can change the answers for: "
             f"{list_names(shared)}."
         )
-    lines += [describe_assumption(topic, coordinator, group), describe_beyond(topic)]
-    lines.append(describe_missing(topic) if group is None else None)
-    return [line for line in lines if line is not None]
+    return [*lines, *describe_topic(topic, coordinator, group)]
 
 
 def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:

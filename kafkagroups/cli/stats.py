@@ -28,13 +28,14 @@ from kafkagroups.history.stats import (
     MovedOffset,
     PartitionStats,
     Stats,
+    WriterCount,
     sort_moved,
     sort_rows,
     sort_writers,
 )
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of
-from kafkagroups.history.writers import WriterCount, sort_versions, value_versions_json
+from kafkagroups.history.writers import sort_versions, value_versions_json
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
@@ -299,7 +300,7 @@ def _print_open_transactions(statistics: Stats) -> None:
         "list does not show it as Ongoing, this ends it:",
     )
     if rows:
-        print_command(abort_command("PART", "OFFSET"))
+        print_command(abort_command("PART", "--start-offset", "OFFSET"))
 
 
 def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:

@@ -48,7 +48,6 @@ MAX_TOTAL_SIZE = 16 * 2**20
 MAX_BOUNDARIES = 8
 """The largest number of ends of the first pass that are tried. In a log with more segments, some are left out."""
 DELETE_RETENTION_MS = 86_400_000
-_PASSES = 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,9 @@ class AfterCleaning:
 
         `loaded` is the partition as it loads together with the others. `types` are the record types in the log.
         """
-        if not _is_whole(log) or loaded.damage is not None or loaded.zeros is not None:
+        # Passes clean folders of whole segments.
+        is_whole = not log.ranges and all(is_segment_name(os.path.basename(segment)) for segment in log.segments)
+        if not is_whole or loaded.damage is not None or loaded.zeros is not None:
             return []
         findings: list[Finding] = []
         if loaded.error is not None or not list_read_types(self.rules).isdisjoint(types):
@@ -89,16 +90,17 @@ class AfterCleaning:
             self._bytes_left -= log.size
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    findings = list(islice(self._find_by_passes(log, _Cleanings(log, Path(folder))), 1))
+                    findings = list(islice(self._find_by_passes(log, Path(folder)), 1))
                 except (UsageError, BadBytes):
                     # The cleaner itself fails at some logs, and at times that do not fit into 64 bits.
                     return []
         self.judged.add(log.partition)
         return findings
 
-    def _find_by_passes(self, log: Log, cleanings: _Cleanings) -> Iterator[Finding]:
-        now = self._load(cleanings.log)
-        for cleaned in cleanings.list_logs() if now.records else ():
+    def _find_by_passes(self, log: Log, folder: Path) -> Iterator[Finding]:
+        copy = _copy(log, folder)
+        now = self._load(copy)
+        for cleaned in _list_cleaned(copy, folder) if now.records else ():
             after = self._load(cleaned.log)
             if now.error is None and after.error is not None:
                 yield _describe_loss(log, self.rules, cleaned, after)
@@ -109,87 +111,66 @@ class AfterCleaning:
         return OpenTopic([log], self.rules, engine="auto").load().partitions[log.partition]
 
 
-def _is_whole(log: Log) -> bool:
-    """Return whether a log is a folder of whole segments, which passes can clean."""
-    names = [os.path.basename(segment) for segment in log.segments]
-    return not log.ranges and all(map(is_segment_name, names))
+def _new_folder(folder: Path, log: Log) -> Path:
+    """Return a new folder below `folder` for a copy of a log."""
+    name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
+    new_folder = Path(tempfile.mkdtemp(dir=folder)) / name
+    new_folder.mkdir()
+    return new_folder
 
 
-class _Cleanings:
-    """The passes over a copy of a log. Their logs are written to numbered folders in `folder`."""
+def _copy(log: Log, folder: Path, new_segment: int | None = None) -> Log:
+    """Return a copy of a log, with a new, empty active segment if `new_segment` is given."""
+    copy = _new_folder(folder, log)
+    for segment in log.segments:
+        (copy / os.path.basename(segment)).write_bytes(log.read(segment))
+    if new_segment is not None:
+        (copy / segment_name(new_segment)).touch()
+    return open_log(copy, max_batch_bytes=log.max_batch_bytes)
 
-    def __init__(self, log: Log, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
-        self._name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
-        self._max_batch_bytes = log.max_batch_bytes
-        self.log = self._copy(log)
 
-    def _new_folder(self) -> Path:
-        self._count += 1
-        folder = self._folder / str(self._count) / self._name
-        folder.mkdir(parents=True)
-        return folder
+def _list_cleaned(log: Log, folder: Path) -> Iterator[CleanedLog]:
+    """Yield each log that passes over a log can leave. The first ones need the fewest steps."""
+    if len(log.segments) > 1:
+        yield from _clean_from(log, [], [], folder)
+    if os.path.getsize(log.segments[-1]):
+        end = max((batch.next_offset for batch in log), default=log.start_offset)
+        yield from _clean_from(_copy(log, folder, end), ["the active segment was rolled"], ["--roll"], folder)
 
-    def _open(self, folder: Path) -> Log:
-        return open_log(folder, max_batch_bytes=self._max_batch_bytes)
 
-    def _copy(self, log: Log, new_segment: int | None = None) -> Log:
-        """Return a copy of a log, with a new, empty active segment if `new_segment` is given."""
-        folder = self._new_folder()
-        for segment in log.segments:
-            (folder / os.path.basename(segment)).write_bytes(log.read(segment))
-        if new_segment is not None:
-            (folder / segment_name(new_segment)).touch()
-        return self._open(folder)
+def _clean_from(log: Log, steps: list[str], options: list[str], folder: Path) -> Iterator[CleanedLog]:
+    """Yield the logs that passes over a log leave. The first pass ends at any of at most MAX_BOUNDARIES segments."""
+    source = _read(log)
+    bases = [segment.base_offset for segment in source.segments[1:]]
+    ends = [base for base in bases if base <= source.first_uncleanable]
+    count = min(len(ends), MAX_BOUNDARIES)
+    for number in range(count, 0, -1):
+        end = ends[number * len(ends) // count - 1]
+        yield from _run_passes(CleanedLog(log, steps, options, is_whole=number == count), end, folder)
 
-    def list_logs(self) -> Iterator[CleanedLog]:
-        """Yield each log that passes can leave. The first ones need the fewest steps."""
-        if len(self.log.segments) > 1:
-            yield from self._clean_from(self.log, [], [])
-        if os.path.getsize(self.log.segments[-1]):
-            end = max((batch.next_offset for batch in self.log), default=self.log.start_offset)
-            rolled = self._copy(self.log, new_segment=end)
-            yield from self._clean_from(rolled, ["the active segment was rolled"], ["--roll"])
 
-    def _clean_from(self, log: Log, steps: list[str], options: list[str]) -> Iterator[CleanedLog]:
-        """Yield the logs that passes over a log leave, whose first pass ends at any segment."""
-        source = _read(log)
-        ends = [segment.base_offset for segment in source.segments[1:]]
-        ends = [end for end in ends if end <= source.first_uncleanable]
-        for end in reversed(_select(ends)):
-            yield from self._run_passes(log, end, CleanedLog(log, steps, options, is_whole=end == ends[-1]))
-
-    def _run_passes(self, log: Log, end: int, cleaned: CleanedLog) -> Iterator[CleanedLog]:
-        """Yield the logs after up to three passes. The first pass ends at the offset `end`."""
-        now_ms = max(_read(log).newest_ms, 0)
-        for number in range(_PASSES):
-            time_ms = now_ms + number * (DELETE_RETENTION_MS + 1)
-            pass_end = end if number == 0 else _read(log).first_uncleanable
-            name = f"a pass of the log cleaner up to offset {pass_end}"
-            if number:
-                name = f"another {name[2:]} when delete.retention.ms is over and new records were appended"
-            folder = self._new_folder()
-            clean(log, folder, CleanerConfig(time_ms, DELETE_RETENTION_MS, first_uncleanable=pass_end))
-            after = self._open(folder)
-            if _read_content(log) == _read_content(after):
-                return
-            options = [*cleaned.options, "--clean", str(time_ms)]
-            cleaned = CleanedLog(after, [*cleaned.steps, name], options, cleaned.is_whole)
-            yield cleaned
-            log = after
+def _run_passes(cleaned: CleanedLog, end: int, folder: Path) -> Iterator[CleanedLog]:
+    """Yield the logs after up to three passes. The first pass ends at the offset `end`."""
+    now_ms = max(_read(cleaned.log).newest_ms, 0)
+    for number in range(3):
+        log = cleaned.log
+        time_ms = now_ms + number * (DELETE_RETENTION_MS + 1)
+        pass_end = _read(log).first_uncleanable if number else end
+        later = " when delete.retention.ms is over and new records were appended" if number else ""
+        name = f"{'another' if number else 'a'} pass of the log cleaner up to offset {pass_end}{later}"
+        target = _new_folder(folder, log)
+        clean(log, target, CleanerConfig(time_ms, DELETE_RETENTION_MS, first_uncleanable=pass_end))
+        after = open_log(target, max_batch_bytes=log.max_batch_bytes)
+        if _read_content(log) == _read_content(after):
+            return
+        options = [*cleaned.options, "--clean", str(time_ms)]
+        cleaned = CleanedLog(after, [*cleaned.steps, name], options, cleaned.is_whole)
+        yield cleaned
 
 
 def _read(log: Log) -> LogToClean:
     source, _ = read_log(log, None, None, lambda step, done, total: None)
     return source
-
-
-def _select(ends: list[int]) -> list[int]:
-    """Return at most MAX_BOUNDARIES of the ends, evenly divided. The last one is always there."""
-    if len(ends) <= MAX_BOUNDARIES:
-        return ends
-    return [ends[(index + 1) * len(ends) // MAX_BOUNDARIES - 1] for index in range(MAX_BOUNDARIES)]
 
 
 def _read_content(log: Log) -> list[bytes]:
@@ -210,10 +191,8 @@ def _describe_loss(log: Log, rules: Dialect, cleaned: CleanedLog, after: LoadedP
 
 
 def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPartition) -> Finding:
-    what = (
-        f"Kafka {rules.kafka} fails to load the partition now, but loads it after the log cleaner has run "
-        f"({', then '.join(cleaned.steps)})."
-    )
+    steps = ", then ".join(cleaned.steps)
+    what = f"Kafka {rules.kafka} fails to load the partition now, but loads it after the log cleaner has run ({steps})."
     remedy = (
         "A broker that leads the partition cleans these records only if its active segment is rolled before it dies"
     )

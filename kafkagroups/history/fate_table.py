@@ -6,7 +6,7 @@ columns, because a load keeps no records.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
 from kafkagroups.history.fates import Fates, RecordFate
-from kafkagroups.history.observed_load import ObservedLoad
+from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 RECORD_TABLES = ("fates", "records")
 """The tables with a row for each record."""
-_OFFSET = 1
-"""The index of the offset in a row of the table `records`."""
-_UNREADABLE = RecordFate(None, 0, None, None, None, None, Fate.IGNORED)
+_UNREADABLE = RecordFate(None, 0)
 """Stands for the records of a batch that cannot be split into records."""
 
 
@@ -59,7 +57,7 @@ def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.
         if fates is None:
             yield from _read_followed(log, topic.dialect, columns, answers)
         else:
-            fates.settle(groups.groups, groups.orphans, groups.failed)
+            fates.settle(groups)
             yield from record_batches(columns_of("fates"), columns, _fate_rows(log, topic.dialect, fates))
 
 
@@ -71,12 +69,7 @@ def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answer
     reading = native.reading_of(shard)
     found = [answers.find(group_id, log.partition) for group_id in reading.totals(False)["group_ids"]]
     numbers = {fate: number for number, fate in enumerate(Fate, start=1)}
-    fates = reading.settle(
-        [
-            (numbers[answer.committed], numbers[answer.pending], numbers[answer.records], answer.has_read)
-            for answer in found
-        ]
-    )
+    fates = reading.settle([(*map(numbers.__getitem__, each[:3]), each.has_read) for each in found])
     yield from _copy(log, dialect, shard, columns, fates)
 
 
@@ -93,26 +86,15 @@ def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:
 
     A batch that cannot be split into records has one row, as in the table `records`; its fate is "ignored".
     """
-    entries = {position: deque(entries) for position, entries in fates.records.items()}
+    entries: defaultdict[object, deque[RecordFate]] = defaultdict(deque)
+    for entry in fates:
+        entries[entry.offset].append(entry)
     for row in record_rows(log, dialect, with_json=False):
-        *columns, key, value, value_version, _, error = row
+        number, offset, *columns, key, value, value_version, _, error = row
         # Several records of an odd log can have the same offset, and so can a batch that cannot be split into records.
-        same_offset = entries.get((log.partition, row[_OFFSET]))
+        same_offset = entries.get(offset)
         is_other_record = key is None and same_offset and same_offset[0].type is not None
         entry = same_offset.popleft() if same_offset and not is_other_record else _UNREADABLE
-        if entry.fate is None:
-            entry = _UNREADABLE
-        assert entry.fate is not None
-        key_size = len(key or b"")
-        value_size = None if value is None else len(value)
-        yield (
-            *columns,
-            value_version,
-            error,
-            entry.member_id,
-            entry.committed,
-            key_size,
-            value_size,
-            entry.fate.value,
-            entry.by,
-        )
+        sizes = (len(key or b""), None if value is None else len(value))
+        fate = (entry.fate or Fate.IGNORED).value
+        yield (number, offset, *columns, value_version, error, entry.member_id, entry.committed, *sizes, fate, entry.by)

@@ -13,25 +13,24 @@ remaining records are decided after the load:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import OFFSET_KEYS, LogKeys, find_group_id
+from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.words import time_or_none
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.holes import Hole
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.reading_releases import describe_readers
-from kafkagroups.records.serde import Record, UnknownContent, decode, decode_with_key
+from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 
 
 @dataclass(slots=True)
@@ -92,11 +91,11 @@ class RecordFate:
 
     partition: int | None
     offset: int
-    type: int | None
-    group: str | None
-    key: TopicPartition | None
-    member_id: str | None
-    fate: Fate | None
+    type: int | None = None
+    group: str | None = None
+    key: TopicPartition | None = None
+    member_id: str | None = None
+    fate: Fate | None = Fate.IGNORED
     by: int | None = None
     why: str | None = None
     size: int = 0
@@ -131,33 +130,23 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "group_record": entry.group_record,
     }
     if entry.committed is not None:
-        fields |= {
-            "committed_offset": entry.committed,
-            "from": entry.replaced,
-            "went_back": entry.went_back,
-            "metadata": entry.note,
-        }
-    if entry.fate is Fate.MARKER:
-        fields["control"] = entry.note
-    if entry.producer_id is not None:
-        fields |= {"producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch}
-    if entry.member_id is not None:
-        fields["member_id"] = entry.member_id
-    if entry.fate is Fate.TOMBSTONE:
-        fields["cause"] = (entry.cause or Cause.UNKNOWN).value
-    if entry.what is not None:
-        fields["what"] = entry.what
-    if entry.why is not None:
-        fields["why"] = entry.why
-    return fields
+        fields |= {"committed_offset": entry.committed, "from": entry.replaced, "went_back": entry.went_back}
+        fields["metadata"] = entry.note
+    optional = {
+        "control": entry.note if entry.fate is Fate.MARKER else None,
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "member_id": entry.member_id,
+        "cause": (entry.cause or Cause.UNKNOWN).value if entry.fate is Fate.TOMBSTONE else None,
+        "what": entry.what,
+        "why": entry.why,
+    }
+    return fields | {name: value for name, value in optional.items() if value is not None}
 
 
 _ANSWERED_ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 """The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
-
-_RecordPosition = tuple[int | None, int]
-"""A partition of the offsets topic, and the offset of a record in this partition."""
 
 
 class Fates(Observer):
@@ -170,8 +159,8 @@ class Fates(Observer):
     def __init__(self, dialect: Dialect, group: str | None = None) -> None:
         self.dialect = dialect
         self.wanted_group = group
-        self.records: dict[_RecordPosition, list[RecordFate]] = {}
-        """The entries by position. A position can have several entries, because offsets in a batch can be equal."""
+        self.records: dict[int, RecordFate] = {}
+        """The entries by Python's `id`. An offset names no entry, because offsets in a batch can be equal."""
         self.partition: int | None = None
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
@@ -205,97 +194,66 @@ class Fates(Observer):
             records = batch.records
         except BadBytes:
             return []
-        build_entry = self._build_marker_entry if batch.is_control else self._build_entry
-        entries = [build_entry(record) for record in records]
-        for entry, _ in entries:
-            entry.file = batch.file
-            entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            entry.producer_epoch = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_epoch
-            entry.is_transactional = batch.is_transactional
+        of_batch: dict[str, Any] = {"file": batch.file, "is_transactional": batch.is_transactional}
+        if batch.producer_id != NO_PRODUCER_ID:
+            of_batch |= {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
+        decoded: list[tuple[RecordFate, Record | None]] = []
+        for log_record in records:
+            entry = RecordFate(partition, log_record.offset, size=log_record.size, **of_batch)
+            entry.timestamp = log_record.timestamp
+            read = _read_marker if batch.is_control else self._read_record
+            record = read(entry, log_record)
             # A marker has no group. `set_fate` keeps the marker if its transaction has records of the wanted group.
-            if self.wanted_group is None or entry.group == self.wanted_group:
+            if self.wanted_group in (None, entry.group):
                 self._keep(entry)
-            self._batch_entries.append(entry)
-        return entries
-
-    def add_hole(self, partition: int | None, hole: Hole) -> None:
-        """Handle offsets that are missing before the next batch. Only the subclass GroupLog (group_log.py) does so."""
+            decoded.append((entry, record))
+        self._batch_entries = [entry for entry, _ in decoded]
+        return decoded
 
     def _keep(self, entry: RecordFate) -> None:
-        self.records.setdefault((entry.partition, entry.offset), []).append(entry)
+        self.records[id(entry)] = entry
 
     def drop(self, entry: RecordFate) -> None:
         """Remove the entry of a record that is no longer needed, to save memory."""
-        position = (entry.partition, entry.offset)
-        others = [other for other in self.records.get(position, ()) if other is not entry]
-        if others:
-            self.records[position] = others
-        else:
-            self.records.pop(position, None)
+        self.records.pop(id(entry), None)
 
-    def _build_marker_entry(self, record: LogRecord) -> tuple[RecordFate, Record | None]:
-        entry = _new_entry(self.partition, record)
-        try:
-            marker_type = decode_control_key(record.key)
-        except BadBytes as error:
-            entry.why = str(error)
-            return entry, None
-        if marker_type in (ControlType.COMMIT, ControlType.ABORT):
-            entry.fate = Fate.MARKER
-            entry.note = marker_type.name.lower()
-        else:
-            entry.why = "a control record that is not a transaction marker"
-        return entry, None
-
-    def _build_entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
-        entry = _new_entry(self.partition, log_record)
+    def _read_record(self, entry: RecordFate, log_record: LogRecord) -> Record | None:
+        """Set what a record says. Return the decoded record; None if it cannot be read."""
+        record = None
         try:
             key = self._keys[log_record.key]
+        except BadBytes as error:
+            entry.why = str(error)
+            return None
+        is_wanted = key.group_id == self.wanted_group is not None
+        try:
             record = decode_with_key(key.decoded, log_record.value)
         except BadBytes as error:
             entry.why = str(error)
             # Only the history of one group shows a record that has a group, but that cannot be read.
-            if self.wanted_group is not None:
-                self._read_key(entry, log_record)
-            return entry, None
-        entry.type = record.type
+            if not is_wanted:
+                return None
+        entry.type = key.decoded.type
         entry.group = key.group_id
-        if isinstance(record.key, UnknownContent):
-            entry.why = f"this coordinator does not read record type {record.type}"
-            if entry.group == self.wanted_group is not None:
-                entry.is_unreadable = True
-                entry.why += f"; {describe_readers(log_record.key, log_record.value)}"
-            return entry, record
-        if key.partition is None:
-            _add_key(entry, record)
-        else:
-            entry.key = key.partition
-            entry.committed = getattr(record.value, "offset", None)
-            entry.note = getattr(record.value, "metadata", None)
-        entry.fate = None if record.value is not None else Fate.TOMBSTONE
-        return entry, record
-
-    def _read_key(self, entry: RecordFate, log_record: LogRecord) -> None:
-        """Set what the key of a record says, if the key can be read although the value cannot."""
-        try:
-            record = decode(log_record.key, None, self.dialect)
-        except BadBytes:
-            return
-        group = find_group_id(record)
-        if group != self.wanted_group:
-            return
-        entry.type = record.type
-        entry.group = group
-        entry.is_unreadable = True
-        entry.why = f"{entry.why}; {describe_readers(log_record.key, log_record.value)}"
-        _add_key(entry, record)
+        entry.key = key.partition
+        entry.member_id = getattr(key.decoded.content, "member_id", None)
+        if isinstance(key.decoded.content, UnknownContent):
+            entry.why = f"this coordinator does not read record type {entry.type}"
+        if entry.why is None and record is not None:
+            entry.committed = getattr(record.value, "offset", None) if entry.key is not None else None
+            entry.note = getattr(record.value, "metadata", None) if entry.key is not None else None
+            entry.fate = None if record.value is not None else Fate.TOMBSTONE
+        elif is_wanted:
+            entry.is_unreadable = True
+            entry.why = f"{entry.why}; {describe_readers(log_record.key, log_record.value)}"
+        return record
 
     def start_record(self, index: int) -> None:
         self._current = self._batch_entries[index] if index < len(self._batch_entries) else None
 
     def store_offset(self, offset: StoredOffset) -> None:
         entry = self._current
-        if entry is not None and (self.wanted_group is None or entry.group == self.wanted_group):
+        if entry is not None and self.wanted_group in (None, entry.group):
             self._stored[id(offset)] = (offset, entry)
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
@@ -311,13 +269,9 @@ class Fates(Observer):
     def _keep_marker(self, commit: RecordFate) -> None:
         """Keep the entry of the current marker, because the marker ended the transaction of this commit."""
         marker = self._current
-        if marker is None or marker.fate is not Fate.MARKER:
-            return
-        if id(marker) not in self._ended_transactions:
-            self._ended_transactions[id(marker)] = set()
+        if marker is not None and marker.fate is Fate.MARKER and commit.key is not None:
             self._keep(marker)
-        assert commit.key is not None
-        self._ended_transactions[id(marker)].add(commit.key)
+            self._ended_transactions.setdefault(id(marker), set()).add(commit.key)
 
     def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
         """Return the entry of a stored offset's record; None if this record is not wanted."""
@@ -325,20 +279,17 @@ class Fates(Observer):
         return None if stored is None else stored[1]
 
     def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        if self.wanted_group is not None and group_id != self.wanted_group:
+        if self.wanted_group not in (None, group_id):
             return
-        newest_values = self._newest_values.get((self.partition, group_id))
-        if newest_values is None:
-            newest_values = NewestValues(self.decide)
-            self._newest_values[self.partition, group_id] = newest_values
+        newest_values = self._newest_values.setdefault((self.partition, group_id), NewestValues(self.decide))
         key = GroupKey.of(record)
-        if record.value is None:
-            newest_values.delete(key, offset)
-            if key.record_type in GROUP_ENDING_TYPES and was_known and not is_known:
-                self._tombstone_by_group[self.partition, group_id] = offset
+        if record.value is not None:
+            assert self._current is not None
+            newest_values.put(key, self._current, offset)
             return
-        assert self._current is not None
-        newest_values.put(key, self._current, offset)
+        newest_values.delete(key, offset)
+        if key.record_type in GROUP_ENDING_TYPES and was_known and not is_known:
+            self._tombstone_by_group[self.partition, group_id] = offset
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
@@ -350,19 +301,14 @@ class Fates(Observer):
         entry.fate = fate
         entry.by = by
 
-    def settle(
-        self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
-    ) -> None:
-        """Decide the fate of every remaining record. The parameters are the result of the load.
-
-        `groups` are the coordinator's groups. `orphans` are the offsets of groups that the coordinator does not have.
-        The keys of both are group ids. `failed` contains the reason for each partition whose load fails.
-        """
+    def settle(self, loaded: Groups) -> None:
+        """Decide the fate of every remaining record. `loaded` is the result of the load."""
+        failed = loaded.failed
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
                 continue
-            group = groups.get(entry.group)
-            known = group or orphans.get(entry.group)
+            group = loaded.groups.get(entry.group)
+            known = group or loaded.orphans.get(entry.group)
             if group is not None and group.partition != entry.partition:
                 _ignore(entry, f"the group is answered from partition {group.partition}")
             elif known is not None:
@@ -376,78 +322,62 @@ class Fates(Observer):
     def _settle_group(self, entry: RecordFate, group: AnyGroup | Orphan) -> None:
         """Decide the fate of a record of a group that the coordinator has, or of which it has only the offsets."""
         is_orphan = isinstance(group, Orphan)
-        is_of_share = not isinstance(group, Orphan) and group.type == "share"
-        offset = None if entry.key is None else group.offsets.get(entry.key)
+        place = (entry.partition, entry.group or "")
+        if entry.key is None:
+            newest = self._newest_values[place].records.values() if place in self._newest_values else ()
+            if not is_orphan and any(value is entry for value in newest):
+                entry.fate = Fate.WINS
+            else:
+                _ignore(entry, _NOT_REACHED)
+            return
         pending = group.pending.get(NO_PRODUCER_ID if entry.producer_id is None else entry.producer_id, {})
-        pending_offset = None if entry.key is None else pending.get(entry.key)
-        newest_values = self._newest_values.get((entry.partition, entry.group or ""))
-        is_newest = newest_values is not None and any(value is entry for value in newest_values.records.values())
-        if entry.key is None and is_newest and not is_orphan:
-            entry.fate = Fate.WINS
-        elif offset is not None and self._is_entry_of(entry, offset, group.partition):
+        if self._is_entry_of(entry, group.offsets.get(entry.key), group.partition):
             entry.fate = Fate.HIDDEN if is_orphan else Fate.WINS
-            if is_orphan:
-                entry.by = self._tombstone_by_group.get((entry.partition, entry.group or ""))
-        elif pending_offset is not None and self._is_entry_of(entry, pending_offset, group.partition):
+            entry.by = self._tombstone_by_group.get(place) if is_orphan else entry.by
+        elif self._is_entry_of(entry, pending.get(entry.key), group.partition):
             entry.fate = Fate.PENDING
         else:
-            if entry.key is not None:
-                entry.by = None
-            _ignore(entry, "a share group has no offsets" if is_of_share and entry.key is not None else _NOT_REACHED)
+            entry.by = None
+            is_of_share = not isinstance(group, Orphan) and group.type == "share"
+            _ignore(entry, "a share group has no offsets" if is_of_share else _NOT_REACHED)
 
-    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset, partition: int | None) -> bool:
+    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset | None, partition: int | None) -> bool:
         """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""
-        stored_entry = self._find_entry(offset)
-        if stored_entry is None:
+        stored_entry = None if offset is None else self._find_entry(offset)
+        if stored_entry is None and offset is not None:
             # The native engine made this offset. In the logs that it loads, each record has its own offset.
             return offset.record_offset == entry.offset and partition == entry.partition
         return stored_entry is entry
-
-    def add(self, other: Fates) -> None:
-        """Add the records of another partition, with the same dialect and group. Neither of the two is settled yet."""
-        for position, entries in other.records.items():
-            self.records.setdefault(position, []).extend(entries)
-        self._stored.update(other._stored)
-        self._ended_transactions.update(other._ended_transactions)
-        self._newest_values.update(other._newest_values)
-        self._tombstone_by_group.update(other._tombstone_by_group)
 
     def records_of(self, selects: Callable[[TopicPartition], bool]) -> list[RecordFate]:
         """Return the offset records of some topic partitions, and the markers that ended transactions of these records.
 
         `selects` returns whether a topic partition is one of them.
         """
-        return [
-            entry
-            for entry in self
-            if (entry.key is not None and selects(entry.key))
-            or any(selects(key) for key in self._ended_transactions.get(id(entry), ()))
-        ]
+        ended = self._ended_transactions
+        return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
-        return (entry for position in sorted(self.records, key=_log_order) for entry in self.records[position])
+        return iter(sorted(self.records.values(), key=_log_order))
 
 
-def _log_order(position: _RecordPosition) -> _RecordPosition:
-    partition, offset = position
-    return -1 if partition is None else partition, offset
+def _log_order(entry: RecordFate) -> tuple[int, int]:
+    return -1 if entry.partition is None else entry.partition, entry.offset
 
 
-def _new_entry(partition: int | None, record: LogRecord) -> RecordFate:
-    """Return a new entry for a record. Its fate is IGNORED until the record has been decoded."""
-    entry = RecordFate(partition, record.offset, None, None, None, None, Fate.IGNORED)
-    entry.size = record.size
-    entry.timestamp = record.timestamp
-    return entry
-
-
-def _add_key(entry: RecordFate, record: Record) -> None:
-    """Set the topic partition or the member id in the key of a record."""
-    if isinstance(record.key, OFFSET_KEYS):
-        entry.key = TopicPartition(record.key.topic, record.key.partition)
-    elif isinstance(record.key, MemberIdKey):
-        entry.member_id = record.key.member_id
+def _read_marker(entry: RecordFate, log_record: LogRecord) -> Record | None:
+    """Set what a control record says. It has no decoded record."""
+    entry.why = "a control record that is not a transaction marker"
+    try:
+        marker_type = decode_control_key(log_record.key)
+        if marker_type in (ControlType.COMMIT, ControlType.ABORT):
+            entry.fate = Fate.MARKER
+            entry.note = marker_type.name.lower()
+            entry.why = None
+    except BadBytes as error:
+        entry.why = str(error)
+    return None
 
 
 def _ignore(entry: RecordFate, why: str) -> None:

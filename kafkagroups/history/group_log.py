@@ -11,15 +11,17 @@ fate of a group's record. A load that fails is the only exception, and then the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates, RecordFate
-from kafkagroups.history.observed_load import ObservedLoad
+from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
@@ -63,6 +65,11 @@ class GroupRecord(NamedTuple):
         return isinstance(self.record.key, OFFSET_KEYS)
 
     @property
+    def ends_group(self) -> bool:
+        """Whether the record is the tombstone of the group."""
+        return self.value is None and self.type in GROUP_ENDING_TYPES
+
+    @property
     def key(self) -> TopicPartition:
         """The topic partition of an offset record."""
         return get_topic_partition(self.record)
@@ -90,12 +97,12 @@ class GroupLog(Fates):
     def __init__(self, dialect: Dialect, group: str) -> None:
         super().__init__(dialect, group)
         self.steps: dict[int | None, list[Step]] = {}
-        self._hole_finders: dict[int | None, HoleFinder] = {}
-        self._open_producers: set[tuple[int | None, int]] = set()
-        """The open transactions with offsets of the group: partition and producer id."""
+        self._holes = HoleFinder()
+        self._open_producers: set[int] = set()
+        """The producers of the open transactions with offsets of the group."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
-        for hole in self._hole_finders.setdefault(partition, HoleFinder()).find(batch):
+        for hole in self._holes.find(batch):
             self.add_hole(partition, hole)
         self.add_batch(partition, batch)
 
@@ -110,9 +117,8 @@ class GroupLog(Fates):
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
         entries = super().add_batch(partition, batch)
         steps = self.steps.setdefault(partition, [])
-        if batch.is_control:
-            steps += self._find_markers(partition, batch)
-            return entries
+        if batch.is_control and batch.producer_id in self._open_producers:
+            steps += self._find_marker(batch)
         has_producer = batch.producer_id != NO_PRODUCER_ID
         is_transactional = batch.is_transactional if self.dialect.coordinator == "classic" else has_producer
         for entry, record in entries:
@@ -120,46 +126,29 @@ class GroupLog(Fates):
                 continue
             is_pending = is_transactional and isinstance(record.key, OFFSET_KEYS)
             if is_pending:
-                self._open_producers.add((partition, batch.producer_id))
-            steps.append(
-                GroupRecord(
-                    entry.offset,
-                    entry.timestamp,
-                    record,
-                    batch.base_offset,
-                    batch.records[0].offset,
-                    batch.producer_id,
-                    is_pending,
-                )
-            )
+                self._open_producers.add(batch.producer_id)
+            origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
+            steps.append(GroupRecord(entry.offset, entry.timestamp, record, *origin, is_pending))
         return entries
 
-    def _find_markers(self, partition: int | None, batch: Batch) -> list[Marker]:
-        """Return the markers in a control batch that end a transaction of the group.
+    def _find_marker(self, batch: Batch) -> Iterator[Marker]:
+        """Yield the first marker in a control batch, which ends a transaction of the group.
 
         The classic coordinator reads only the first record of the batch, and each type except COMMIT aborts.
         """
-        if (partition, batch.producer_id) not in self._open_producers:
-            return []
         is_classic = self.dialect.coordinator == "classic"
-        markers = []
-        try:
+        with suppress(BadBytes):  # The load fails at this batch.
             for record in batch.records[:1] if is_classic else batch.records:
                 control_type = read_control_type(record)
                 if is_classic or control_type in (ControlType.COMMIT, ControlType.ABORT):
-                    commits = control_type is ControlType.COMMIT
-                    markers.append(Marker(record.offset, record.timestamp, batch.producer_id, commits))
-        except BadBytes:  # The load fails at this batch.
-            return markers
-        if markers:
-            self._open_producers.remove((partition, batch.producer_id))
-        return markers[:1]
+                    self._open_producers.remove(batch.producer_id)
+                    yield Marker(record.offset, record.timestamp, batch.producer_id, control_type is ControlType.COMMIT)
+                    return
 
-    def add(self, other: Fates) -> None:
-        super().add(other)
-        if isinstance(other, GroupLog):
-            for partition, steps in other.steps.items():
-                self.steps.setdefault(partition, []).extend(steps)
+    def add(self, other: GroupLog) -> None:
+        """Add the log of another partition, with the same dialect and group. Neither of the two is settled yet."""
+        for name in ("records", "steps", "_stored", "_ended_transactions", "_newest_values", "_tombstone_by_group"):
+            getattr(self, name).update(getattr(other, name))
 
 
 _REPLACEMENT_CHARACTER = "\ufffd"
@@ -172,7 +161,9 @@ def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None
     `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
-    if not _has_one_encoding(group):
+    encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
+    has_one_encoding = encoded_id.decode() == group and _REPLACEMENT_CHARACTER not in group
+    if not has_one_encoding or len(encoded_id) > MAX_STRING_BYTES:  # A key has no room for it.
         topic = replace(topic, engine="python")
     load = ObservedLoad(topic, lambda log, notes: GroupLog(dialect, group), whole, group=group)
     group_log = GroupLog(dialect, group)
@@ -183,22 +174,12 @@ def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None
             batches = _observe_batches(native.reading_of(load.shards[log.partition]), log, dialect, group, part)
             readable.fold_batches(log.partition, batches, dialect, part)
         group_log.add(part)
-    group_log.settle(load.groups.groups, load.groups.orphans, load.groups.failed)
+    group_log.settle(load.groups)
     return load.groups, group_log
 
 
-def _has_one_encoding(group: str) -> bool:
-    """Return whether the records of a group id all contain the same bytes for it, and a key has room for them."""
-    try:
-        encoded_id = group.encode()
-    except UnicodeEncodeError:  # Half of a surrogate pair.
-        return False
-    return _REPLACEMENT_CHARACTER not in group and len(encoded_id) <= MAX_STRING_BYTES
-
-
 def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, group_log: GroupLog) -> Iterator[Batch]:
-    """Yield the batches of a group, without the records of other groups. Add each batch and each hole to "
-    "`group_log`."""
+    """Yield the batches of a group, without the records of other groups. Add them and each hole to `group_log`."""
     encoded_id = group.encode()
     key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
     places, last_hole = reading.found_batches()

@@ -1,4 +1,4 @@
-"""The requests behind the records of a consumer, share or streams group, and what each request changed.
+"""A group after some records of the log, and the requests behind the records of a consumer, share or streams group.
 
 One request of a member writes several records in one batch, and a batch can contain the records of several requests.
 The order of the records tells where those of the next request begin (`split_requests`).
@@ -7,15 +7,16 @@ Source: GroupCoordinatorRecordHelpers.java, StreamsCoordinatorRecordHelpers.java
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Member
 from kafkagroups.history.group_log import GroupRecord
-from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
-from kafkagroups.records.group_keys import MemberIdKey
+from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
 
 CLASSIC_GROUP = 2
 EPOCHS = (3, 11, 17)
@@ -33,13 +34,92 @@ CONSUMER = "consumer"
 
 
 @dataclass
+class GroupState:
+    """The group after some records of the log.
+
+    `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
+    the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
+    `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
+    subscribes any longer, and since which record. `assigned` are the partitions that each member
+    has: topic names (classic group) or topic ids, with partition numbers. `topic_ids` are the ids of topics, as far as
+    the group's own records tell. `topics` are the topics to which the newest members subscribe.
+    """
+
+    type: str | None = None
+    generation: int | None = None
+    protocol_type: str = ""
+    members: dict[str, Member] = field(default_factory=dict)
+    empty_since_ms: int | None = None
+    patterns: dict[str, frozenset[str]] = field(default_factory=dict)
+    lost_at: dict[str, int] = field(default_factory=dict)
+    assigned: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+
+    def copy(self) -> GroupState:
+        assigned = {**self.assigned}
+        return replace(
+            self, members={**self.members}, patterns={**self.patterns}, assigned=assigned, topic_ids={**self.topic_ids}
+        )
+
+    def subscribes(self, topic: str) -> bool:
+        """Return whether a member subscribes to a topic, as far as the records tell.
+
+        A coordinator acts as if a member with an unreadable subscription subscribes to every topic.
+        """
+        return any(topics is None or topic in topics for topics in self._list_subscriptions())
+
+    def _list_subscriptions(self) -> list[frozenset[str] | None]:
+        """Return the topics to which each member subscribes; None if they cannot be read."""
+        return [
+            None if member.topics is None else member.topics | self.patterns.get(member.pattern or "", frozenset())
+            for member in self.members.values()
+        ]
+
+    def find_members_by_partition(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, tuple[str, Member]]:
+        """Return the member that has each topic partition: its id and its data.
+
+        `topic_ids` are the ids of topics. The result does not contain topics whose name is not known.
+        """
+        names_by_id = {topic_id: name for name, topic_id in {**self.topic_ids, **topic_ids}.items()}
+        found = {}
+        for member_id, partitions in self.assigned.items():
+            for topic, partition in partitions:
+                name = topic if self.type == "classic" else names_by_id.get(topic)
+                if name is not None and member_id in self.members:
+                    found[TopicPartition(name, partition)] = (member_id, self.members[member_id])
+        return found
+
+    def note_subscriptions(self, before: GroupState, record_offset: int) -> list[str]:
+        """Set `lost_at` after a record. Return the topics to which no member subscribes any longer, sorted.
+
+        `before` is the group before the record. If the group has no members, nothing changes until the next member
+        joins. If a subscription is not readable, the group may subscribe to any topic.
+        """
+        self.lost_at = dict(before.lost_at)
+        self.topics = before.topics
+        if not self.members:
+            return []
+        subscriptions = self._list_subscriptions()
+        readable = [topics for topics in subscriptions if topics is not None]
+        topics = frozenset[str]().union(*readable)
+        if len(readable) < len(subscriptions):
+            self.lost_at = {}
+            self.topics = topics = frozenset()
+        lost = sorted(self.topics - topics)
+        self.lost_at |= dict.fromkeys(lost, record_offset)
+        self.lost_at = {topic: offset for topic, offset in self.lost_at.items() if topic not in topics}
+        self.topics = topics
+        return lost
+
+
+@dataclass
 class Change:
     """What the records of one request change.
 
     `first` is the record with the new epoch, or else the first record. `members` has the new data of each member; None
     for a member that left. `away` are the static members that left for a while. `targets` is how many members have a
-    new target assignment. `epochs` are the epochs that members have reached. `patterns` are the topics of each pattern.
-    `assigned` are the partitions that members have: topic ids with partition numbers. `topic_ids` are the topics' ids.
+    new target assignment. `epochs` are the epochs that members have reached.
     """
 
     first: GroupRecord
@@ -50,30 +130,24 @@ class Change:
     target_epoch: int | None = None
     topology_epoch: int | None = None
     epochs: dict[str, int] = field(default_factory=dict)
-    patterns: dict[str, frozenset[str]] = field(default_factory=dict)
-    assigned: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
-    topic_ids: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def has_group_record(self) -> bool:
-        return any(value is not None for value in (self.epoch, self.target_epoch, self.topology_epoch))
 
 
-def read_request(request: list[GroupRecord]) -> Change:
+def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
+    """Apply the records of a request to the group that they are of, and return what they change."""
     change = Change(request[0])
     for group_record in request:
         record = group_record.record
         value = group_record.value
-        member_id = record.key.member_id if isinstance(record.key, MemberIdKey) else ""
+        member_id = getattr(record.key, "member_id", "")
         if record.type in MEMBERS:
             change.members[member_id] = None if value is None else _read_modern_member(value)
         elif record.type == PATTERN:
             pattern = cast(Any, record.key).regular_expression
-            change.patterns[pattern] = frozenset() if value is None else frozenset(value.topics)
+            state.patterns[pattern] = frozenset() if value is None else frozenset(value.topics)
         elif value is None:
             continue
         elif record.type in EPOCHS:
-            change.epoch = value.epoch
+            state.generation = change.epoch = value.epoch
             change.first = group_record
         elif record.type in TARGETS:
             change.targets += 1
@@ -82,12 +156,18 @@ def read_request(request: list[GroupRecord]) -> Change:
         elif record.type == TOPOLOGY:
             change.topology_epoch = value.epoch
         elif record.type == PARTITION_METADATA:
-            change.topic_ids |= {topic.topic_name: topic.topic_id for topic in value.topics}
+            state.topic_ids |= {topic.topic_name: topic.topic_id for topic in value.topics}
         elif record.type in CURRENT_ASSIGNMENTS:
             change.epochs[member_id] = value.member_epoch
-            change.assigned[member_id] = _read_assigned(value)
+            state.assigned[member_id] = _read_assigned(value)
             if value.member_epoch == STATIC_LEAVE_EPOCH:
                 change.away.append(member_id)
+    for member_id, member in change.members.items():
+        if member is None:
+            state.members.pop(member_id, None)
+            state.assigned.pop(member_id, None)
+        else:
+            state.members[member_id] = member
     return change
 
 
@@ -127,38 +207,18 @@ def converts(tombstone: GroupRecord, following: list[GroupRecord]) -> bool:
     return record.value is not None and is_classic != (tombstone.type == CLASSIC_GROUP)
 
 
-def find_replaced_instances(joined: list[Member], left: list[Member]) -> list[str]:
-    """Return the instance ids of the members that joined, if each of them replaces a member that left.
-
-    Otherwise return an empty list.
-    """
-    instances = [member.instance_id for member in joined if member.instance_id is not None]
-    old_instances = [member.instance_id for member in left]
-    is_replacement = len(instances) == len(joined) == len(left) and set(instances) == set(old_instances)
-    return instances if is_replacement else []
-
-
 def read_member(member: Any, protocol_type: str) -> Member:
     """Return the member of a classic group. Only the coordinator of "consumer" groups reads the subscription."""
     topics = None
     rack = None
-    if protocol_type == CONSUMER:
-        try:
+    with suppress(BadBytes):
+        if protocol_type == CONSUMER:
             subscription = decode_subscription(member.subscription).message
             topics = frozenset(subscription.topics)
             rack = subscription.rack_id
-        except BadBytes:
-            topics = None
-    return Member(
-        member.client_id or member.member_id,
-        member.group_instance_id,
-        topics,
-        client_id=member.client_id,
-        host=member.client_host,
-        rack=rack,
-        session_timeout_ms=member.session_timeout,
-        rebalance_timeout_ms=None if member.rebalance_timeout == -1 else member.rebalance_timeout,
-    )
+    timeouts = (member.session_timeout, None if member.rebalance_timeout == -1 else member.rebalance_timeout)
+    process = (member.client_id, member.client_host, rack, *timeouts)
+    return Member(member.client_id or member.member_id, member.group_instance_id, topics, None, *process)
 
 
 def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]:
@@ -166,21 +226,17 @@ def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]
 
     The result is empty if the assignment is not in the consumers' format.
     """
-    if protocol_type != CONSUMER:
-        return frozenset()
-    try:
-        topics = decode_assignment(member.assignment).message.assigned_partitions
-    except BadBytes:
-        return frozenset()
+    topics: Sequence[TopicAndPartitions] = ()
+    with suppress(BadBytes):
+        if protocol_type == CONSUMER:
+            topics = decode_assignment(member.assignment).message.assigned_partitions
     return frozenset((topic.topic, partition) for topic in topics for partition in topic.partitions)
 
 
 def _read_assigned(current_assignment: Any) -> frozenset[tuple[str, int]]:
     """Return the partitions that a member has, also those that it has to give back. A streams member has tasks."""
-    topics = (
-        *getattr(current_assignment, "assigned_partitions", ()),
-        *getattr(current_assignment, "partitions_pending_revocation", ()),
-    )
+    names = ("assigned_partitions", "partitions_pending_revocation")
+    topics = [topic for name in names for topic in getattr(current_assignment, name, ())]
     return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 
@@ -188,15 +244,7 @@ def _read_modern_member(value: Any) -> Member:
     topics = frozenset(getattr(value, "subscribed_topic_names", ()))
     pattern = getattr(value, "subscribed_topic_regex", None)
     classic = getattr(value, "classic_member_metadata", None)
-    rebalance_timeout_ms = getattr(value, "rebalance_timeout_ms", None)
-    return Member(
-        value.client_id,
-        getattr(value, "instance_id", None),
-        topics,
-        pattern,
-        client_id=value.client_id,
-        host=value.client_host,
-        rack=getattr(value, "rack_id", None),
-        session_timeout_ms=getattr(classic, "session_timeout_ms", None),
-        rebalance_timeout_ms=None if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
-    )
+    rebalance_ms = getattr(value, "rebalance_timeout_ms", None)
+    timeouts = (getattr(classic, "session_timeout_ms", None), None if rebalance_ms == -1 else rebalance_ms)
+    process = (value.client_id, value.client_host, getattr(value, "rack_id", None), *timeouts)
+    return Member(value.client_id, getattr(value, "instance_id", None), topics, pattern, *process)

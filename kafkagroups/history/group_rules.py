@@ -17,7 +17,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 from unicodedata import category, name, normalize
 
@@ -26,7 +27,7 @@ from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
-from kafkagroups.history.rule import Rule
+from kafkagroups.history.passes import Partition
 from kafkagroups.history.static_members import Shared, describe_settings
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.words import describe_time, list_names
@@ -45,83 +46,51 @@ _DASHES_OF_OTHER_CATEGORIES = "\u2043\u2212\u02d7\u00af"
 _VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
 
-class BusyGroup(Rule):
-    def find(self) -> Iterator[Finding]:
-        counts = self.partition.counts
-        seconds = counts.span_ms / 1000
-        if counts.records < MIN_BUSY_RECORDS or not seconds:
-            return
-        for group_id, count in self.partition.commits.items():
-            parts = self.partition.parts.get(group_id)
-            offsets = 0 if parts is None else len(parts.offsets)
-            if 2 * count <= counts.records or not offsets or count / seconds / offsets <= BUSY_RATE:
-                continue
-            what = (
-                f"Group {group_id} wrote {count} of {counts.records} records: {count / seconds:.0f} commits a second "
-                f"for {offsets} offsets."
-            )
-            remedy = (
-                "Let its clients commit less often, for example every 5 s and not after each record; "
-                "kafkagroups stats --by writer shows who commits."
-            )
-            yield self.finding(None, "busy_group", what, remedy, group=group_id)
-
-
-class SharedInstanceIds(Rule):
-    def find(self) -> Iterator[Finding]:
-        for (group, instance_id), series in self.partition.totals.static_members.shared.items():
-            for shared in series:
-                yield self._describe(group, instance_id, shared)
-
-    def _describe(self, group: str, instance_id: str, shared: Shared) -> Finding:
-        first = shared.first
-        last = shared.last
+def find_busy_groups(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    seconds = counts.span_ms / 1000
+    if counts.records < MIN_BUSY_RECORDS or not seconds:
+        return
+    for group_id, count in partition.commits.items():
+        parts = partition.parts.get(group_id)
+        offsets = 0 if parts is None else len(parts.offsets)
+        if 2 * count <= counts.records or not offsets or count / seconds / offsets <= BUSY_RATE:
+            continue
         what = (
-            f"Static member {instance_id} of group {group} got a new member id {shared.count} times, from offset "
-            f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
-            f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
+            f"Group {group_id} wrote {count} of {counts.records} records: {count / seconds:.0f} commits a second "
+            f"for {offsets} offsets."
         )
         remedy = (
-            f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
-            "and give each process its own id. Then look for records that both processes have handled."
+            "Let its clients commit less often, for example every 5 s and not after each record; "
+            "kafkagroups stats --by writer shows who commits."
         )
-        return self.finding(first.offset, "shared_instance_id", what, remedy, group=group)
+        yield partition.finding(None, "busy_group", what, remedy, group=group_id)
 
 
-class UnsubscribedOffsets(Rule):
+def find_unsubscribed_offsets(partition: Partition) -> Iterator[Finding]:
     """A log that covers less time than UNSUBSCRIBED_MS has no finding."""
-
-    def find(self) -> Iterator[Finding]:
-        if self.partition.counts.span_ms < UNSUBSCRIBED_MS:
-            return
-        for group_id, parts in sorted(self.partition.parts.items()):
-            if parts.group.partition == self.partition.number and parts.offsets:
-                yield from self._find_in_group(group_id, parts)
-
-    def _find_in_group(self, group_id: str, parts: GroupParts) -> Iterator[Finding]:
-        subscribed = find_subscribed_topics(parts.decode_group())
-        by_topic: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+    by_topic: dict[tuple[str, str], dict[TopicPartition, OffsetAndMetadata]] = {}
+    for group_id, parts in partition.parts.items() if partition.counts.span_ms >= UNSUBSCRIBED_MS else ():
+        is_here = parts.group.partition == partition.number and parts.offsets
+        subscribed = find_subscribed_topics(parts.decode_group()) if is_here else None
         for key, offset in parts.offsets.items() if subscribed is not None else ():
             if key.topic not in (subscribed or ()):
-                by_topic.setdefault(key.topic, {})[key] = offset
-        for topic, offsets in sorted(by_topic.items()):
-            newest_ms = max(0, *(offset.commit_timestamp for offset in offsets.values()))
-            age_ms = (self.partition.counts.last_timestamp_ms or 0) - newest_ms
-            if age_ms < UNSUBSCRIBED_MS:
-                continue
-            first = min(offsets, key=lambda key: offsets[key].record_offset)
-            what = (
-                f"Group {group_id} has {len(offsets)} offsets of topic {topic}, to which no member subscribes; the "
-                f"last commit is {age_ms // DAY_MS} days old."
-            )
-            command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
-            remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
-            yield self.finding(
-                *(offsets[first].record_offset, "unsubscribed_offsets", what, remedy),
-                group=group_id,
-                topic_partition=str(first),
-                command=command,
-            )
+                by_topic.setdefault((group_id, key.topic), {})[key] = offset
+    for (group_id, topic), offsets in sorted(by_topic.items()):
+        newest_ms = max(0, *(offset.commit_timestamp for offset in offsets.values()))
+        age_ms = (partition.counts.last_timestamp_ms or 0) - newest_ms
+        if age_ms < UNSUBSCRIBED_MS:
+            continue
+        first = min(offsets, key=lambda key: offsets[key].record_offset)
+        what = (
+            f"Group {group_id} has {len(offsets)} offsets of topic {topic}, to which no member subscribes; the "
+            f"last commit is {age_ms // DAY_MS} days old."
+        )
+        command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
+        remedy = f"If no consumer comes back to this topic, delete them: {join_words(command)}"
+        place = {"group": group_id, "topic_partition": str(first)}
+        record = offsets[first].record_offset
+        yield partition.finding(record, "unsubscribed_offsets", what, remedy, **place, command=command)
 
 
 def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
@@ -130,24 +99,15 @@ def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
     They are not known if the group has no members, if a subscription cannot be read, if a member subscribes to a
     pattern, or if the group is a share or streams group.
     """
-    topics: set[str] = set()
-    if not group.members:
-        return None
+    topics: list[Collection[str] | None] = []
     if isinstance(group, Group):
-        for member in group.members.values():
-            subscription = member.subscription
-            if subscription is None:
-                return None
-            topics.update(subscription.message.topics)
-        return topics
-    if group.type != "consumer":
-        return None
-    for modern_member in group.members.values():
-        metadata = modern_member.metadata
-        if metadata is None or metadata.subscribed_topic_regex:
-            return None
-        topics.update(metadata.subscribed_topic_names)
-    return topics
+        subscriptions = [member.subscription for member in group.members.values()]
+        topics = [None if each is None else each.message.topics for each in subscriptions]
+    elif group.type == "consumer":
+        metadata = [member.metadata for member in group.members.values()]
+        topics = [None if not each or each.subscribed_topic_regex else each.subscribed_topic_names for each in metadata]
+    readable = [each for each in topics if each is not None]
+    return set(chain(*readable)) if topics and len(readable) == len(topics) else None
 
 
 def find_prefix(group_id: str) -> str | None:
@@ -157,10 +117,7 @@ def find_prefix(group_id: str) -> str | None:
     ('e2e-checkout-', 'tenant', None)
     """
     found = _TAIL.search(group_id)
-    if found is None:
-        return None
-    tail = found[0]
-    return group_id[: len(group_id) - len(tail.lstrip("-_.:/@#"))]
+    return None if found is None else group_id.removesuffix(found[0].lstrip("-_.:/@#"))
 
 
 class Family(NamedTuple):
@@ -172,29 +129,24 @@ class Family(NamedTuple):
 
 def list_known_groups(number: int | None, parts: Mapping[str, GroupParts]) -> dict[str, KnownGroup]:
     """Return the groups of the partition with this number. `parts` are the parts of all loaded groups."""
-    return {
-        group_id: KnownGroup(number, _count_idle_offsets(group_id, group_parts))
-        for group_id, group_parts in parts.items()
-        if group_parts.group.partition == number
-    }
-
-
-def _count_idle_offsets(group_id: str, parts: GroupParts) -> int:
-    is_idle = parts.offsets and find_prefix(group_id) is not None and not parts.decode_group().members
-    return len(parts.offsets) if is_idle else 0
+    known = {}
+    for group_id, each in parts.items():
+        if each.group.partition == number:
+            is_idle = each.offsets and find_prefix(group_id) is not None and not each.decode_group().members
+            known[group_id] = KnownGroup(number, len(each.offsets) if is_idle else 0)
+    return known
 
 
 def choose_families(stats: Stats) -> dict[str, Family]:
     """Return the families that are a finding, by what their names begin with."""
-    families: dict[str, Family] = {}
+    members: dict[str, list[int]] = {}
     for group_id, group in stats.known_groups.items():
-        prefix = find_prefix(group_id) if group.idle_offsets else None
-        if prefix is not None:
-            groups, offsets = families.get(prefix, (0, 0))
-            families[prefix] = Family(groups + 1, offsets + group.idle_offsets)
+        if group.idle_offsets:
+            members.setdefault(find_prefix(group_id) or "", []).append(group.idle_offsets)
+    families = {prefix: Family(len(offsets), sum(offsets)) for prefix, offsets in sorted(members.items())}
     return {
         prefix: family
-        for prefix, family in sorted(families.items())
+        for prefix, family in families.items()
         if family.groups >= MIN_GROUPS and family.offsets >= MIN_OFFSETS and 2 * family.offsets > stats.live_records
     }
 
@@ -249,9 +201,11 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
     for look, group_ids in ids_by_look.items():
         if not look or len(group_ids) == 1:
             continue
-        numbers = [known_groups[group_id].partition for group_id in sorted(group_ids)]
-        places = ["in a partition without a number" if number is None else f"partition {number}" for number in numbers]
-        names = [f"{group_id} ({place})" for group_id, place in zip(sorted(group_ids), places, strict=True)]
+        numbers = {group_id: known_groups[group_id].partition for group_id in sorted(group_ids)}
+        names = [
+            f"{group_id} ({'in a partition without a number' if number is None else f'partition {number}'})"
+            for group_id, number in numbers.items()
+        ]
         what = f"These group ids look the same but are different groups: {', '.join(names)}. "
         what += _describe_differences(sorted(group_ids))
         remedy = (
@@ -259,7 +213,7 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
             "the page or the script that contains the wrong id. Before you repeat a command for the right group, stop "
             "its consumers. Delete the wrong group only when nobody needs its offsets."
         )
-        partition = numbers[0] if len(set(numbers)) == 1 else None
+        partition = known_groups[group_ids[0]].partition if len(set(numbers.values())) == 1 else None
         yield Finding(partition, None, None, None, "look_alike_groups", what, remedy)
 
 
@@ -267,16 +221,40 @@ def _describe_differences(group_ids: list[str]) -> str:
     """Return sentences about the characters that are not plain ASCII, or about spaces and letter case."""
     sentences = []
     for group_id in group_ids:
-        is_plain = [character.isascii() and character.isprintable() for character in group_id]
+        partly = "".join(each if each.isascii() and each.isprintable() else "…" for each in group_id)
         unusual = [
             f"{f'U+{ord(character):04X} {name(character, str())}'.rstrip()} at position {place}"
-            for place, character in enumerate(group_id, start=1)
-            if not is_plain[place - 1]
+            for place, (character, shown) in enumerate(zip(group_id, partly, strict=True), start=1)
+            if character != shown or character == "…"
         ]
         if unusual:
-            partly = "".join(character if plain else "…" for character, plain in zip(group_id, is_plain, strict=True))
             sentences.append(f"The one that reads {partly} has {list_names(unusual)}.")
     spaces = [repr(group_id) for group_id in group_ids if group_id != group_id.strip()]
     if spaces and not sentences:
         sentences = [f"{len(spaces)} of them begin or end with a space ({', '.join(spaces)})."]
     return " ".join(sentences) or "They differ in upper and lower case."
+
+
+def find_shared_instances(partition: Partition) -> Iterator[Finding]:
+    for (group, instance_id), series in partition.totals.static_members.shared.items():
+        for shared in series:
+            yield _describe_shared(partition, group, instance_id, shared)
+
+
+def _describe_shared(partition: Partition, group: str, instance_id: str, shared: Shared) -> Finding:
+    first = shared.first
+    last = shared.last
+    what = (
+        f"Static member {instance_id} of group {group} got a new member id {shared.count} times, from offset "
+        f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+        f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
+    )
+    remedy = (
+        f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
+        "and give each process its own id. Then look for records that both processes have handled."
+    )
+    return partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
+
+
+RULES = (find_busy_groups, find_unsubscribed_offsets, find_shared_instances)
+"""The rules about one partition."""

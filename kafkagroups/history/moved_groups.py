@@ -18,17 +18,17 @@ the two is loaded alone, so both positions are known, although a broker answers 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.offsets import ReadOnlyOffsets
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.rule import Misplaced, Rule
+from kafkagroups.history.passes import Misplaced, Partition
 from kafkagroups.history.stats import MovedOffset
 from kafkagroups.history.words import count_of, describe_time, list_groups, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.native import Extent
 from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, PartitionCountChange
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
@@ -40,7 +40,12 @@ def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None
     `groups` is the load of the logs. If files that were copied explain all groups of the change, the count was not
     changed.
     """
-    places = _find_places(groups)
+    count = _find_count(groups)
+    places: dict[int | None, Misplaced] = {}
+    for group_id, numbers in groups.partitions_of.items() if count is not None else ():
+        home = partition_for(group_id, count or 1)
+        for number in {*numbers} - {None, home}:
+            places.setdefault(number, Misplaced(count or 1)).homes[group_id] = home
     log_of = {log.partition: log for log in logs}
     copied: set[str] = set()
     for number, misplaced in places.items():
@@ -56,18 +61,6 @@ def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None
     return places, change is not None and set(change.groups) <= copied
 
 
-def _find_places(groups: Groups) -> dict[int | None, Misplaced]:
-    """Return the groups with records in a partition that is not their home partition, by this partition's number."""
-    count = _find_count(groups)
-    places: dict[int | None, Misplaced] = {}
-    for group_id, numbers in groups.partitions_of.items() if count is not None else ():
-        home = partition_for(group_id, count or 1)
-        for number in numbers:
-            if number is not None and number != home:
-                places.setdefault(number, Misplaced(count or 1)).homes[group_id] = home
-    return dict(sorted(places.items(), key=lambda place: place[0] or 0))
-
-
 def _find_count(groups: Groups) -> int | None:
     """Return the partition count, also if it is only assumed; None if it is unknown."""
     topic = groups.topic_partitions
@@ -75,77 +68,65 @@ def _find_count(groups: Groups) -> int | None:
         return topic.count
     numbers = {number for number in groups.partitions if number is not None}
     has_all = groups.topic.is_folder and numbers == set(range(len(groups.partitions)))
-    candidates = [len(numbers)] if has_all else []
-    if max(numbers, default=0) < DEFAULT_PARTITION_COUNT:
-        candidates.append(DEFAULT_PARTITION_COUNT)
-    for count in candidates:
-        if all(partition_for(group_id, count) in places for group_id, places in groups.partitions_of.items()):
-            return count
-    return None
+    is_below_default = max(numbers, default=0) < DEFAULT_PARTITION_COUNT
+    candidates = [*([len(numbers)] if has_all else []), *([DEFAULT_PARTITION_COUNT] if is_below_default else [])]
+    places = groups.partitions_of.items()
+    fitting = (count for count in candidates if all(partition_for(name, count) in found for name, found in places))
+    return next(fitting, None)
 
 
 def _find_same(log: Log, other: Log) -> int | None:
     """Return the last offset up to which two logs have the same batches; None if the first batches differ."""
     last = None
-    try:
+    with suppress(InvalidLog):  # The load has found the damage, too.
         for one, two in zip(log.find_batches(None), other.find_batches(None), strict=False):
             if one.data != two.data:
                 break
             last = one.frame.next_offset - 1
-    except InvalidLog:  # The load has found the damage, too.
-        return last
     return last
 
 
-class MisplacedGroups(Rule):
-    def find(self) -> Iterator[Finding]:
-        misplaced = self.partition.misplaced
-        if misplaced is not None and misplaced.homes:
-            extents = self.partition.totals.read_extents()
-            found = [extents[group_id] for group_id in misplaced.homes if group_id in extents]
-            if found:
-                yield self._describe(misplaced, found)
-
-    def _describe(self, misplaced: Misplaced, extents: list[Extent]) -> Finding:
-        records = sum(extent.records for extent in extents)
-        first = min(extent.first for extent in extents)
-        last = max(extent.last for extent in extents)
-        homes = sorted(set(misplaced.homes.values()))
-        partition = "partition" if len(homes) == 1 else "partitions"
-        belong = "belongs" if len(misplaced.homes) == 1 else "belong"
-        are = "is" if records == 1 else "are"
-        place = f"offset {first}" if records == 1 else f"offsets {first} to {last}"
-        what = (
-            f"{count_of(records, 'record')} ({place}) {are} of {count_of(len(misplaced.homes), 'group')} that {belong} "
-            f"to {partition} {list_names(homes)} of {misplaced.count} ({list_groups(misplaced.homes)})."
+def describe_misplaced(partition: Partition) -> Iterator[Finding]:
+    misplaced = partition.misplaced
+    all_extents = {} if misplaced is None else partition.totals.read_extents()
+    extents = [] if misplaced is None else [all_extents[name] for name in misplaced.homes if name in all_extents]
+    if misplaced is None or not extents:
+        return
+    records = sum(extent.records for extent in extents)
+    first = min(extent.first for extent in extents)
+    last = max(extent.last for extent in extents)
+    homes = sorted(set(misplaced.homes.values()))
+    noun = "partition" if len(homes) == 1 else "partitions"
+    belong = "belongs" if len(misplaced.homes) == 1 else "belong"
+    place = f"(offset {first}) is" if records == 1 else f"(offsets {first} to {last}) are"
+    what = (
+        f"{count_of(records, 'record')} {place} of {count_of(len(misplaced.homes), 'group')} that {belong} "
+        f"to {noun} {list_names(homes)} of {misplaced.count} ({list_groups(misplaced.homes)})."
+    )
+    old_answers = "their offsets of this partition are not answered"
+    if partition.dialect.coordinator == "classic":
+        old_answers = "a classic coordinator can answer them with these records"
+    if misplaced.same_until:
+        home, same_until = max(misplaced.same_until.items(), key=lambda pair: pair[1])
+        what += (
+            f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}: somebody has "
+            "put its files into the wrong folder. The own older records of this partition are missing."
         )
-        old_answers = (
-            "a classic coordinator can answer them with these records"
-            if self.partition.dialect.coordinator == "classic"
-            else "their offsets of this partition are not answered"
+        remedy = (
+            f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop the "
+            "consumers of all groups of both partitions, stop the broker, copy both folders, and restore the files of "
+            f"partition {partition.number}. Then compare the offsets with kafkagroups load before the consumers start."
         )
-        if misplaced.same_until:
-            home, same_until = max(misplaced.same_until.items(), key=lambda pair: pair[1])
-            what += (
-                f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}: somebody has "
-                "put its files into the wrong folder. The own older records of this partition are missing."
-            )
-            remedy = (
-                f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop "
-                "the consumers of all groups of both partitions, stop the broker, copy both folders, and restore the "
-                f"files of partition {self.partition.number}. Then compare the offsets with kafkagroups load before "
-                "the consumers start."
-            )
-        else:
-            what += (
-                " Either the partition count was changed, or files of another partition were put into this folder: "
-                f"{old_answers}."
-            )
-            remedy = (
-                "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder "
-                "came from. Until it is clear, keep the consumers of these groups stopped, and change no file."
-            )
-        return self.finding(first, "misplaced_groups", what, remedy)
+    else:
+        what += (
+            " Either the partition count was changed, or files of another partition were put into this folder: "
+            f"{old_answers}."
+        )
+        remedy = (
+            "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder "
+            "came from. Until it is clear, keep the consumers of these groups stopped, and change no file."
+        )
+    yield partition.finding(first, "misplaced_groups", what, remedy)
 
 
 def find_count_change(change: PartitionCountChange) -> Finding:
@@ -176,21 +157,16 @@ def find_count_change(change: PartitionCountChange) -> Finding:
 
 def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:
     """Return the offsets of the groups in `change`, sorted by group and topic partition."""
-    homes = {
-        group: (partition_for(group, change.from_count), partition_for(group, change.to_count))
-        for group in change.groups
-    }
-    wanted = {number for pair in homes.values() for number in pair}
+    logs = {log.partition: log for log in topic.logs}
     alone = replace(topic, partitions=None)
-    loads = {log.partition: alone.part(log).load() for log in topic.logs if log.partition in wanted}
+
+    @cache
+    def load(number: int) -> Groups | None:
+        return alone.part(logs[number]).load() if number in logs else None
+
     moved = []
-    for group, (old_home, new_home) in sorted(homes.items()):
-        old = _read_offsets(loads.get(old_home), group)
-        new = _read_offsets(loads.get(new_home), group)
+    for group in sorted(change.groups):
+        loads = [load(partition_for(group, count)) for count in (change.from_count, change.to_count)]
+        old, new = ({} if groups is None or group not in groups else groups[group].offsets for groups in loads)
         moved += [MovedOffset(group, key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
     return moved
-
-
-def _read_offsets(groups: Groups | None, group: str) -> ReadOnlyOffsets:
-    """Return the committed offsets of a group in a load; nothing if the load does not have the group."""
-    return {} if groups is None or group not in groups else groups[group].offsets

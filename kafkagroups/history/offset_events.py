@@ -22,21 +22,21 @@ Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, Event
+from kafkagroups.history.event import Cause, Event, Position
 from kafkagroups.history.group_events import GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.history.group_requests import CONSUMER
-from kafkagroups.history.positions import Position
 from kafkagroups.history.words import describe_duration, time_or_none
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.wire import UUID
 
+Place = GroupRecord | Marker
+"""Where an event is: the record that it is about, or the marker that made it take effect."""
 MIN_RETENTION_MS = 60_000
 """The smallest value of offsets.retention.minutes, in ms."""
 _WORDS = {
@@ -47,29 +47,22 @@ _WORDS = {
 """The words for the causes of a deletion by a request."""
 
 
-class Expiry(Enum):
-    """Whether a deleted offset expired: CERTAIN, POSSIBLE (the log does not tell), or IMPOSSIBLE."""
-
-    CERTAIN = "certain"
-    POSSIBLE = "possible"
-    IMPOSSIBLE = "impossible"
-
-
-class Commit(NamedTuple):
-    """A committed offset. `hole_count` is how many holes of the log are before the commit took effect."""
-
-    group_record: GroupRecord
-    offset: int
-    hole_count: int
-
-
 @dataclass
-class Pending:
-    """A commit in an open transaction. `deleted_by` is the offset of the tombstone that deleted the pending commit."""
+class Commit:
+    """A committed or a pending offset.
+
+    `hole_count` is how many holes of the log are before the commit took effect. `is_deleted` says whether a tombstone
+    deleted a pending commit.
+    """
 
     group_record: GroupRecord
-    offset: int
-    deleted_by: int | None = None
+    hole_count: int = 0
+    is_deleted: bool = False
+
+    @property
+    def offset(self) -> int:
+        offset: int = self.group_record.value.offset
+        return offset
 
 
 class OffsetEvents:
@@ -82,14 +75,14 @@ class OffsetEvents:
     """
 
     def __init__(
-        self, group: GroupEvents, dialect: Dialect, *, skips_routine: bool = False, retention_ms: int | None = None
+        self, partition: int | None, dialect: Dialect, *, skips_routine: bool = False, retention_ms: int | None = None
     ) -> None:
-        self.group = group
+        self.group = GroupEvents(partition)
         self.retention_ms = retention_ms
         self.skips_routine = skips_routine
         self.is_classic = dialect.coordinator == "classic"
         self.committed: dict[TopicPartition, Commit] = {}
-        self.pending: dict[int, dict[TopicPartition, Pending]] = {}
+        self.pending: dict[int, dict[TopicPartition, Commit]] = {}
         self.hole_count = 0
         self.causes: dict[int, Cause] = {}
         """The causes of the tombstones, by their offsets in the log."""
@@ -107,22 +100,25 @@ class OffsetEvents:
 
     def commit(self, record: GroupRecord) -> Iterator[Event]:
         """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
+        if record.is_pending:
+            self.pending.setdefault(record.producer_id, {})[record.key] = Commit(record)
+        else:
+            yield from self._commit(record, record, "commit")
+
+    def _commit(self, at: Place, record: GroupRecord, name: str, by: str = "", **fields: Any) -> Iterator[Event]:
+        """Yield the events of an offset record that takes effect at a record or marker."""
         key = record.key
         offset: int = record.value.offset
-        if record.is_pending:
-            self.pending.setdefault(record.producer_id, {})[key] = Pending(record, offset)
-            return
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
-        if is_routine and self.skips_routine:
-            self._store(key, record, offset, old)
-            return
-        what = f"{self._describe_commit(key, old, offset)}{new_id}."
+        is_skipped = is_routine and self.skips_routine
+        what = "" if is_skipped else f"{self._describe_commit(key, old, offset)}{by}{new_id}."
         self._store(key, record, offset, old)
-        from_offset = None if old is None else old.offset
-        yield self._event(record, "commit", what, key, from_offset, to_offset=offset, is_routine=is_routine)
-        yield from self._find_rewind(record, key, old, record, new_id)
+        if not is_skipped:
+            fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
+            yield self._event(at, name, what, key, is_routine=is_routine, **fields)
+            yield from self._find_rewind(at, old, record, new_id)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
@@ -137,7 +133,7 @@ class OffsetEvents:
     def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
         if old is not None:
             self.replaced[record.offset] = old.offset
-        self.committed[key] = Commit(record, offset, self.hole_count)
+        self.committed[key] = Commit(record, self.hole_count)
         self._deleted.pop(key, None)
         position = self.positions.get(key)
         if position is None:
@@ -153,7 +149,7 @@ class OffsetEvents:
         """
         topic_id = getattr(record.value, "topic_id", UUID.default)
         old_id = self.topic_ids.get(key.topic)
-        if topic_id in (UUID.default, old_id):
+        if topic_id == UUID.default:
             return ""
         self.topic_ids[key.topic] = topic_id
         is_new = topic_id not in self._seen_topic_ids
@@ -163,17 +159,15 @@ class OffsetEvents:
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
-    def _find_rewind(
-        self, at: GroupRecord | Marker, key: TopicPartition, old: Commit | None, record: GroupRecord, new_id: str
-    ) -> Iterator[Event]:
+    def _find_rewind(self, at: Place, old: Commit | None, record: GroupRecord, new_id: str) -> Iterator[Event]:
+        key = record.key
         offset: int = record.value.offset
-        if old is None or offset >= old.offset:
-            return
-        missing = "".join(_find_missing(old.group_record.value, record.value))
-        what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
-        what += f"{self._describe_origin(record)}{missing}{new_id}."
-        self.rewinds[record.offset] = what
-        yield self._event(at, "rewind", what, key, old.offset, to_offset=offset)
+        if old is not None and offset < old.offset:
+            missing = "".join(_find_missing(old.group_record.value, record.value))
+            what = f"{key}: {old.offset} -> {offset}, back by {old.offset - offset}; "
+            what += f"{self._describe_origin(record)}{missing}{new_id}."
+            self.rewinds[record.offset] = what
+            yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_origin(self, record: GroupRecord) -> str:
         """Return who committed an offset. The coordinator takes commits without a member if the group has no member.
@@ -193,13 +187,9 @@ class OffsetEvents:
             record = pending.group_record
             old = self.committed.get(key)
             from_offset = None if old is None else old.offset
-            to_offset = from_offset
-            is_routine = False
-            new_id = None
             if not marker.commits:
-                to_offset = pending.offset
                 what = f"{key}: {pending.offset} of producer {marker.producer_id} was aborted."
-            elif pending.deleted_by is not None:
+            elif pending.is_deleted:
                 what = f"{key}: no change, because the pending {pending.offset} was deleted before."
             elif old is not None and not self._is_newer(record, old.group_record):
                 what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
@@ -209,22 +199,15 @@ class OffsetEvents:
                         f"back by {pending.offset - old.offset}."
                     )
             else:
-                new_id = self._note_topic_id(key, record)
-                what = f"{self._describe_commit(key, old, pending.offset)}, by producer {marker.producer_id}{new_id}."
-                is_forward = old is not None and pending.offset >= old.offset and old.hole_count == self.hole_count
-                is_routine = is_forward and not new_id
-                to_offset = pending.offset
-                self._store(key, record, pending.offset, old)
-            name = f"transaction_{'committed' if marker.commits else 'aborted'}"
-            fields = {"to_offset": to_offset, "producer_id": marker.producer_id, "is_routine": is_routine}
-            yield self._event(marker, name, what, key, from_offset, **fields)
-            if new_id is not None:
-                yield from self._find_rewind(marker, key, old, record, new_id)
+                by = f", by producer {marker.producer_id}"
+                yield from self._commit(marker, record, "transaction_committed", by, producer_id=marker.producer_id)
+                continue
+            name, to_offset = ("committed", from_offset) if marker.commits else ("aborted", pending.offset)
+            fields = {"from_offset": from_offset, "to_offset": to_offset, "producer_id": marker.producer_id}
+            yield self._event(marker, f"transaction_{name}", what, key, **fields)
 
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
-        if self.is_classic:
-            return record.first_offset > other.first_offset
-        return record.offset > other.offset
+        return record.first_offset > other.first_offset if self.is_classic else record.offset > other.offset
 
     def find_open_transactions(self) -> Iterator[tuple[GroupRecord, Event]]:
         """Yield an event for each pending commit at the end of the log, with the record of the commit."""
@@ -232,12 +215,10 @@ class OffsetEvents:
             for key, pending in commits.items():
                 record = pending.group_record
                 what = f"{key}: {pending.offset} is pending in producer {producer_id}'s transaction."
-                if pending.deleted_by is not None:
+                if pending.is_deleted:
                     what = f"{key}: {pending.offset} was deleted, but producer {producer_id}'s transaction is open."
-                event = self._event(
-                    record, "transaction_open", what, key, to_offset=pending.offset, producer_id=producer_id
-                )
-                yield record, replace(event, generation=None)
+                fields = {"to_offset": pending.offset, "producer_id": producer_id}
+                yield record, self._event(record, "transaction_open", what, key, generation=None, **fields)
 
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         """Yield the events of the offset tombstones in one batch.
@@ -245,10 +226,10 @@ class OffsetEvents:
         `deletes_group` says whether a tombstone of the group follows in the same batch. Then the deletion of the group
         is the only event of offsets that did not expire.
         """
-        deletions = []
-        for tombstone in tombstones:
-            deletes_committed = not (self.is_classic and tombstone.is_pending)
-            deletions.append((tombstone, self.committed.pop(tombstone.key, None) if deletes_committed else None))
+        deletions = [
+            (each, None if self.is_classic and each.is_pending else self.committed.pop(each.key, None))
+            for each in tombstones
+        ]
         # `committed` now contains only the offsets that no tombstone of the batch deletes.
         oldest_begin_ms = self._find_oldest_begin() if any(old for _, old in deletions) else None
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
@@ -263,12 +244,12 @@ class OffsetEvents:
                 continue
             self._deleted[key] = old.offset
             self.positions.pop(key, None)
-            expiry = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
-            if expiry is not Expiry.IMPOSSIBLE:
-                cause = Cause.EXPIRED if expiry is Expiry.CERTAIN else Cause.UNKNOWN
-                what = f"{key}: {old.offset} {self._describe_expiry(old.group_record, tombstone, expiry)}"
-                event = self._event(tombstone, "expired", what, key, old.offset)
-                yield replace(event, can_be_request=expiry is Expiry.POSSIBLE)
+            cause = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
+            if cause is not None:
+                can_be_request = cause is Cause.UNKNOWN
+                what = f"{key}: {old.offset} {self._describe_expiry(old.group_record, tombstone, can_be_request)}"
+                fields = {"from_offset": old.offset, "can_be_request": can_be_request}
+                yield self._event(tombstone, "expired", what, key, **fields)
             elif deletes_group:
                 cause = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
             else:
@@ -276,20 +257,17 @@ class OffsetEvents:
                 cause = causes[0] if len(causes) == 1 else Cause.UNKNOWN
                 reason = " or ".join(_WORDS[each] for each in causes) or "for an unknown reason"
                 what = f"{key}: {old.offset} deleted, {reason}."
-                yield self._event(tombstone, "offset_deleted", what, key, old.offset)
+                yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
             self.causes[tombstone.offset] = cause
 
-    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Pending | None:
+    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
         """Delete the pending commits that a tombstone deletes. Return the last of them."""
         deleted = None
-        producers = list(self.pending)
-        if self.is_classic:
-            producers = [tombstone.producer_id] if tombstone.is_pending else []
-        for producer_id in producers:
-            pending = self.pending.get(producer_id, {}).get(key)
-            if pending is not None and pending.deleted_by is None:
-                pending.deleted_by = tombstone.offset
-                deleted = pending
+        for producer_id, commits in self.pending.items():
+            is_of_producer = tombstone.is_pending and producer_id == tombstone.producer_id
+            if key in commits and not commits[key].is_deleted and (is_of_producer or not self.is_classic):
+                deleted = commits[key]
+                deleted.is_deleted = True
         return deleted
 
     def _find_oldest_begin(self) -> int | None:
@@ -316,32 +294,33 @@ class OffsetEvents:
             return group.empty_since_ms
         return commit_ms
 
-    def _judge_expiry(self, commit: GroupRecord, tombstone: GroupRecord, oldest_begin_ms: int | None) -> Expiry:
-        """Return whether the offset of `commit` can have expired when `tombstone` deleted it.
+    def _judge_expiry(self, commit: GroupRecord, tombstone: GroupRecord, oldest_begin_ms: int | None) -> Cause | None:
+        """Return EXPIRED if the offset of `commit` expired when `tombstone` deleted it, and UNKNOWN if it can have.
 
-        `oldest_begin_ms` is the earliest time from which the retention time of another offset counts: one that no
-        tombstone of the same batch deletes, and that may expire. It is None if there is no such offset.
+        Return None if it cannot have expired. `oldest_begin_ms` is the earliest time from which the retention time of
+        another offset counts: one that no tombstone of the same batch deletes, and that may expire. It is None if there
+        is no such offset.
         """
         if tombstone.timestamp == NO_TIMESTAMP:
-            return Expiry.POSSIBLE
+            return Cause.UNKNOWN
         expire_ms = _get_expire_time(commit)
         if expire_ms is not None:
-            return Expiry.CERTAIN if tombstone.timestamp >= expire_ms else Expiry.IMPOSSIBLE
+            return Cause.EXPIRED if tombstone.timestamp >= expire_ms else None
         begin_ms = self._find_retention_begin(commit)
         shortest_ms = MIN_RETENTION_MS if self.retention_ms is None else self.retention_ms
         if begin_ms is None or tombstone.timestamp - begin_ms < shortest_ms:
-            return Expiry.IMPOSSIBLE
+            return None
         if oldest_begin_ms is not None and oldest_begin_ms <= begin_ms:
-            return Expiry.IMPOSSIBLE
-        return Expiry.POSSIBLE if self.retention_ms is None else Expiry.CERTAIN
+            return None
+        return Cause.UNKNOWN if self.retention_ms is None else Cause.EXPIRED
 
-    def _describe_expiry(self, commit: GroupRecord, tombstone: GroupRecord, expiry: Expiry) -> str:
+    def _describe_expiry(self, commit: GroupRecord, tombstone: GroupRecord, can_be_request: bool) -> str:
         group = self.group.state
         topic = commit.key.topic
         expire_ms = _get_expire_time(commit)
         if expire_ms is not None:
             return f"expired, retention time {describe_duration(expire_ms - commit.value.commit_timestamp)}."
-        end = "" if expiry is Expiry.CERTAIN else ", or was deleted by a request"
+        end = ", or was deleted by a request" if can_be_request else ""
         if group.members and not group.subscribes(topic):
             since = group.lost_at.get(topic)
             end += f"; the group has members, but none subscribes to {topic}"
@@ -351,7 +330,7 @@ class OffsetEvents:
             return f"expired{end}."
         return f"expired after {describe_duration(tombstone.timestamp - begin_ms)}{end}."
 
-    def _describe_unknown(self, key: TopicPartition, pending: Pending | None, tombstone: GroupRecord) -> str:
+    def _describe_unknown(self, key: TopicPartition, pending: Commit | None, tombstone: GroupRecord) -> str:
         if pending is not None:
             return f"{key}: the pending {pending.offset} was deleted."
         if tombstone.is_pending:
@@ -373,21 +352,13 @@ class OffsetEvents:
     def has_offsets(self) -> bool:
         """Return whether the group has a committed or a pending offset."""
         pending = (commit for commits in self.pending.values() for commit in commits.values())
-        return bool(self.committed) or any(commit.deleted_by is None for commit in pending)
+        return bool(self.committed) or any(not commit.is_deleted for commit in pending)
 
-    def _event(
-        self,
-        at: GroupRecord | Marker,
-        name: str,
-        what: str,
-        key: TopicPartition,
-        from_offset: int | None = None,
-        **fields: Any,
-    ) -> Event:
+    def _event(self, at: Place, name: str, what: str, key: TopicPartition, **fields: Any) -> Event:
         """Return an event of an offset. `fields` are further fields of Event."""
         place = (self.group.partition, at.offset, _get_time(at))
-        generation = self.group.state.generation
-        return Event(*place, name, what, generation, topic_partition=key, from_offset=from_offset, **fields)
+        fields = {"generation": self.group.state.generation, "topic_partition": key} | fields
+        return Event(*place, name, what, **fields)
 
 
 def _find_missing(old: Any, new: Any) -> Iterator[str]:
@@ -407,7 +378,7 @@ def _get_expire_time(commit: GroupRecord) -> int | None:
     return None if expire_ms == -1 else expire_ms
 
 
-def _get_time(step: GroupRecord | Marker) -> int | None:
+def _get_time(step: Place) -> int | None:
     """Return the time of a step. A record of magic 0 has no time, but the value of a commit has one."""
     if step.timestamp == NO_TIMESTAMP and isinstance(step, GroupRecord):
         return time_or_none(getattr(step.value, "commit_timestamp", NO_TIMESTAMP))

@@ -22,26 +22,25 @@ Source: ConsumerGroupMember.asConsumerGroupDescribeMember (4.2.1, 4.3.1); Stream
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.replicas import compare
+from kafkagroups.history.replicas import is_same, list_answers
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
 from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, parse_newest_patch
-from kafkagroups.tables.group_json import description_json
 
-_KINDS = {"groups": "group_differs", "offsets": "offset_differs", "pending": "pending_differs"}
-_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol")
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
+_SHOWN_FIELDS = ("type", "state", "protocol_type", "protocol", *_EPOCH_FIELDS)
 _KEEP_OFFSETS = (
     "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
     "afterwards if they are still needed."
@@ -52,9 +51,9 @@ _NO_SHARE_GROUPS = (
     "read its records with another group afterwards."
 )
 _REMEDIES = {
-    "group_differs": "Stop the members of the group before the change, and start them again afterwards.",
-    "offset_differs": _KEEP_OFFSETS,
-    "pending_differs": "Before the change, let the producer end its transaction.",
+    "groups": "Stop the members of the group before the change, and start them again afterwards.",
+    "offsets": _KEEP_OFFSETS,
+    "pending": "Before the change, let the producer end its transaction.",
 }
 
 
@@ -75,17 +74,20 @@ class Change(Finding):
         return fields | {"from": self.before, "to": self.after}
 
 
-def find_changes(
-    logs: Sequence[Log], before: Groups, after: Groups, old_rules: Dialect, new_rules: Dialect
-) -> list[Finding]:
-    """Return what changes if a coordinator with other rules loads the logs. `before` and `after` are the two loads."""
+def find_changes(topic: OpenTopic, target: Dialect, before: Groups, after: Groups) -> list[Finding]:
+    """Return what changes if a coordinator with other rules loads a topic. `before` and `after` are the two loads."""
     findings: list[Finding] = []
-    for log in logs:
-        error = before.partitions[log.partition].error
-        if error is not None:
-            findings.append(_describe_old_failure(log, before, error))
+    for log in topic.logs:
+        loaded = before.partitions[log.partition]
+        if loaded.error is not None:
+            what = f"Already Kafka {before.kafka}, before the change, cannot load the partition: {loaded.error}."
+            remedy = (
+                "Run kafkagroups check without --to first: the groups of this partition have no answers to compare."
+            )
+            place = (log.partition, loaded.record_offset, None, None)
+            findings.append(Finding(*place, "load_failure", what, remedy))
         if after.partitions[log.partition].error is None:
-            findings += _find_skipped(log, before, old_rules, new_rules)
+            findings += _find_skipped(log, before, topic.dialect, target)
     findings += _find_differences(before, after)
     return findings
 
@@ -108,13 +110,6 @@ def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
         if refuses and not refuses_later and is_limit:
             lost.append(f"The upgrade takes a limit away: {releases_text} accepts {what}.")
     return lost
-
-
-def _describe_old_failure(log: Log, before: Groups, error: str) -> Finding:
-    what = f"Already Kafka {before.kafka}, before the change, cannot load the partition: {error}."
-    remedy = "Run kafkagroups check without --to first: the groups of this partition have no answers to compare."
-    offset = before.partitions[log.partition].record_offset
-    return Finding(log.partition, offset, None, None, "load_failure", what, remedy)
 
 
 def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
@@ -156,99 +151,70 @@ def list_read_types(rules: Dialect) -> set[int]:
 def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
     """Yield a finding for each answer that differs. Groups of partitions that one release cannot load are left out."""
     failed = {*before.failed, *after.failed}
-    differences = compare(before, after)
-    group_pairs = differences["groups"] | _find_other_epochs(before, after, differences["groups"])
-    for group_id, (old, new) in sorted(group_pairs.items()):
-        if not _is_lost(group_id, before, after, failed) and not _is_new_assignor_name(old, new):
-            yield _describe_difference("groups", group_id, None, old, new, before, after)
-    for table in ("offsets", "pending"):
-        for group_id, pairs in differences[table].items():
-            if _is_lost(group_id, before, after, failed):
+    for group_id in sorted({*before, *after, *before.orphans, *after.orphans}):
+        partition = _find_partition(group_id, before, after)
+        if partition in failed and not (group_id in before and group_id in after):
+            continue
+        old_answers, new_answers = (list_answers(groups, group_id) for groups in (before, after))
+        for table, name in dict.fromkeys([*old_answers, *new_answers]):
+            old, new = (answers.get((table, name)) for answers in (old_answers, new_answers))
+            differs = not is_same(table, old, new) or (table == "groups" and _has_other_epochs(old, new))
+            if not differs or _is_new_assignor_name(table, old, new):
                 continue
-            for name, (old, new) in pairs.items():
-                yield _describe_difference(table, group_id, name, old, new, before, after)
+            answers = [
+                f"Kafka {groups.kafka} ({groups.coordinator}) {_describe_answer(table, answer, other)}"
+                for groups, answer, other in ((before, old, new), (after, new, old))
+            ]
+            what = f"Group {group_id}{f', {name}' if name else ''}: {answers[0]}, but {answers[1]}."
+            remedy = _choose_remedy(table, old, new)
+            command = ["kafkagroups", "rescue", "plan", "PATH", "--group", "GROUP"] if remedy == _KEEP_OFFSETS else None
+            kept: Any = old if new is None else new
+            records = kept if table == "pending" else [kept]
+            offset = None if table == "groups" else records[0]["record_offset"]
+            place = (partition, offset, group_id, name or None)
+            yield Change(*place, f"{table.removesuffix('s')}_differs", what, remedy, command, before=old, after=new)
 
 
-def _find_other_epochs(before: Groups, after: Groups, known: Collection[str]) -> dict[str, list[Any]]:
-    """Return the two answers about each group whose epochs differ, by group id. The groups in `known` are left out.
+def _choose_remedy(table: str, old: Any, new: Any) -> str:
+    if table == "groups" and new is None:
+        return _NO_SHARE_GROUPS if old["type"] == "share" else _KEEP_OFFSETS
+    if table == "groups" and old is not None and old["type"] == new["type"]:
+        return "Nothing has to be done: the group keeps its type, and other findings say if its offsets change."
+    return _REMEDIES[table]
+
+
+def _has_other_epochs(old: Any, new: Any) -> bool:
+    """Return whether the epochs in two answers about a group differ.
 
     A broker answers UNKNOWN_SERVER_ERROR about a streams group without a topology, so nobody sees its epochs.
     """
-    pairs = {}
-    for group_id in before:
-        if group_id in after and group_id not in known:
-            old = description_json(before[group_id])
-            new = description_json(after[group_id])
-            is_described = old["type"] != "streams" or old["topology"] is not None
-            if is_described and any(old.get(field) != new.get(field) for field in _EPOCH_FIELDS):
-                pairs[group_id] = [old, new]
-    return pairs
+    is_described = old["type"] != "streams" or old["topology"] is not None
+    return is_described and any(old.get(field) != new.get(field) for field in _EPOCH_FIELDS)
 
 
-def _is_new_assignor_name(old: Any, new: Any) -> bool:
+def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
     """Return whether two answers about a streams group differ only in the assignor's name, which one of them lacks.
 
     Since Kafka 4.4, StreamsGroupDescribe v1 has a field for this name. The answer to v0 stays the same, so a client of
     the older release sees no difference.
     """
-    if old is None or new is None or old["type"] != "streams" or new["type"] != "streams":
+    if table != "groups" or old is None or new is None or {old["type"], new["type"]} != {"streams"}:
         return False
-    if None not in (old["protocol"], new["protocol"]):
-        return False
-
-    return bool(old | dict.fromkeys(_ASSIGNOR_FIELDS) == new | dict.fromkeys(_ASSIGNOR_FIELDS))
-
-
-def _is_lost(group_id: str, before: Groups, after: Groups, failed: set[int | None]) -> bool:
-    """Return whether a release has no answer for a group because it fails to load the group's partition."""
-    has_both = group_id in before and group_id in after
-    return not has_both and _find_partition(group_id, before, after) in failed
+    is_without = None in (old["protocol"], new["protocol"])
+    return is_without and bool(old | dict.fromkeys(_ASSIGNOR_FIELDS) == new | dict.fromkeys(_ASSIGNOR_FIELDS))
 
 
 def _find_partition(group_id: str, before: Groups, after: Groups) -> int | None:
     """Return the partition that answers for a group."""
-    for groups in (before, after):
-        parts = groups.groups.get(group_id) or groups.orphans.get(group_id)
-        if parts is not None:
-            return parts.partition
-    return None
-
-
-def _describe_difference(
-    table: str, group_id: str, name: str | None, old: Any, new: Any, before: Groups, after: Groups
-) -> Change:
-    kind = _KINDS[table]
-    subject = f"Group {group_id}" if name is None else f"Group {group_id}, {name}"
-    answers = [
-        f"Kafka {groups.kafka} ({groups.coordinator}) {_describe_answer(table, answer, other)}"
-        for groups, answer, other in ((before, old, new), (after, new, old))
-    ]
-    what = f"{subject}: {answers[0]}, but {answers[1]}."
-    remedy = _REMEDIES[kind]
-    if table == "groups" and new is None:
-        remedy = _NO_SHARE_GROUPS if old["type"] == "share" else _KEEP_OFFSETS
-    elif table == "groups" and old is not None and old["type"] == new["type"]:
-        remedy = "Nothing has to be done: the group keeps its type, and other findings say if its offsets change."
-    offset = _find_offset(table, old if new is None else new)
-    partition = _find_partition(group_id, before, after)
-    command = ["kafkagroups", "rescue", "plan", "PATH", "--group", "GROUP"] if remedy == _KEEP_OFFSETS else None
-    return Change(partition, offset, group_id, name, kind, what, remedy, command, before=old, after=new)
-
-
-def _find_offset(table: str, answer: Any) -> int | None:
-    """Return the Kafka offset of the record of an answer; None for a group."""
-    if table == "groups":
-        return None
-    offset: int = answer["record_offset"] if table == "offsets" else answer[0]["record_offset"]
-    return offset
+    found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
+    return next((parts.partition for parts in found if parts is not None), None)
 
 
 def _describe_answer(table: str, answer: Any, other: Any) -> str:
     """Return what a release answers, as the end of a sentence. `other` is the answer of the other release."""
     if table == "pending":
-        if not answer:
-            return "knows no pending commit"
-        return f"answers UNSTABLE_OFFSET_COMMIT, because of {count_of(len(answer), 'pending commit')}"
+        text = f"answers UNSTABLE_OFFSET_COMMIT, because of {count_of(len(answer or ()), 'pending commit')}"
+        return text if answer else "knows no pending commit"
     if table == "offsets":
         if answer is None:
             return "has no offset"
@@ -257,8 +223,7 @@ def _describe_answer(table: str, answer: Any, other: Any) -> str:
         return "does not have the group"
     if other is None:
         return f"has a {answer['type']} group in state {answer['state']}"
-    fields = [field for field in _GROUP_FIELDS if answer[field] != other[field]]
-    fields += [field for field in _EPOCH_FIELDS if field in answer and field in other and answer[field] != other[field]]
+    fields = [field for field in _SHOWN_FIELDS if field in answer and field in other and answer[field] != other[field]]
     texts = [
         f"no {field.replace('_', ' ')}" if answer[field] is None else f"{field.replace('_', ' ')} {answer[field]!r}"
         for field in fields
@@ -266,13 +231,10 @@ def _describe_answer(table: str, answer: Any, other: Any) -> str:
     if len(answer["members"]) != len(other["members"]):
         texts.append(count_of(len(answer["members"]), "member"))
     else:
-        texts += _describe_members(answer["members"], other["members"])
+        texts += [
+            f"member {member['member_id']} with {field.replace('_', ' ')} {value!r}"
+            for member, of_other in zip(answer["members"], other["members"], strict=True)
+            for field, value in member.items()
+            if value != of_other.get(field)
+        ]
     return f"answers {', '.join(texts)}"
-
-
-def _describe_members(members: list[dict[str, Any]], others: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what is different about each member, if two releases answer with the same number of members."""
-    for member, other in zip(members, others, strict=True):
-        for field, value in member.items():
-            if value != other.get(field):
-                yield f"member {member['member_id']} with {field.replace('_', ' ')} {value!r}"

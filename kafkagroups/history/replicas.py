@@ -30,16 +30,18 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.leader_epochs import find_truncation_offset
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.log_records import LogKeys, read_control_type
+from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.fork import Branch, Fork, find_fork
+from kafkagroups.log.fork import Fork, find_fork
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
@@ -66,13 +68,17 @@ def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
         answers = [list_answers(groups, group_id) for groups in (first, second)]
         for table, key in dict.fromkeys([*answers[0], *answers[1]]):
             pair = [answer.get((table, key)) for answer in answers]
-            if is_same(table, *pair):
-                continue
-            if table == "groups":
-                differences[table][group_id] = pair
-            else:
-                differences[table].setdefault(group_id, {})[key] = pair
+            if not is_same(table, *pair):
+                _put(differences, table, group_id, key, pair)
     return differences
+
+
+def _put(tables: dict[str, dict[str, Any]], table: str, group_id: str, key: str, value: Any) -> None:
+    """Set what a table contains about a group, or about one of its topic partitions."""
+    if table == "groups":
+        tables[table][group_id] = value
+    else:
+        tables[table].setdefault(group_id, {})[key] = value
 
 
 def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
@@ -172,157 +178,112 @@ class Replicas:
                 healed[table][group_id] = False if table == "groups" else dict.fromkeys(content, False)
         for changes in self.changes.values():
             for change in changes:
-                if change.table == "groups":
-                    healed["groups"][change.group] = change.is_healed
-                else:
-                    healed[change.table].setdefault(change.group, {})[change.key] = change.is_healed
+                _put(healed, change.table, change.group, change.key, change.is_healed)
         return healed
 
     def to_json(self) -> dict[str, Any]:
         """Return what `diff --json` prints of two logs."""
-        return {
-            **self.differences,
-            "healed": self.healed(),
-            "fork": {
-                json.dumps(partition): {
-                    "offset": fork.offset,
-                    "leader_epochs": [fork.a.leader_epoch, fork.b.leader_epoch],
-                    "a_only": fork.a.only,
-                    "b_only": fork.b.only,
-                }
-                for partition, fork in self.forks.items()
-            },
-            "truncation": {
-                json.dumps(partition): truncation._asdict() for partition, truncation in self.truncations.items()
-            },
-        }
+        forks = {}
+        for partition, fork in self.forks.items():
+            epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
+            sizes = {"a_only": fork.a.only, "b_only": fork.b.only}
+            forks[json.dumps(partition)] = {"offset": fork.offset, "leader_epochs": epochs, **sizes}
+        truncations = {json.dumps(partition): each._asdict() for partition, each in self.truncations.items()}
+        return {**self.differences, "healed": self.healed(), "fork": forks, "truncation": truncations}
 
 
 def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
     """Return the comparison of two topics. `loads` are their loads."""
     result = Replicas(*loads, compare(*loads))
     stop = topics[0].stop
-    logs_a, logs_b = ({log.partition: log for log in topic.logs} for topic in topics)
-    for partition in logs_a:
-        fork = find_fork(logs_a[partition], logs_b[partition], stop) if partition in logs_b else None
-        if fork is None:
+    logs_of_sides = [{log.partition: log for log in topic.logs} for topic in topics]
+    for partition, log in logs_of_sides[0].items():
+        other = logs_of_sides[1].get(partition)
+        fork = None if other is None else find_fork(log, other, stop)
+        if fork is None or other is None:
             continue
         result.forks[partition] = fork
         truncation = result.truncations[partition] = _find_truncation(fork)
-        sides = {}
-        for name, log, branch, loaded in (
-            ("a", logs_a[partition], fork.a, loads[0]),
-            ("b", logs_b[partition], fork.b, loads[1]),
-        ):
-            before = loaded
-            if branch.only:
-                before = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time)).part(log).load()
-            sides[name] = _Side(before, loaded)
-        changes = list(_find_changes(partition, sides, truncation.newer))
-        older_log = logs_a[partition] if truncation.newer == "b" else logs_b[partition]
-        result.changes[partition] = _add_ends(changes, older_log, fork.offset, truncation.newer, topics[0].dialect)
+        until_fork = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time))
+        sides = [
+            _Side(until_fork.part(log).load() if branch.only else loaded, loaded, log)
+            for log, branch, loaded in zip((log, other), (fork.a, fork.b), loads, strict=True)
+        ]
+        older, newer = sides if truncation.newer == "b" else reversed(sides)
+        ends = partial(_find_ends, older.log, fork.offset, topics[0].dialect)
+        result.changes[partition] = list(_find_changes(partition, older, newer, truncation.newer, cache(ends)))
     return result
 
 
 def _find_truncation(fork: Fork) -> Truncation:
     """Return which replica is newer, and to which offset the other one truncates."""
-    newer = "a" if _age(fork.a) > _age(fork.b) else "b"
+    ages = [(branch.epochs[-1][0] if branch.epochs else -1, branch.end_offset) for branch in (fork.a, fork.b)]
+    newer = "a" if ages[0] > ages[1] else "b"
     leader, follower = (fork.a, fork.b) if newer == "a" else (fork.b, fork.a)
     offset = find_truncation_offset(follower.epochs, follower.end_offset, leader.epochs, leader.end_offset)
     return Truncation(newer, offset)
 
 
-def _age(branch: Branch) -> tuple[int, int]:
-    newest_epoch = branch.epochs[-1][0] if branch.epochs else -1
-    return newest_epoch, branch.end_offset
-
-
 class _Side(NamedTuple):
-    """The loads of one replica: of its log before the fork, and of its whole log."""
+    """One replica: the loads of its log before the fork and of its whole log, and the log."""
 
     before: Groups
     after: Groups
+    log: Log
 
 
-def _find_changes(partition: int | None, sides: dict[str, _Side], newer_side: str) -> Iterator[Change]:
-    """Yield the answers of one partition that the replicas changed after the fork, or that differ."""
-    loads = [side.after for side in sides.values()]
-    group_ids = {name for loaded in loads for name, numbers in loaded.partitions_of.items() if partition in numbers}
-    newer_loads, older_loads = (sides["a"], sides["b"]) if newer_side == "a" else (sides["b"], sides["a"])
+_Ends = dict[object, str]
+"""The tombstones by group id and topic partition ("" for the group), and the markers by producer id, after the fork."""
+
+
+def _find_changes(
+    partition: int | None, older_side: _Side, newer_side: _Side, newer_name: str, find_ends: Callable[[], _Ends]
+) -> Iterator[Change]:
+    """Yield the answers of one partition that the replicas changed after the fork, or that differ.
+
+    `find_ends` returns what the older replica ended after the fork.
+    """
+    loads = (older_side.before, newer_side.before, older_side.after, newer_side.after)
+    group_ids = {name for loaded in loads[2:] for name, numbers in loaded.partitions_of.items() if partition in numbers}
     for group_id in sorted(group_ids):
-        newer_before, newer_after = (list_answers(loaded, group_id) for loaded in newer_loads)
-        older_before, older_after = (list_answers(loaded, group_id) for loaded in older_loads)
-        for entry in dict.fromkeys([*older_before, *newer_before, *older_after, *newer_after]):
-            table, key = entry
-            newer = newer_after.get(entry)
-            older = older_after.get(entry)
-            before = older_before.get(entry)
-            has_newer_changed = not is_same(table, newer_before.get(entry), newer)
+        answers = [list_answers(loaded, group_id) for loaded in loads]
+        for table, key in dict.fromkeys(entry for each in answers for entry in each):
+            before, newer_before, older, newer = (each.get((table, key)) for each in answers)
+            has_newer_changed = not is_same(table, newer_before, newer)
             has_older_changed = not is_same(table, before, older)
             is_healed = is_same(table, newer, older)
             if is_healed and not (has_newer_changed and has_older_changed):
                 continue
             if not is_healed and has_newer_changed:
                 is_back = older is None and before is not None and table != "pending"
-                is_healed = not has_older_changed or not (is_back or _is_behind(table, newer, older))
+                is_behind = table == "offsets" and bool(newer and older and newer["offset"] < older["offset"])
+                is_healed = not has_older_changed or not (is_back or is_behind)
             if not is_healed and table == "pending" and older is not None:
-                commits = [answers.get(("offsets", key)) for answers in (newer_after, newer_before)]
-                is_healed = _replaces_pending(older, *commits)
-            a, b = (newer, older) if newer_side == "a" else (older, newer)
-            yield Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed)
+                _, committed_before, _, committed = (each.get(("offsets", key)) for each in answers)
+                # A later commit of the newer replica stands for lost pending commits.
+                if committed is not None and not is_same("offsets", committed, committed_before):
+                    is_healed = committed["offset"] >= max(commit["offset"] for commit in older)
+            ended_by = ""
+            if older is None and has_older_changed and not is_healed:
+                places: list[object] = [(group_id, key), (group_id, "")]
+                if table == "pending":
+                    places = [commit["producer_id"] for commit in newer or []]
+                ended_by = next((find_ends()[place] for place in places if place in find_ends()), "")
+            a, b = (newer, older) if newer_name == "a" else (older, newer)
+            yield Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed, ended_by)
 
 
-def _add_ends(
-    changes: list[Change], older_log: Log, fork_offset: int, newer_side: str, dialect: Dialect
-) -> list[Change]:
-    """Return the changes, with `ended_by` of the answers that the older replica ended and that the newer one has."""
-
-    def is_ended(change: Change) -> bool:
-        older = change.a if newer_side == "b" else change.b
-        return older is None and change.has_older_changed and not change.is_healed
-
-    if not any(map(is_ended, changes)):
-        return changes
-    ends: dict[tuple[str, str, str], str] = {}
-    markers: dict[int, str] = {}
+def _find_ends(log: Log, fork_offset: int, dialect: Dialect) -> _Ends:
+    ends: _Ends = {}
     keys = LogKeys(dialect)
-    for batch in older_log:
-        if batch.last_offset < fork_offset:
-            continue
-        try:
+    with suppress(BadBytes):
+        for batch in log:
+            if batch.last_offset < fork_offset:
+                continue
             # The first marker ends what was pending at the fork.
             for record in batch.records[:1] if batch.is_control else ():
-                name = read_control_type(record).name.lower()
-                markers.setdefault(batch.producer_id, f"{name} marker {record.offset}")
-            for record in () if batch.is_control else batch.records:
-                key = keys[record.key]
-                if record.value is None and key.group_id is not None:
-                    table = "groups" if key.partition is None else "offsets"
-                    place = (table, key.group_id, "" if key.partition is None else str(key.partition))
-                    ends[place] = f"tombstone {record.offset}"
-        except BadBytes:
-            break
-
-    def find_end(change: Change) -> str:
-        if change.table == "pending":
-            commits = change.a or change.b or []
-            return next((markers[commit["producer_id"]] for commit in commits if commit["producer_id"] in markers), "")
-        of_group = ends.get(("groups", change.group, ""), "")
-        return ends.get((change.table, change.group, change.key), of_group)
-
-    return [change._replace(ended_by=find_end(change)) if is_ended(change) else change for change in changes]
-
-
-def _replaces_pending(lost: list[dict[str, Any]], committed: Any, committed_before: Any) -> bool:
-    """Return whether a later commit of the newer replica stands for lost pending commits of the same partition.
-
-    `committed` is the committed offset of the newer replica, and `committed_before` the one before the fork.
-    """
-    if committed is None or is_same("offsets", committed, committed_before):
-        return False
-    return bool(committed["offset"] >= max(commit["offset"] for commit in lost))
-
-
-def _is_behind(table: str, newer: Any, older: Any) -> bool:
-    """Return whether an answer is behind the answer of the older replica. Only committed offsets have an order."""
-    return bool(table == "offsets" and newer is not None and older is not None and newer["offset"] < older["offset"])
+                ends.setdefault(batch.producer_id, f"{read_control_type(record).name.lower()} marker {record.offset}")
+            for group_id, key, record in read_keys(batch, keys):
+                if record.value is None:
+                    ends[group_id, "" if key.partition is None else str(key.partition)] = f"tombstone {record.offset}"
+    return ends

@@ -17,10 +17,10 @@ Source: GroupMetadata.replaceStaticMember, GroupCoordinator.updateStaticMemberAn
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
@@ -37,21 +37,10 @@ MIN_SWITCHES = 3
 SETTINGS_SHOWN = 4
 _MAX_SETTINGS = 20
 """How many different settings of an instance id are counted."""
-
-
-class Settings(NamedTuple):
-    """What a member record tells about the process of the member. The timeouts are in ms. `rack`: None if unknown."""
-
-    client_id: str
-    host: str
-    session_timeout: int
-    rebalance_timeout: int
-    rack: str | None
-
-
-_LABELS = ("client id", "host", "session timeout", "rebalance timeout", "rack")
-"""The fields of Settings in a sentence."""
-_TIMEOUTS = _LABELS[2:4]
+Settings = tuple[str, ...]
+"""What a member record tells about the process of the member: a text for each setting."""
+_HOST = 1
+"""The index of the host in Settings."""
 
 
 class Replacement(NamedTuple):
@@ -131,38 +120,26 @@ def _read_settings(member: MemberMetadata) -> Settings:
     rack = None
     with suppress(BadBytes):
         rack = decode_subscription(member.subscription).message.rack_id
-    return Settings(
-        member.client_id, member.client_host, member.session_timeout, member.rebalance_timeout, rack or None
-    )
+    process = (f"client id {member.client_id}", f"host {member.client_host}")
+    timeouts = (f"session timeout {member.session_timeout} ms", f"rebalance timeout {member.rebalance_timeout} ms")
+    return (*process, *timeouts, f"rack {rack or 'none'}")
 
 
 def describe_settings(shared: Shared) -> str:
     """Return what differs between the records, and what it means."""
     counts = shared.settings
-    settings = list(counts)
-    if len(settings) == 1:
+    if len(counts) == 1:
         return (
             "All these records have the same settings. Either two processes have this instance id and fence each "
             "other, or one process starts again and again."
         )
-    lines = [f"{text} ({counts[found]} times)" for found, text in zip(settings, _list_texts(settings), strict=True)]
+    different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
+    lines = [f"{', '.join(compress(settings, different))} ({count} times)" for settings, count in counts.items()]
     has_two = shared.switches >= MIN_SWITCHES
     meaning = "Two processes have this instance id and fence each other. " if has_two else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
-    hosts = {found.host.removeprefix("/") for found in settings}
-    if len(hosts) == 1:
-        text += f" The host is always {hosts.pop()}, because Kafka keeps the host of a member that it replaces."
+    if not different[_HOST]:
+        host = shared.first.settings[_HOST].removeprefix("host ").removeprefix("/")
+        text += f" The host is always {host}, because Kafka keeps the host of a member that it replaces."
     return text
-
-
-def _list_texts(settings: list[Settings]) -> Iterator[str]:
-    """Yield a text for each of the settings: the fields that are not the same in all of them."""
-    different = [number for number in range(len(_LABELS)) if len({found[number] for found in settings}) > 1]
-    for found in settings:
-        values = []
-        for number in different:
-            value = "none" if found[number] is None else found[number]
-            unit = " ms" if _LABELS[number] in _TIMEOUTS else ""
-            values.append(f"{_LABELS[number]} {value}{unit}")
-        yield ", ".join(values)

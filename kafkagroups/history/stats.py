@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import Finding
-from kafkagroups.history.writers import TypeAndVersion, VersionCount, WriterCount, WriterRange
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.batch import DELETE_HORIZON, NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.damage import Gap
+from kafkagroups.records.versions import VersionRange
 
 NO_TRACE = -1
 DELETE_RETENTION_MS = 86_400_000
@@ -228,6 +228,81 @@ def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
     return None if horizon_ms == NO_TIMESTAMP or pass_ms < max(each.newest_ms for each in segments) else pass_ms
 
 
+class WriterKey(NamedTuple):
+    """What tells writers apart. `leader_epoch` is -1 in the old formats, which do not contain it."""
+
+    group: str
+    leader_epoch: int
+    is_transactional: bool
+    records_per_batch: int
+
+
+@dataclass(frozen=True)
+class WriterCount:
+    """What one writer committed in one partition of the offsets topic.
+
+    `commits` is the number of batches with its commits, and `records` the number of its records. `bytes` are the bytes
+    of these records, without the headers of the batches. The times are those of the first and the last commit, in ms
+    since the epoch; None if the records have no time. `interval_ms` is the median time from one commit to the next;
+    None if there is only one commit.
+    """
+
+    key: WriterKey
+    partition: int | None
+    commits: int
+    records: int
+    bytes: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    interval_ms: float | None
+
+    @property
+    def commits_per_minute(self) -> float | None:
+        """The rate from the first to the last commit; None if there is only one time."""
+        if self.first_timestamp_ms is None or self.last_timestamp_ms in (None, self.first_timestamp_ms):
+            return None
+        assert self.last_timestamp_ms is not None
+        return (self.commits - 1) * 60_000 / (self.last_timestamp_ms - self.first_timestamp_ms)
+
+
+@dataclass(frozen=True)
+class WriterRange:
+    """The Kafka versions that can have written the records from offset `first` to offset `last`.
+
+    `versions` is a text such as "0.9 – 2.0"; "" if every version can have written the records. `writers` are the same
+    versions.
+    """
+
+    first: int
+    last: int
+    versions: str
+    writers: VersionRange
+
+
+class TypeAndVersion(NamedTuple):
+    """A record type and the version of a value. The version is None for tombstones."""
+
+    type: int
+    version: int | None
+
+
+@dataclass
+class VersionCount:
+    """The number of the records with a value version, and their first and last timestamps (None: no timestamps)."""
+
+    records: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+    def add(self, other: VersionCount) -> None:
+        """Add the records of another count."""
+        self.records += other.records
+        times = (self.first_timestamp_ms, self.last_timestamp_ms, other.first_timestamp_ms, other.last_timestamp_ms)
+        known_times = [time for time in times if time is not None]
+        self.first_timestamp_ms = min(known_times, default=None)
+        self.last_timestamp_ms = max(known_times, default=None)
+
+
 class KnownGroup(NamedTuple):
     """A group that a broker knows after the load.
 
@@ -310,12 +385,10 @@ class Stats:
 
     def add(self, other: Stats) -> None:
         """Add the statistics of other partitions."""
-        self.partitions |= other.partitions
-        self.problems += other.problems
-        self.findings += other.findings
-        self.writers += other.writers
-        self.known_groups |= other.known_groups
-        self.groups_lost |= other.groups_lost
+        for field_name in ("problems", "findings", "writers"):
+            getattr(self, field_name).extend(getattr(other, field_name))
+        for field_name in ("partitions", "known_groups", "groups_lost"):
+            getattr(self, field_name).update(getattr(other, field_name))
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for name, count in other.rows.items():

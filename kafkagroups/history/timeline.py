@@ -18,20 +18,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, Event, event_json
-from kafkagroups.history.group_events import GroupEvents
+from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_log
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
-from kafkagroups.history.positions import Position, finish_positions, sort_rewound
 from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.holes import DamagedHole, Hole
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.frames import events_frame
 
 if TYPE_CHECKING:
@@ -44,8 +41,7 @@ def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecor
     `later` are the first records of the keys that are only behind the hole, and `start_offset` is the first offset of
     the log.
     """
-    what = f"{_describe_range(hole, start_offset)}; "
-    what += f"{_describe_missing(later)}."
+    what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
     if isinstance(hole, DamagedHole):
         place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
         what = f"The bytes of {place} are damaged; any record of this group can be there."
@@ -56,11 +52,9 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
     """Return what is missing. Offsets before the start of the log were not removed by the cleaner."""
     before_start = max(0, min(start_offset, hole.last + 1) - hole.first)
     removed = hole.missing - before_start
-    parts = [f"The log begins at {start_offset}"] if before_start else []
-    if removed:
-        first = max(hole.first, start_offset)
-        parts.append(f"{count_of(removed, 'record')} cleaned away in {first} to {hole.last}")
-    return ", ".join(parts)
+    begin = f"The log begins at {start_offset}" if before_start else ""
+    cleaned = f"{count_of(removed, 'record')} cleaned away in {max(hole.first, start_offset)} to {hole.last}"
+    return ", ".join(filter(None, [begin, cleaned if removed else ""]))
 
 
 def _describe_missing(later: Collection[GroupRecord]) -> str:
@@ -85,11 +79,7 @@ def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
     `damaged` are the damaged bytes that the reader has skipped.
     """
     ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
-    marked: list[Step] = []
-    for step in steps:
-        parts = _split(step, ranges) if isinstance(step, Hole) else [step]
-        marked += parts
-    return marked
+    return [part for step in steps for part in (_split(step, ranges) if isinstance(step, Hole) else [step])]
 
 
 def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
@@ -172,91 +162,78 @@ class Timeline:
         return events_frame(self.to_json())
 
 
-class Selection(NamedTuple):
-    """Which events of a group are returned.
+class Question(NamedTuple):
+    """What an explanation or a timeline is about.
 
-    `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment. With
-    `topic`, only the events of this topic's offsets are returned, and only those since the time `since_time` (ms since
-    the epoch).
+    `group` is the group id. `topic` and `partition` limit the history to one topic or to one topic-partition. Only
+    records with the time `since_time` or a later one are in the history (ms since the epoch). `retention_ms` is the
+    retention time of the broker in ms, which decides when offsets expire; None: not known.
     """
 
-    shows_all: bool = False
+    group: str
     topic: str | None = None
+    partition: int | None = None
     since_time: int | None = None
+    retention_ms: int | None = None
+
+    def check(self) -> None:
+        """Raise UsageError if there is a partition without a topic, or a negative retention time."""
+        if self.topic is None and self.partition is not None:
+            raise UsageError("a partition identifies an offset only together with a topic")
+        if self.retention_ms is not None and self.retention_ms < 0:
+            raise UsageError(f"a retention time is at least 0, not {self.retention_ms} ms")
+
+    def selects(self, key: TopicPartition) -> bool:
+        """Return whether the history contains the records of this topic partition."""
+        return self.topic in (None, key.topic) and self.partition in (None, key.partition)
+
+    def selects_event(self, event: Event) -> bool:
+        """Return whether an event is about one of these topic partitions, and late enough."""
+        key = event.topic_partition
+        time_ms = event.timestamp_ms
+        is_late = self.since_time is None or (time_ms is not None and time_ms >= self.since_time)
+        return is_late and (self.topic is None or (key is not None and self.selects(key)))
 
 
-def build_timeline(topic: OpenTopic, group: str, selection: Selection, retention_ms: int | None = None) -> Timeline:
+def build_timeline(topic: OpenTopic, question: Question, *, shows_all: bool = False) -> Timeline:
     """Load a topic and return the history of a group.
 
-    `retention_ms` is the broker's offsets.retention.minutes in ms; None if it is not known.
+    `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment.
     """
     dialect = topic.dialect
-    groups, group_log = load_group_log(topic, group)
+    groups, group_log = load_group_log(topic, question.group)
     all_events: list[Event] = []
     positions: list[Position] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
         steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
-        history = walk(steps, partition, dialect, loaded.start_offset, retention_ms=retention_ms)
+        offsets = OffsetEvents(partition, dialect, retention_ms=question.retention_ms)
+        history = walk(steps, offsets, loaded.start_offset)
         all_events += history.events
-        positions += history.find_positions()
-    all_events = [event for event in describe_lower_commits(all_events) if _is_selected(event, selection)]
-    events = [event for event in all_events if selection.shows_all or not _is_left_out(event)]
-    selected = [each for each in positions if selection.topic in (None, each.topic_partition.topic)]
-    return Timeline(
-        group,
-        dialect.coordinator,
-        dialect.kafka,
-        events,
-        groups.problems,
-        len(all_events) - len(events),
-        dialect.rules_of,
-        groups.topic_partitions,
-        sort_rewound(selected),
-        selected,
-    )
-
-
-def _is_selected(event: Event, selection: Selection) -> bool:
-    since_time = selection.since_time
-    if since_time is not None and (event.timestamp_ms is None or event.timestamp_ms < since_time):
-        return False
-    topic_partition = event.topic_partition
-    return selection.topic is None or (topic_partition is not None and topic_partition.topic == selection.topic)
-
-
-def _is_left_out(event: Event) -> bool:
-    return event.is_routine and event.event in ("commit", "epoch")
+        members = history.group.state.find_members_by_partition(offsets.topic_ids)
+        positions += finish_positions(offsets.positions.values(), members)
+    all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
+    events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
+    selected = [each for each in positions if question.selects(each.topic_partition)]
+    origin = (question.group, dialect.coordinator, dialect.kafka)
+    found = (groups.topic_partitions, sort_rewound(selected), selected)
+    return Timeline(*origin, events, groups.problems, len(all_events) - len(events), dialect.rules_of, *found)
 
 
 class PartitionHistory:
     """The group and its offsets in one partition, after some records of the log.
 
-    `events` are the events, in the order of the log. `causes` are the causes of the tombstones, by their offsets in the
-    log.
+    `events` are the events, in the order of the log.
     """
 
-    def __init__(
-        self,
-        partition: int | None,
-        dialect: Dialect,
-        *,
-        skips_routine: bool = False,
-        retention_ms: int | None = None,
-    ) -> None:
-        self.group = GroupEvents(partition)
-        self.offsets = OffsetEvents(self.group, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
-        self.causes = self.offsets.causes
+    def __init__(self, offsets: OffsetEvents) -> None:
+        self.group = offsets.group
+        self.offsets = offsets
         self.events: list[Event] = []
-
-    def find_positions(self) -> list[Position]:
-        """Return the committed offsets with their last moves, and the members that have them."""
-        members = self.group.state.find_members_by_partition(self.offsets.topic_ids)
-        return finish_positions(self.offsets.positions.values(), members)
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
         """Yield the events of the group's records in one batch."""
-        runs = [list(run) for _, run in groupby(records, key=_get_kind)]
+        runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
         deletion = ""
         group_cause = Cause.GROUP_DELETED
         for run, following in zip(runs, [*runs[1:], []], strict=True):
@@ -265,16 +242,16 @@ class PartitionHistory:
                 for event in self.group.apply(run):
                     if event.event == "deleted":
                         event = replace(event, what=deletion or self._describe_deletion(had_state=had_state))
-                        self.causes |= {record.offset: group_cause for record in run if record.value is None}
+                        self.offsets.causes |= {record.offset: group_cause for record in run if record.value is None}
                     yield event
             elif run[0].value is not None:
                 for record in run:
                     yield from self.offsets.commit(record)
             else:
-                events = list(self._delete_offsets(run, deletes_group=any(map(_is_group_tombstone, following))))
+                events = list(self._delete_offsets(run, deletes_group=any(each.ends_group for each in following)))
                 yield from events
                 deletion = self._describe_deletion_with(run, can_expire=bool(events))
-                if any(self.causes[record.offset] is Cause.EXPIRED for record in run):
+                if any(self.offsets.causes[record.offset] is Cause.EXPIRED for record in run):
                     group_cause = Cause.EXPIRED
 
     def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
@@ -301,30 +278,12 @@ class PartitionHistory:
         return "The group was deleted, and had no offset."
 
 
-def _get_kind(record: GroupRecord) -> tuple[bool, bool]:
-    return record.is_offset, record.is_offset and record.value is None
+def walk(steps: list[Step], offsets: OffsetEvents, start_offset: int) -> PartitionHistory:
+    """Return the history of a group in one partition, from its log. `offsets` are the events before its first step.
 
-
-def _is_group_tombstone(record: GroupRecord) -> bool:
-    return record.value is None and record.type in GROUP_ENDING_TYPES
-
-
-def walk(
-    steps: list[Step],
-    partition: int | None,
-    dialect: Dialect,
-    start_offset: int,
-    *,
-    skips_routine: bool = False,
-    retention_ms: int | None = None,
-) -> PartitionHistory:
-    """Return the history of a group in one partition, from its log.
-
-    `start_offset` is the first offset of the log. There are no events if the partition has no record of the group. If
-    `skips_routine` is true, commits that only move an offset forward are left out. `retention_ms` is the one of
-    `build_timeline`.
+    `start_offset` is the first offset of the log. There are no events if the partition has no record of the group.
     """
-    history = PartitionHistory(partition, dialect, skips_routine=skips_routine, retention_ms=retention_ms)
+    history = PartitionHistory(offsets)
     later: dict[object, GroupRecord] = {}
     """The first records of the keys that have none so far."""
     for step in steps:
@@ -332,35 +291,29 @@ def walk(
             later.setdefault((step.type, step.record.key), step)
     if not later:
         return history
-    events: list[tuple[int, Event]] = []
-    number_by_record: dict[int, int] = {}
-    for number, batch in enumerate(_divide(steps)):
-        first = batch[0]
+    parts: list[list[Event]] = []
+    """The events of each hole, marker and batch."""
+    part_of: dict[int, list[Event]] = {}
+    """The part of each pending commit, by Python's `id` of its record."""
+    for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
+        first, *_ = batch = list(run)
         if isinstance(first, Hole):
-            events.append((number, describe_gap(partition, first, later.values(), start_offset)))
-            history.offsets.hole_count += 1
+            parts.append([describe_gap(history.group.partition, first, later.values(), start_offset)])
+            offsets.hole_count += 1
             history.group.has_hole = True
         elif isinstance(first, Marker):
-            events += [(number, event) for event in history.offsets.end_transaction(first)]
+            parts.append(list(offsets.end_transaction(first)))
         else:
             records = [step for step in batch if isinstance(step, GroupRecord)]
             for record in records:
                 later.pop((record.type, record.record.key), None)
-            events += [(number, event) for event in history.apply_batch(records)]
-            number_by_record |= {id(record): number for record in records if record.is_pending}
+            parts.append(list(history.apply_batch(records)))
+            part_of |= {id(record): parts[-1] for record in records if record.is_pending}
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
-    events += [(number_by_record[id(record)], event) for record, event in history.offsets.find_open_transactions()]
-    history.events = [event for _, event in sorted(events, key=lambda pair: pair[0])]
+    for record, event in offsets.find_open_transactions():
+        part_of[id(record)].append(event)
+    history.events = [event for part in parts for event in part]
     return history
-
-
-def _divide(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield the group's records of each batch. A hole and a marker are alone."""
-    for batch_offset, batch in groupby(steps, key=lambda step: getattr(step, "batch_offset", None)):
-        if batch_offset is None:
-            yield from ([step] for step in batch)
-        else:
-            yield list(batch)
 
 
 def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
@@ -387,22 +340,16 @@ def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
         if event.event in ("expired", "offset_deleted"):
             commits.pop(event.partition, None)
         elif event.event in ("commit", "transaction_committed") and event.to_offset is not None:
-            if event.from_offset is None:
-                described[number] = _describe_lower(event, list(commits.values()))
+            # The last commit is the newest one in another partition.
+            other = next(reversed(commits.values()), event)
+            if event.from_offset is None and (other.to_offset or 0) > event.to_offset:
+                place = f"{other.partition}:{other.offset}"
+                lower = f"lower than {other.to_offset} ({place}), its offset in partition {other.partition}"
+                what = f"{event.what.removesuffix('.')}; {lower} of __consumer_offsets."
+                described[number] = replace(event, what=what)
             commits.pop(event.partition, None)
             commits[event.partition] = event
     return described
-
-
-def _describe_lower(event: Event, others: list[Event]) -> Event:
-    """Return the event of a first commit. The last one of `others` is the newest commit in another partition."""
-    if not others or event.to_offset is None or (others[-1].to_offset or 0) <= event.to_offset:
-        return event
-    other = others[-1]
-    lower = (
-        f"lower than {other.to_offset} ({other.partition}:{other.offset}), its offset in partition {other.partition}"
-    )
-    return replace(event, what=f"{event.what.removesuffix('.')}; {lower} of __consumer_offsets.")
 
 
 def order_by_time(events: Sequence[Event]) -> list[int]:
@@ -443,8 +390,8 @@ def _sum_up(same: list[Event]) -> Event:
     settings = [[member.settings for _, member in event.members] for event in same]
     changes = sum(before != after for before, after in pairwise(settings))
     count = len(same) - 1
-    text = f", {changes} of them with other settings than the one before" if changes else ""
-    text = ", each with other settings than the one before" if changes == count else text
+    subject = "each" if changes == count else f"{changes} of them"
+    text = f", {subject} with other settings than the one before" if changes else ""
     place = name_record(last.partition, last.offset)
     names = ", ".join(last.replaced_instances)
     what = f"static member {names}: {count} more new ids{until} ({place}){text}. --all shows each."

@@ -9,15 +9,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from kafkagroups.anatomy.written_by import writers_of
-from kafkagroups.errors import BadBytes
 from kafkagroups.groups.answers import Answers
-from kafkagroups.groups.log_records import read_control_type, read_keys
+from kafkagroups.groups.log_records import read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
 from kafkagroups.history.fates import Fates, RecordFate
@@ -29,7 +27,6 @@ from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
-from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_types import has_type
@@ -66,10 +63,6 @@ class StepBack(NamedTuple):
     newest_ms: int
     offset: int
     timestamp_ms: int
-
-    @property
-    def size_ms(self) -> int:
-        return self.newest_ms - self.timestamp_ms
 
 
 @dataclass
@@ -176,10 +169,9 @@ class Observed(Fates):
         """The member id of each instance id in the newest record of a group, by the key of the record."""
         self._step_start = -1
         self._newest_ms = NO_TIMESTAMP
-        self._segments = {name: SegmentCount(base) for name, base in zip(log.segments, self._bases, strict=True)}
-        self._by_base = {segment.base_offset: segment for segment in self._segments.values()}
-        segments = list(self._segments.values())
-        self._totals = Totals(self._count_rows, lambda: self._extents, segments, StaticMembers(dialect))
+        self._numbers = {name: number for number, name in enumerate(log.segments)}
+        self._segments = [SegmentCount(base) for base in self._bases]
+        self._totals = Totals(self._count_rows, lambda: self._extents, self._segments, StaticMembers(dialect))
 
     def finish(self) -> Totals:
         """Return the totals after the last batch."""
@@ -200,15 +192,19 @@ class Observed(Fates):
         sizes = divide(batch.size, [entry.size for entry, _ in entries])
         for (entry, record), size, log_record in zip(entries, sizes, batch.records, strict=True):
             entry.size = size
-            self._count_entry(entry)
+            row = self._row_of(entry)
+            row.records += 1
+            row.bytes += size
+            row.tombstones += entry.fate is Fate.TOMBSTONE
             self._note_time(entry.offset, entry.timestamp)
             if record is not None:
                 self._totals.writers.add(writers_of(record, is_transactional=batch.is_transactional))
                 if record.type == _GROUP_TYPE:
                     self._note_members(log_record, record)
-            if batch.is_control:
-                with suppress(BadBytes):
-                    self._note_marker(batch, read_control_type(log_record))
+            if entry.fate is Fate.MARKER:
+                aborts, commits = self._totals.markers
+                self._totals.markers = (aborts + (entry.note == "abort"), commits + (entry.note == "commit"))
+                self._open.pop(batch.producer_id, None)
             # The fate of a tombstone, a marker or an ignored record is already decided: the record is not live.
             if entry.fate is not None:
                 self.drop(entry)
@@ -222,14 +218,8 @@ class Observed(Fates):
         gaps = self._notes.gaps
         if gaps and gaps[-1].to_offset == batch.base_offset:
             self._next_offset = batch.base_offset  # The offsets before it are damaged, and not cleaned.
-        self._segments[batch.file or ""].add_batch(batch, self._next_offset)
+        self._segments[self._numbers[batch.file or ""]].add_batch(batch, self._next_offset)
         self._next_offset = batch.next_offset
-
-    def _count_entry(self, entry: RecordFate) -> None:
-        row = self._row_of(entry)
-        row.records += 1
-        row.bytes += entry.size
-        row.tombstones += entry.fate is Fate.TOMBSTONE
 
     def _row_of(self, entry: RecordFate) -> Count:
         return self._rows[Row(entry.group, None if entry.key is None else entry.key.topic, entry.type)]
@@ -265,24 +255,17 @@ class Observed(Fates):
             self._totals.static_members.add(log_record.offset, log_record.timestamp, key, value, indexes)
         self._members[key] = ids
 
-    def _note_marker(self, batch: Batch, control_type: ControlType) -> None:
-        if control_type in (ControlType.ABORT, ControlType.COMMIT):
-            aborts, commits = self._totals.markers
-            is_commit = control_type is ControlType.COMMIT
-            self._totals.markers = (aborts + (not is_commit), commits + is_commit)
-            self._open.pop(batch.producer_id, None)
-
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         if fate is Fate.WINS:
             super().decide(entry, fate, by)
             return
         self.drop(entry)
         if has_same_key:
-            base = self._bases[max(bisect_right(self._bases, by) - 1, 0)]
-            self._by_base[max(base, self._segments[entry.file or ""].base_offset)].replaced_bytes += entry.size
+            places = (bisect_right(self._bases, by) - 1, self._numbers[entry.file or ""])
+            self._segments[max(0, *places)].replaced_bytes += entry.size
 
     def _count_rows(self, groups: Groups, answers: Answers) -> Iterable[tuple[Row, Count]]:
-        self.settle(groups.groups, groups.orphans, groups.failed)
+        self.settle(groups)
         for entry in self:
             if entry.fate in (Fate.WINS, Fate.PENDING):
                 row = self._row_of(entry)

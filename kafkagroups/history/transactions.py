@@ -31,8 +31,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import read_control_type
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, join_words
-from kafkagroups.history.rule import Partition, Rule
-from kafkagroups.history.second_pass import Follower
+from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.log.batch import Batch
@@ -92,7 +91,9 @@ def find_hanging(stats: Stats) -> Iterator[Finding]:
     pairs = [(number, each) for number, counts in stats.partitions.items() for each in counts.open_transactions]
     for number, transaction in pairs:
         age_ms = now_ms - transaction.since_ms
-        is_late = _is_late(transaction, age_ms)
+        delay_ms = -1 if transaction.aborted_ms is None else transaction.since_ms - transaction.aborted_ms
+        # Such a transaction looks like a commit that arrived after the end of its transaction.
+        is_late = age_ms >= LATE_OPEN_MS and 0 <= delay_ms <= LATE_START_MS
         if transaction.since_ms < 0 or not (age_ms >= HANGING_MS or is_late):
             continue
         group_ids = transaction.groups
@@ -103,49 +104,45 @@ def find_hanging(stats: Stats) -> Iterator[Finding]:
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
         )
         if is_late:
-            assert transaction.aborted_ms is not None
-            delay = (transaction.since_ms - transaction.aborted_ms) / 1000
             what += (
-                f" It began {delay:.1f} s after the marker at offset {transaction.aborted_at}, which aborted another "
-                f"transaction of the same producer and epoch ({transaction.producer_epoch}). This is how a commit "
-                "looks that arrived after the end of its transaction: then no coordinator ends it."
+                f" It began {delay_ms / 1000:.1f} s after the marker at offset {transaction.aborted_at}, which aborted "
+                f"another transaction of the same producer and epoch ({transaction.producer_epoch}). This is how a "
+                "commit looks that arrived after the end of its transaction: then no coordinator ends it."
             )
+        command = abort_command(number, "--start-offset", str(transaction.first_offset))
         remedy = (
             "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the transaction "
-            "of this producer id as Ongoing, end it"
+            f"of this producer id as Ongoing, end it: {join_words(command)}"
         )
-        command = abort_command(number, transaction.first_offset)
         group = group_ids[0] if len(group_ids) == 1 else None
-        remedy += f": {join_words(command)}"
         yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy, command)
 
 
-def _is_late(transaction: OpenTransaction, age_ms: int) -> bool:
-    """Return whether a transaction looks like a commit that arrived after the end of its transaction."""
-    if transaction.aborted_ms is None or age_ms < LATE_OPEN_MS:
-        return False
-    return 0 <= transaction.since_ms - transaction.aborted_ms <= LATE_START_MS
-
-
-def abort_command(partition: object, first_offset: object) -> list[str]:
+def abort_command(partition: object, *words: str) -> list[str]:
     """Return the words of the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
 
-    If `partition` is None, the command contains the word PARTITION.
+    `words` say which transaction. If `partition` is None, the command contains the word PARTITION.
     Source: TransactionsCommand.AbortTransactionCommand (4.x).
     """
-    number = "PARTITION" if partition is None else partition
-    place = ("--topic", "__consumer_offsets", "--partition", str(number), "--start-offset", str(first_offset))
-    return [*TRANSACTIONS_TOOL, "abort", *place]
+    number = "PARTITION" if partition is None else str(partition)
+    return [*TRANSACTIONS_TOOL, "abort", "--topic", "__consumer_offsets", "--partition", number, *words]
 
 
-class EndlessCommits(Rule):
+class EndlessCommits(Follower):
     """Follows the producers of pending commits: those that have no open transaction leave them pending without end."""
 
     def __init__(self, partition: Partition) -> None:
-        super().__init__(partition)
+        self.partition = partition
         open_producers = {transaction.producer_id for transaction in partition.counts.open_transactions}
-        found = _find_pending(partition) if partition.dialect.coordinator == "new" else ()
-        self._pending = [each for each in found if each[1] not in open_producers]
+        holders = [(name, parts.group.partition, parts.pending) for name, parts in sorted(partition.parts.items())]
+        holders += [(name, each.partition, each.pending) for name, each in partition.groups.orphans.items()]
+        self._pending = [
+            (group_id, producer_id, offsets)
+            for group_id, number, pending in holders
+            if number == partition.number and partition.dialect.coordinator == "new"
+            for producer_id, offsets in pending.items()
+            if producer_id not in open_producers
+        ]
         self._states = ProducerStates()
         self.producers = {producer_id for _, producer_id, _ in self._pending}
         self.last_offset = partition.loaded.next_offset - 1
@@ -169,10 +166,8 @@ class EndlessCommits(Rule):
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
             "offset does not show it."
         )
-        number = "PARTITION" if self.partition.number is None else self.partition.number
-        place = ("--topic", "__consumer_offsets", "--partition", str(number))
         producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
-        command = [*TRANSACTIONS_TOOL, "abort", *place, *producer]
+        command = abort_command(self.partition.number, *producer)
         remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
         if group_id in self.partition.groups:
             remedy += (
@@ -182,22 +177,5 @@ class EndlessCommits(Rule):
         else:
             remedy += "Write"
         remedy += f" an abort marker, which drops the pending offsets: {join_words(command)}"
-        name = str(keys[0]) if len(keys) == 1 else None
-        return self.finding(
-            *(first_offset, "endless_pending_commit", what, remedy),
-            group=group_id,
-            topic_partition=name,
-            command=command,
-        )
-
-
-def _find_pending(partition: Partition) -> Iterator[tuple[str, int, PartitionOffsets]]:
-    """Yield the group id, the producer id and the offsets of the pending commits in a partition."""
-    for group_id, parts in sorted(partition.parts.items()):
-        if parts.pending and parts.group.partition == partition.number:
-            for producer_id, offsets in parts.pending.items():
-                yield group_id, producer_id, offsets
-    for group_id, orphan in partition.groups.orphans.items():
-        if orphan.partition == partition.number:
-            for producer_id, offsets in orphan.pending.items():
-                yield group_id, producer_id, offsets
+        place = {"group": group_id, "topic_partition": str(keys[0]) if len(keys) == 1 else None}
+        return self.partition.finding(first_offset, "endless_pending_commit", what, remedy, **place, command=command)

@@ -21,24 +21,21 @@ an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `sta
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import BadBytes
-from kafkagroups.history.second_pass import Follower, list_readable
+from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.history.passes import Follower, Partition, list_readable
+from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import decode
-from kafkagroups.records.text import decode_utf8
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
-_OFFSET_TYPES = (b"\0\0", b"\0\1")
-"""The first two bytes of the keys of offset records: their type."""
 _DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
 """The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
 
@@ -46,126 +43,55 @@ Version 1 of a commit's value has an expire timestamp that decides, and version 
 """
 
 
-class WriterKey(NamedTuple):
-    """What tells writers apart. `leader_epoch` is -1 in the old formats, which do not contain it."""
-
-    group: str
-    leader_epoch: int
-    is_transactional: bool
-    records_per_batch: int
-
-
-@dataclass(frozen=True)
-class WriterCount:
-    """What one writer committed in one partition of the offsets topic.
-
-    `commits` is the number of batches with its commits, and `records` the number of its records. `bytes` are the bytes
-    of these records, without the headers of the batches. The times are those of the first and the last commit, in ms
-    since the epoch; None if the records have no time. `interval_ms` is the median time from one commit to the next;
-    None if there is only one commit.
-    """
-
-    key: WriterKey
-    partition: int | None
-    commits: int
-    records: int
-    bytes: int
-    first_timestamp_ms: int | None
-    last_timestamp_ms: int | None
-    interval_ms: float | None
-
-    @property
-    def commits_per_minute(self) -> float | None:
-        """The rate from the first to the last commit; None if there is only one time."""
-        if self.first_timestamp_ms is None or self.last_timestamp_ms in (None, self.first_timestamp_ms):
-            return None
-        assert self.last_timestamp_ms is not None
-        return (self.commits - 1) * 60_000 / (self.last_timestamp_ms - self.first_timestamp_ms)
-
-
 class WriterCounter(Follower):
     """Counts the writers in a second pass."""
 
     producers = None
 
-    def __init__(self) -> None:
-        self._commits: dict[tuple[bytes, int, bool, int], tuple[array[int], array[int]]] = {}
+    def __init__(self, dialect: Dialect) -> None:
+        self._keys = LogKeys(dialect)
+        self._commits: dict[WriterKey, tuple[array[int], array[int]]] = {}
         """The times and the sizes of the commits of each writer."""
 
     def follow(self, batch: Batch) -> None:
-        commits: dict[bytes, list[LogRecord]] = {}
-        for record in () if batch.is_control else list_readable(batch):
-            group = _find_group(record)
-            if group is not None:
+        commits: dict[str, list[LogRecord]] = {}
+        for group, key, record in read_keys(batch, self._keys):
+            if key.partition is not None and record.value is not None:
                 commits.setdefault(group, []).append(record)
         for group, records in commits.items():
-            key = (group, batch.partition_leader_epoch, batch.is_transactional, len(records))
-            times, sizes = self._commits.setdefault(key, (array("q"), array("q")))
+            writer = WriterKey(group, batch.partition_leader_epoch, batch.is_transactional, len(records))
+            times, sizes = self._commits.setdefault(writer, (array("q"), array("q")))
             times.append(records[0].timestamp)
             sizes.append(sum(record.size for record in records))
 
     def finish(self, partition: int | None) -> list[WriterCount]:
         """Return the writers, in the order of their first commits. `partition` is that of the log."""
         writers = []
-        for (group, leader_epoch, is_transactional, count), (times, sizes) in self._commits.items():
+        for writer, (times, sizes) in self._commits.items():
             known_times = sorted(time for time in times if time != NO_TIMESTAMP)
             gaps = [later - earlier for earlier, later in pairwise(known_times)]
-            writers.append(
-                WriterCount(
-                    WriterKey(decode_utf8(group), leader_epoch, is_transactional, count),
-                    partition,
-                    len(times),
-                    len(times) * count,
-                    sum(sizes),
-                    known_times[0] if known_times else None,
-                    known_times[-1] if known_times else None,
-                    median(gaps) if gaps else None,
-                )
-            )
+            first_ms, last_ms = (known_times[0], known_times[-1]) if known_times else (None, None)
+            counts = (len(times), len(times) * writer.records_per_batch, sum(sizes))
+            writers.append(WriterCount(writer, partition, *counts, first_ms, last_ms, median(gaps) if gaps else None))
         return writers
 
 
-def _find_group(record: LogRecord) -> bytes | None:
-    """Return the group id of a commit; None for other records, and if the key is too short."""
-    key = record.key
-    if record.value is None or key is None or key[:2] not in _OFFSET_TYPES:
-        return None
-    size = int.from_bytes(key[2:4], "big", signed=True)
-    return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
-
-
-@dataclass(frozen=True)
-class WriterRange:
-    """The Kafka versions that can have written the records from offset `first` to offset `last`.
-
-    `versions` is a text such as "0.9 – 2.0"; "" if every version can have written the records. `writers` are the same
-    versions.
-    """
-
-    first: int
-    last: int
-    versions: str
-    writers: VersionRange
-
-
 class WriterRanges(Follower):
-    """Finds the ranges of a log. `writers` are the versions of its records.
+    """Finds the ranges of a log.
 
     Most logs have one range, which needs no second pass. In a second pass, a record is decoded only if its type and its
     version do not decide, or if the log contains records that cannot be read.
     """
 
-    def __init__(
-        self, dialect: Dialect, start_offset: int, writers: Collection[VersionRange], *, is_readable: bool
-    ) -> None:
-        self._dialect = dialect
-        self._is_readable = is_readable
+    def __init__(self, partition: Partition) -> None:
+        start_offset = partition.log.start_offset
+        self._partition = partition
         self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
         self._ranges: list[tuple[int, VersionRange]] = [(start_offset, EVERY_VERSION)]
         """The first offset of each range, and the versions that can have written all records so far."""
         self._included: set[VersionRange] = set()
         """Versions of records that are in the last range."""
-        for versions in writers:
+        for versions in partition.totals.writers:
             self._add(start_offset, versions)
         if len(self._ranges) > 1:
             self.producers = None
@@ -178,9 +104,10 @@ class WriterRanges(Follower):
             possible = self._known.get(start)
             if possible is None:
                 with suppress(BadBytes):
-                    decoded = decode(record.key, record.value, self._dialect)
+                    decoded = decode(record.key, record.value, self._partition.dialect)
                     possible = writers_of(decoded, is_transactional=batch.is_transactional)
-                    if self._is_readable and (start[1] is None or start in _DECISIVE_STARTS):
+                    is_readable = self._partition.loaded.error is None
+                    if is_readable and (start[1] is None or start in _DECISIVE_STARTS):
                         self._known[start] = possible
             if possible is not None:
                 self._add(record.offset, possible)
@@ -198,41 +125,14 @@ class WriterRanges(Follower):
         self._ranges.append((offset, writers))
         self._included = {writers}
 
-    def finish(self, next_offset: int) -> list[WriterRange]:
-        """Return the ranges of a log that ends before `next_offset`."""
+    def finish(self) -> list[WriterRange]:
+        next_offset = self._partition.loaded.next_offset
         ends = [*(first for first, _ in self._ranges[1:]), next_offset]
         return [
             WriterRange(first, end - 1, describe_writers([versions]), versions)
             for (first, versions), end in zip(self._ranges, ends, strict=True)
             if self._ranges[0][0] < next_offset
         ]
-
-
-class TypeAndVersion(NamedTuple):
-    """A record type and the version of a value. The version is None for tombstones."""
-
-    type: int
-    version: int | None
-
-
-@dataclass
-class VersionCount:
-    """The number of the records with a value version, and their first and last timestamps (None: no timestamps)."""
-
-    records: int = 0
-    first_timestamp_ms: int | None = None
-    last_timestamp_ms: int | None = None
-
-    def add(self, other: VersionCount) -> None:
-        """Add the records of another count."""
-        self.records += other.records
-        times = [
-            *(self.first_timestamp_ms, self.last_timestamp_ms),
-            *(other.first_timestamp_ms, other.last_timestamp_ms),
-        ]
-        known_times = [time for time in times if time is not None]
-        self.first_timestamp_ms = min(known_times, default=None)
-        self.last_timestamp_ms = max(known_times, default=None)
 
 
 class VersionCounter(Follower):

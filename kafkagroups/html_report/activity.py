@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from kafkagroups.errors import BadBytes
 from kafkagroups.history.event import Event
 from kafkagroups.history.group_log import GroupLog, select_records
+from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import walk
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
@@ -173,5 +174,5 @@ def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[s
                 group_log.add_batch(log.partition, part)
     for group, group_log in zip(groups, group_logs.values(), strict=True):
         steps = group_log.steps.get(log.partition, [])
-        history = walk(steps, log.partition, dialect, log.start_offset, skips_routine=True)
+        history = walk(steps, OffsetEvents(log.partition, dialect, skips_routine=True), log.start_offset)
         yield group, [event for event in history.events if event.event in TOLD and not event.is_routine]

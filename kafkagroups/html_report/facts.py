@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.history.check import Check, judge
+from kafkagroups.history.check import Check, CountedTopic, judge
 from kafkagroups.history.finding import Finding, quote, sort_findings
-from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import OpenTransaction, Stats
-from kafkagroups.history.words import describe_assumption, describe_beyond, describe_missing
+from kafkagroups.history.words import describe_topic
 from kafkagroups.html_report.activity import PARTS, Activity, Story, TimeAxis, read_activity, read_stories
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -55,13 +54,7 @@ class LogFacts:
     @property
     def assumptions(self) -> list[str]:
         """What was assumed about the partition count, and which partitions the folder lacks."""
-        topic = self.stats.topic_partitions
-        lines = (
-            describe_assumption(topic, self.topic.dialect.coordinator),
-            describe_beyond(topic),
-            describe_missing(topic),
-        )
-        return [line for line in lines if line is not None]
+        return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     @property
     def losses(self) -> list[tuple[int | None, str, int | None, Sequence[str]]]:

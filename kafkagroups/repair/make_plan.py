@@ -74,7 +74,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     if topic.chosen_engine is PYTHON or stop != NO_STOP:
         commits = _ObservedCommits(rules)
         groups = topic.load(engine=create_observed_engine(commits), count_bytes=count_bytes)
-        commits.settle(groups.groups, groups.orphans, groups.failed)
+        commits.settle(groups)
         entries = commits.find_left_out(groups)
     else:
         groups = topic.load(count_bytes=count_bytes)

@@ -22,7 +22,7 @@ def walk(path, coordinator, group=None):
     rules = kg.dialect(coordinator)
     fates = Fates(rules, group)
     groups = OpenTopic(open_logs(path), rules).load(engine=create_observed_engine(fates))
-    fates.settle(groups.groups, groups.orphans, groups.failed)
+    fates.settle(groups)
     return fates, groups
 
 

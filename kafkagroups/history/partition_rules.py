@@ -1,0 +1,227 @@
+"""The rules about a partition's records: the cleaner leaves them, or no present broker should have written them.
+
+The log cleaner has stopped, or the log is much larger than what lives in it:
+
+- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
+  MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
+  these bytes, and the log covers at least MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.
+- `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
+- `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
+  twice delete.retention.ms.
+
+Records of an older version, or in the wrong order:
+
+- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
+- `foreign_records`: records of an older Kafka version stand between records of a newer one. This is a sign that another
+  program wrote them, and no proof.
+- `clock_jump`: a record is at least MIN_STEP_MS later than a later record of the partition. The finding is about the
+  largest step of the partition.
+
+The coordinator sets the timestamp of each record from the clock of its broker, and the leader of the partition sets
+those of markers. A client cannot set them. So the times of a partition rise, except for small differences between the
+clocks of brokers. A step back has one of two causes: a clock was wrong, or somebody has copied records of another log
+into this one. A wrong clock is dangerous for groups without members: the check for expired offsets deletes their
+offsets as soon as the clock says that they are older than offsets.retention.minutes.
+Source: GroupMetadataManager.storeGroup, storeOffsets and cleanupExpiredOffsets (3.9); CoordinatorRuntime (4.3.1);
+MemoryRecords.withEndTransactionMarker (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kafkagroups.groups.log_records import LogKeys, read_keys
+from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.history.finding import Finding, join_words
+from kafkagroups.history.passes import Follower, Partition, list_readable
+from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats, WriterRange
+from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
+from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups, list_names
+from kafkagroups.log.batch import Batch
+from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
+
+MIN_DIRTY_SEGMENTS = 2
+MAX_DIRTY_SHARE = 0.5
+MIN_UNCLEANED_MS = 3_600_000
+LARGE_BYTES = 300 * 2**20
+"""Three segments of the default size."""
+MIN_TOMBSTONES = 1000
+
+
+def find_uncleaned(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    cleanable_bytes = counts.bytes - counts.uncleanable_bytes
+    is_dirty = counts.dirty_segments >= MIN_DIRTY_SEGMENTS and counts.dirty_bytes > MAX_DIRTY_SHARE * cleanable_bytes
+    if is_dirty and counts.span_ms >= MIN_UNCLEANED_MS and 2 * counts.freed_bytes >= counts.dirty_bytes:
+        what = (
+            f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
+            f"left out {counts.dirty_segments} closed segments with {counts.dirty_bytes} bytes, "
+            f"{counts.dirty_bytes / cleanable_bytes:.0%} of what it can clean."
+        )
+        remedy = (
+            "Look for uncleanable partitions and a stopped thread in the broker's log-cleaner.log, check "
+            "log.cleaner.enable=true and cleanup.policy=compact, and restart the broker if its cleaner has stopped."
+        )
+        if LARGE_DECOMPRESSED_RECORD.applies_to(partition.dialect.version):
+            remedy += (
+                f" Kafka {partition.dialect.kafka} also gives a partition up at a record in a compressed "
+                "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
+                "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
+            )
+        yield partition.finding(counts.cleaned_up_to or 0, "uncleaned", what, remedy)
+
+
+def _describe_last_pass(counts: PartitionStats) -> str:
+    """Return what the log tells about the last pass of the cleaner, as an aside in a sentence."""
+    if counts.cleaned_up_to is None:
+        return " (no trace of a pass)"
+    if counts.last_cleaned_ms is None:
+        return f" (the last pass that left a trace ended at offset {counts.cleaned_up_to})"
+    return f" (the last pass that left a trace was at {describe_time(counts.last_cleaned_ms)})"
+
+
+def find_too_large(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    if counts.bytes >= LARGE_BYTES and 10 * counts.live_bytes < counts.bytes:
+        what = (
+            f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
+            f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
+        )
+        remedy = (
+            "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
+            "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier."
+        )
+        yield partition.finding(None, "too_large", what, remedy)
+
+
+def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    is_majority = counts.tombstones >= MIN_TOMBSTONES and 2 * counts.tombstones > counts.records
+    if is_majority and counts.span_ms > 2 * DELETE_RETENTION_MS:
+        what = (
+            f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has removed."
+        )
+        remedy = (
+            "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
+            "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less."
+        )
+        yield partition.finding(None, "tombstones_stay", what, remedy)
+
+
+def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
+    newest: WriterRange | None = None
+    between: list[WriterRange] = []
+    newest_before: WriterRange | None = None
+    ranges = partition.counts.written_by_ranges
+    for index, part in enumerate(ranges):
+        if newest is None or part.writers.until > newest.writers.since:
+            if newest is None or part.writers.since > newest.writers.since:
+                newest = part
+        elif any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+            between.append(part)
+            newest_before = newest_before or newest
+        else:
+            what = (
+                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
+                f"one ({newest.versions.strip()})."
+            )
+            remedy = (
+                "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
+                "coordinator of the partition can read its records."
+            )
+            yield partition.finding(part.first, "mixed_writers", what, remedy)
+            break
+    if newest_before is None:
+        return
+    # Older records stand between newer ones.
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
+    first = between[0]
+    what = (
+        f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
+        f"of an older Kafka version ({first.versions.strip()}), and a newer one ({newest_before.versions.strip()}) "
+        "wrote before and after them."
+    )
+    remedy = (
+        f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
+        "brokers of two versions led this partition in turn, the records are theirs. If not, find the program, and "
+        "take away its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh "
+        "--reset-offsets."
+    )
+    yield partition.finding(first.first, "foreign_records", what, remedy)
+
+
+class ClockJump(Follower):
+    """Follows the batches before the largest step back in time: which records are too late, and what they deleted."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self._step = max(partition.totals.steps, key=lambda step: step.newest_ms - step.timestamp_ms, default=None)
+        self._keys = LogKeys(partition.dialect)
+        self._first = -1
+        self._last = -1
+        self._deleted: Counter[str] = Counter()
+        """The number of the offsets whose tombstones are among these records, by group id."""
+        self._groups: set[str] = set()
+        """The groups whose tombstones are among these records."""
+        if self._step is not None:
+            self.producers = None
+            self.first_offset = self._step.after
+            self.last_offset = self._step.offset - 1
+
+    def follow(self, batch: Batch) -> None:
+        assert self._step is not None
+        limit_ms = self._step.timestamp_ms + MIN_STEP_MS
+        if self._first < 0 and batch.max_timestamp < limit_ms:
+            return
+        for record in list_readable(batch):
+            if self._first < 0 and record.offset > self._step.after and record.timestamp >= limit_ms:
+                self._first = record.offset
+            self._last = record.offset
+        for group_id, key, record in read_keys(batch, self._keys):
+            if record.value is None and 0 <= self._first <= record.offset:
+                if key.partition is not None:
+                    self._deleted[group_id] += 1
+                elif key.decoded.type in GROUP_ENDING_TYPES:
+                    self._groups.add(group_id)
+
+    def find(self) -> Iterator[Finding]:
+        step = self._step
+        if step is None or self._first < 0:
+            return
+        dialect = self.partition.dialect
+        size_ms = step.newest_ms - step.timestamp_ms
+        what = (
+            f"The records from offset {self._first} to {self._last} have times up to {describe_time(step.newest_ms)}. "
+            f"But record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, "
+            f"{describe_duration(size_ms)} earlier. The coordinator sets these times. So a broker's clock was "
+            "wrong, or records of a copied log are here."
+        )
+        steps = len(self.partition.totals.steps)
+        if steps > 1:
+            count = f"at least {MAX_STEPS}" if steps == MAX_STEPS else str(steps)
+            what += f" This is the largest of {count} steps back in time."
+        command = None
+        remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
+        if self._deleted or self._groups:
+            what += (
+                f" In this range, {count_of(self._deleted.total(), 'offset')} and "
+                f"{count_of(len(self._groups), 'group')} were deleted ({list_groups({*self._deleted, *self._groups})})."
+                " With a wrong clock, the check for expired offsets deletes offsets that are not old."
+            )
+            rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
+            command = ["kafkagroups", "load", self.partition.log.path, *rules, "--until", str(self._first)]
+            remedy += (
+                " Before these groups start again, set the offsets that should not have expired. This shows the "
+                f"offsets before the range: {join_words(command)}"
+            )
+        else:
+            remedy += (
+                " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
+                "without members."
+            )
+        yield self.partition.finding(self._first, "clock_jump", what, remedy, command=command)
+
+
+RULES = (find_uncleaned, find_too_large, find_staying_tombstones, find_mixed_writers)
+"""The rules that need no second pass."""

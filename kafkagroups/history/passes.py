@@ -1,0 +1,167 @@
+"""The two passes over a log, and the base of the rules that find something wrong with a partition.
+
+The first pass is a load that is observed: the native engine notes what it is asked to, and the readable engine calls an
+observer. A load decides what the second pass must look at, for example the producers whose transaction is still open.
+The second pass feeds several followers, and opens no segment twice. If all followers name their producers, the native
+engine finds the batches of these. Otherwise the log is read in plain Python.
+
+A rule is a function that gets what the first pass has counted and loaded, which costs nothing per record. A rule that
+needs batches as well is a `Follower` of the second pass. Neither changes what it looks at. A log of a healthy broker
+has no findings. The rules are grouped by what they are about: failures.py, group_rules.py, moved_groups.py,
+partition_rules.py and transactions.py. What only all partitions together show is found in their statistics.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.groups.observer import Observer
+from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard
+from kafkagroups.helpers import MAX_INT64, MIN_INT64
+from kafkagroups.history.finding import Finding
+from kafkagroups.history.stats import PartitionStats
+from kafkagroups.history.totals import Totals
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import Engine
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
+from kafkagroups.log.segments import Log, Notes
+from kafkagroups.log.stop import Stop
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
+
+ObserverT = TypeVar("ObserverT", bound=Observer)
+
+
+class ObservedLoad(Generic[ObserverT]):
+    """A load of a topic. `groups` is its result.
+
+    By partition number, `shards` has what the native engine has folded, and `observers` the observers of the other
+    logs, each made by `observe` for a log and the notes of its reading. `options` say what the native engine
+    notes (`native.read`). `whole` is the one of `OpenTopic.load`.
+    """
+
+    def __init__(
+        self,
+        topic: OpenTopic,
+        observe: Callable[[Log, Notes], ObserverT],
+        whole: WholeTopic | None = None,
+        **options: Any,
+    ) -> None:
+        self.shards: dict[int | None, Shard] = {}
+        self.observers: dict[int | None, ObserverT] = {}
+        name = topic.chosen_engine.name
+
+        def fold(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
+            shard = None
+            if name == "compiled":
+                shard = native.fold_if_possible(log, dialect, stop, count_bytes=count_bytes, **options)
+            if shard is not None:
+                self.shards[log.partition] = shard
+                return shard
+            notes = Notes()
+            observer = self.observers[log.partition] = observe(log, notes)
+            return readable.fold(log, dialect, stop, count_bytes=count_bytes, observer=observer, notes=notes)
+
+        self.groups = topic.load(engine=Engine(name, fold), whole=whole)
+
+
+class Follower:
+    """What a second pass feeds: batches from `first_offset` to the one that begins at `last_offset`.
+
+    `producers` are the ids of the producers whose batches it gets. None: all batches. Empty: it needs no pass.
+    """
+
+    producers: Collection[int] | None = ()
+    first_offset = MIN_INT64
+    last_offset = MAX_INT64
+
+    def follow(self, batch: Batch) -> None:
+        """Take the next batch. Its records can be unreadable."""
+
+    def find(self) -> Iterable[Finding]:
+        """Return the findings after the last batch. A follower that only counts has none."""
+        return ()
+
+
+def list_readable(batch: Batch) -> tuple[LogRecord, ...]:
+    """Return the records of a batch; none if they cannot be read, which the load has found, too."""
+    try:
+        return batch.records
+    except BadBytes:
+        return ()
+
+
+def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
+    """Read a log for followers. Segments that none of them needs are not opened."""
+    active = [follower for follower in followers if follower.producers is None or follower.producers]
+    if not active:
+        return
+    bases = [base_offset_of(segment) for segment in log.segments]
+    last_offset = max(follower.last_offset for follower in active)
+    # A transaction can begin right after the end of another one, which is in the segment before.
+    first = max(0, bisect_right(bases, min(follower.first_offset for follower in active)) - 2)
+    end = max(1, bisect_right(bases, last_offset))
+    part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
+    part.skips_damage = log.skips_damage
+    reading = None
+    if engine.name == "compiled" and all(follower.producers is not None for follower in active):
+        producers = {number for follower in active for number in follower.producers or ()}
+        stop = Stop(until_offset=last_offset + 1)
+        reading = native.read_if_possible(part, DEFAULT_DIALECT, stop, producers=producers)
+    for batch in part if reading is None else native.read_batches_at(part, reading.found_batches()[0]):
+        if batch.base_offset > last_offset:
+            return
+        for follower in active:
+            is_wanted = follower.producers is None or batch.producer_id in follower.producers
+            if is_wanted and batch.base_offset <= follower.last_offset:
+                follower.follow(batch)
+
+
+@dataclass
+class Misplaced:
+    """The groups of a partition that belong to other partitions: the home partition of each, for a partition count.
+
+    `same_until` has the last offset up to which the log has the same bytes as that of a home partition.
+    """
+
+    count: int
+    homes: dict[str, int] = field(default_factory=dict)
+    same_until: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a rule can ask about one partition.
+
+    `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
+    partition ended. `totals` and `counts` are what its records come to, and `commits` has the number of its commits by
+    group id. `misplaced` are its groups that belong to other partitions.
+    """
+
+    log: Log
+    dialect: Dialect
+    groups: Groups
+    loaded: LoadedPartition
+    parts: Mapping[str, GroupParts]
+    totals: Totals
+    counts: PartitionStats
+    commits: Counter[str]
+    misplaced: Misplaced | None = None
+
+    @property
+    def number(self) -> int | None:
+        return self.log.partition
+
+    def finding(self, offset: int | None, kind: str, what: str, remedy: str, **fields: Any) -> Finding:
+        """Return a finding about the partition. `fields` are further fields of `Finding`."""
+        place = {"group": None, "topic_partition": None} | fields
+        return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)

@@ -177,8 +177,6 @@ fn read_part<'a>(fields: &mut Cursor<'a>) -> Option<Option<&'a [u8]>> {
 /// The type of a control record (0 abort, 1 commit) from its key.
 pub fn control_type(record: &Record) -> Option<i16> {
     let key = record.key?;
-    if int16(key, 0)? < 0 {
-        return None;
-    }
+    int16(key, 0).filter(|version| *version >= 0)?;
     int16(key, 2)
 }

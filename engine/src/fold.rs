@@ -11,7 +11,7 @@ use crate::follow::{Fate, Follow, Live};
 use crate::groups::{self, OtherRecords};
 use crate::pending::{Commit, Pending, Value};
 use crate::prefetch::prefetch;
-use crate::source::{Batches, Event, Place, Stopped, Zeros};
+use crate::source::{Batches, Event, Place, Stopped, Zeros, NO_BATCH, WRONG_CHECKSUM};
 use crate::table::{hash, key_hash, Extra, Keys, HAS_EXPIRE, HAS_TOPIC_ID, NONE};
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub struct TypeRule {
 }
 
 /// The reading rules of one coordinator and release, and where to stop.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 #[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
 pub struct Rules {
     pub is_classic: bool,
@@ -101,6 +101,7 @@ impl Row {
     }
 }
 
+#[derive(Default)]
 pub struct Fold {
     pub rules: Rules,
     pub keys: Keys,
@@ -111,6 +112,8 @@ pub struct Fold {
     pub batches: u64,
     pub records: u64,
     pub next_offset: i64,
+    /// Where a load has ended because the bytes there can be damaged. A log that is followed is handed over instead.
+    pub damage: Option<(usize, u64)>,
     pub follow: Option<Follow>,
     pub finder: Option<BatchFinder>,
     block: Vec<Row>,
@@ -122,20 +125,7 @@ impl Fold {
     pub fn new(rules: Rules) -> Self {
         let mut keys = Keys::default();
         keys.grow(2 * BLOCK_ROWS, false, |_| false);
-        Fold {
-            rules,
-            keys,
-            pending: Pending::default(),
-            others: OtherRecords::default(),
-            newest_commit: Vec::new(),
-            batches: 0,
-            records: 0,
-            next_offset: 0,
-            follow: None,
-            finder: None,
-            block: Vec::with_capacity(2 * BLOCK_ROWS),
-            odd_at: None,
-        }
+        Fold { rules, keys, block: Vec::with_capacity(2 * BLOCK_ROWS), ..Fold::default() }
     }
 
     /// Fold one batch: `header` and its bytes from `at` in `piece`. Return whether it is before the stop.
@@ -515,13 +505,24 @@ pub fn fold_log(
     batches: &mut Batches,
     report: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Option<Zeros>, Stopped> {
+    match fold_batches(fold, batches, report) {
+        Err(Stopped::HandOver(place, NO_BATCH | WRONG_CHECKSUM)) if fold.follow.is_none() && fold.finder.is_none() => {
+            fold.damage = Some((place.segment, place.position));
+        }
+        result => result?,
+    }
+    fold.end_piece(batches)?;
+    Ok(batches.zeros)
+}
+
+fn fold_batches(fold: &mut Fold, batches: &mut Batches, report: &mut dyn FnMut(u64) -> bool) -> Result<(), Stopped> {
     let mut reported = Place::default();
     loop {
         match batches.read()? {
             Event::Batch { place, header, at } => {
                 let added = fold.add_batch(place, &header, batches.piece(), at);
                 if !added.map_err(|reason| batches.place_of(fold.odd_at.unwrap_or(at)).hand_over(reason))? {
-                    break;
+                    return Ok(());
                 }
             }
             Event::PieceEnd => {
@@ -534,9 +535,7 @@ pub fn fold_log(
                 }
                 batches.read_more()?;
             }
-            Event::End => break,
+            Event::End => return Ok(()),
         }
     }
-    fold.end_piece(batches)?;
-    Ok(batches.zeros)
 }

@@ -71,6 +71,9 @@ struct Reading {
     next_offset: i64,
     #[pyo3(get)]
     zeros: Option<Zeros>,
+    /// Where the log has ended because of bytes that are no batch of magic 2, or have a wrong checksum.
+    #[pyo3(get)]
+    damage: Option<(usize, u64)>,
     fold: Fold,
     /// The entries with a committed offset, sorted by group; where those of each group begin is in `starts`.
     sorted: Vec<u32>,
@@ -394,10 +397,7 @@ fn read(
         let mut report = |bytes: u64| {
             let call = |py: Python| -> PyResult<()> {
                 py.check_signals()?;
-                match &progress {
-                    Some(progress) => progress.call1(py, (bytes,)).map(|_| ()),
-                    None => Ok(()),
-                }
+                progress.as_ref().map_or(Ok(()), |progress| progress.call1(py, (bytes,)).map(drop))
             };
             error = Python::attach(call).err();
             error.is_none()
@@ -407,8 +407,8 @@ fn read(
         let mut batches = Batches::new(segments, fold.rules.max_batch_bytes)?;
         let zeros = fold_log(&mut fold, &mut batches, &mut report)?;
         let (batches, records, next_offset) = (fold.batches, fold.records, fold.next_offset);
-        let (sorted, starts) = (Vec::new(), Vec::new());
-        let mut reading = Reading { batches, records, next_offset, zeros, fold, sorted, starts };
+        let (damage, sorted, starts) = (fold.damage, Vec::new(), Vec::new());
+        let mut reading = Reading { batches, records, next_offset, zeros, damage, fold, sorted, starts };
         reading.sort();
         Ok(reading)
     })?;

@@ -22,6 +22,10 @@ pub struct Segment {
     pub end: Option<u64>,
 }
 
+/// Reasons to hand over: the log can end here, because its bytes are damaged.
+pub const WRONG_CHECKSUM: &str = "a batch has a wrong checksum";
+pub const NO_BATCH: &str = "bytes that are no batch of magic 2";
+
 /// Why a log is not read to its end.
 #[derive(Debug)]
 pub enum Stopped {
@@ -132,7 +136,7 @@ impl Batches {
             Found::Batch(header) => {
                 let at = self.at;
                 if !batch::has_right_crc(&self.source.buffer[at..at + header.size]) {
-                    return Err(place.hand_over("a batch has a wrong checksum"));
+                    return Err(place.hand_over(WRONG_CHECKSUM));
                 }
                 self.at += header.size;
                 Ok(Event::Batch { place, header, at })
@@ -148,7 +152,7 @@ impl Batches {
         self.at = 0;
         if is_other {
             let count = self.source.count_zeros().map_err(self.failed())?;
-            let count = count.ok_or(place.hand_over("bytes that are no batch of magic 2"))?;
+            let count = count.ok_or(place.hand_over(NO_BATCH))?;
             self.zeros = self.zeros.or(Some((place.segment, place.position, count)));
         } else if !self.source.is_at_end() {
             return self.source.read(self.wanted).map_err(self.failed());

@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from itertools import count, groupby
 from operator import itemgetter
@@ -304,46 +303,37 @@ def engine_errors(log: Log) -> Iterator[None]:
 
 def fold(log: Log, dialect: Dialect, stop: Stop = NO_STOP, *, count_bytes: CountBytes = ignore_bytes) -> Shard:
     """Fold a log into a shard as `readable.fold` does, and by it if the engine hands the log over."""
-    try:
-        return _fold(log, dialect, stop, count_bytes=count_bytes)
-    except HandedOver as error:
-        shard = _fold_before_damage(log, dialect, stop, error)
+    shard = fold_if_possible(log, dialect, stop, count_bytes=count_bytes)
     return readable.fold(log, dialect, stop, count_bytes=count_bytes) if shard is None else shard
-
-
-def _fold_before_damage(log: Log, dialect: Dialect, stop: Stop, place: HandedOver) -> Shard | None:
-    """Return the shard of a log that ends at a place because of damage; None if it does not end there.
-
-    So a crash that has torn the last batch does not make the load slow.
-    """
-    if log.skips_damage or place.segment not in log.segments:
-        return None
-    before, rest = log.split(place.segment, place.position)
-    notes = Notes()
-    if next(batches_until(rest, stop, notes), None) is not None or notes.damage is None:
-        return None
-    shard = fold_if_possible(before, dialect, stop)
-    if shard is not None:
-        shard.loaded.segments = len(log.segments)
-        notes.damage = replace(notes.damage, offset=shard.loaded.next_offset)
-        notes.zeros = shard.loaded.zeros
-        log.keep_notes(notes)
-        shard.loaded.damage = describe_rest(log, notes.damage, dialect)
-    return shard
 
 
 def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options: Any) -> Shard | None:
     """Return the shard of a log, or None if the engine hands the log over. The parameters are those of `read`."""
     with suppress(HandedOver):
-        return _fold(log, dialect, stop, **options)
+        reading = read(log, dialect, stop, **options)
+        notes = find_damage(reading, log, stop)
+        shard = make_shard(reading, log, dialect)
+        shard.loaded.damage = describe_rest(log, notes.damage, dialect)
+        notes.zeros = shard.loaded.zeros
+        if stop == NO_STOP or notes.damage is not None:
+            log.keep_notes(notes)
+        return shard
     return None
 
 
-def _fold(log: Log, dialect: Dialect, stop: Stop, **options: Any) -> Shard:
-    shard = make_shard(read(log, dialect, stop, **options), log, dialect)
-    if stop == NO_STOP:
-        log.keep_notes(Notes(zeros=shard.loaded.zeros))  # A damaged log is handed over.
-    return shard
+def find_damage(reading: Any, log: Log, stop: Stop) -> Notes:
+    """Return the notes with the damage at which a reading has ended, as the readable engine describes it.
+
+    So a crash that has torn the last batch makes no load slow. Raises HandedOver if the log does not end there.
+    """
+    notes = Notes()
+    if reading.damage is None:
+        return notes
+    index, position = reading.damage
+    rest = log.select_from(log.segments[index], position, reading.next_offset if reading.batches else log.start_offset)
+    if log.skips_damage or next(batches_until(rest, stop, notes), None) is not None:
+        raise HandedOver(log.segments[index], position, "bytes that are no batch of magic 2")
+    return notes
 
 
 def reading_of(shard: Shard) -> Any:

@@ -219,10 +219,7 @@ class Log:
             else:
                 found = find_readable_batch(reader, self.segment_start(segment), offsets, budget)
             if found is not None:
-                position, offset = found
-                ranges = {later: self.ranges.get(later, WHOLE_FILE) for later in self.segments[index:]}
-                ranges[segment] = ranges[segment]._replace(start=position)
-                return self.select_ranges(ranges, offset)
+                return self.select_from(segment, *found)
         return None
 
     def count_bytes_from(self, damage: Damage) -> int:
@@ -321,14 +318,12 @@ class Log:
             selected.start_offset = start_offset
         return selected
 
-    def split(self, segment: str, position: int) -> tuple[Log, Log]:
-        """Return the parts of this log before and after a position of a segment."""
-        index = self.segments.index(segment)
-        ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in self.segments}
-        start, end = ranges[segment]
-        before = {each: ranges[each] for each in self.segments[:index]} | {segment: ByteRange(start, position)}
-        after = {segment: ByteRange(position, end)} | {each: ranges[each] for each in self.segments[index + 1 :]}
-        return self.select_ranges(before, self.start_offset), self.select_ranges(after)
+    def select_from(self, segment: str, position: int, offset: int) -> Log:
+        """Return the part of this log from a position of a segment on. The next offset there is `offset`."""
+        later = self.segments[self.segments.index(segment) :]
+        ranges = {each: self.ranges.get(each, WHOLE_FILE) for each in later}
+        ranges[segment] = ranges[segment]._replace(start=position)
+        return self.select_ranges(ranges, offset)
 
     @property
     def size(self) -> int:

@@ -15,6 +15,7 @@ from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.log.stop import NO_STOP
 from kafkagroups.records.dialects import DEFAULT_KAFKA, dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.captured import captured
@@ -35,7 +36,9 @@ NO_KEY = "a record without a key"
 def why(log, rules, follow=native.KEEPS_FATES):
     """Return why a log is handed over; None if it is not. A load that fails has a reason of its own."""
     try:
-        native.make_shard(native.read(log, rules, follow=follow), log, rules)
+        reading = native.read(log, rules, follow=follow)
+        native.find_damage(reading, log, NO_STOP)
+        native.make_shard(reading, log, rules)
     except native.HandedOver as error:
         assert (
             error.segment

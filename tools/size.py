@@ -15,7 +15,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "kafkagroups"
 CEILINGS = {
-    "(top)": 540,
+    "(top)": 450,
     "anatomy": 404,
     "cli": 3310,
     "coordinator": 5100,

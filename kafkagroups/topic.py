@@ -104,16 +104,20 @@ class Topic:
     past_damage: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
 
+    @property
+    def dialect(self) -> dialects.Dialect:
+        """The rules by which the coordinator reads records."""
+        return dialects.dialect(self.coordinator, self.kafka)
+
     def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:
         """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/stop.py)."""
         if self.partitions is not None and self.partitions < 1:
             raise UsageError(f"a topic has at least 1 partition, not {self.partitions}")
-        dialect = dialects.dialect(self.coordinator, self.kafka)
         logs = [log.limit_batches(self.max_batch_bytes) for log in find_logs(self.path)]
         if self.past_damage:
             logs = [log.skip_damage() for log in logs]
         choose_engine(self.engine)  # Raises a UsageError if there is no such engine.
-        return OpenTopic(logs, dialect, str(self.path), self.partitions, self.engine, self.threads, stop)
+        return OpenTopic(logs, self.dialect, str(self.path), self.partitions, self.engine, self.threads, stop)
 
     def load(
         self, *, until: int | None = None, until_time: int | None = None, progress: Progress | None = None

@@ -8,13 +8,20 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from kafkagroups.api import compare_replicas, diff, load
-from kafkagroups.cli.log_text import describe_topic_partitions, name_partition, print_gaps
-from kafkagroups.cli.options import choose_dialect, find_rules, print_problems, rules_to_json
+from kafkagroups.api import diff
+from kafkagroups.cli.answers import (
+    describe_topic_partitions,
+    find_stop,
+    name_partition,
+    open_topics,
+    print_gaps,
+    print_problems,
+)
+from kafkagroups.cli.options import rules_to_json
 from kafkagroups.cli.output import print_json, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
@@ -110,19 +117,16 @@ def _compare_sides(args: argparse.Namespace, compares_moments: bool) -> Comparis
 
     With --past-damage, no fork is looked for: the records in a gap are missing, and a fork would look the same.
     """
-    dialect = choose_dialect(args)
-    path = args.paths[0]
-    rules = find_rules(args, dialect)
+    first, *others = open_topics(args)
+    stop = find_stop(args)
     if args.coordinators:
-        sides = [rules | {"coordinator": name, "kafka": None} for name in ("classic", "new")]
-        return Comparison(*[load(path, **side) for side in sides])
+        sides = [replace(first, coordinator=name, kafka=None) for name in ("classic", "new")]
+        return Comparison(*[side.load(**stop) for side in sides])
     if compares_moments:
-        earlier = rules | {"until": args.since, "until_time": args.since_time}
-        return Comparison(load(path, **earlier), load(path, **rules))
+        return Comparison(first.load(until=args.since, until_time=args.since_time), first.load(**stop))
     if args.past_damage:
-        return Comparison(*[load(side, **rules) for side in args.paths])
-    del rules["past_damage"]
-    return compare_replicas(path, args.paths[1], **rules)
+        return Comparison(*[side.load(**stop) for side in (first, *others)])
+    return first.diff(*others, **stop)
 
 
 def _print_comparison(result: Comparison | Replicas, *, compares_moments: bool) -> None:

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from kafkagroups.cli.log_text import print_cut
-from kafkagroups.cli.options import choose_dialect, parse_hex, print_problems, rules_to_json
+from kafkagroups.cli.answers import print_cut, print_problems
+from kafkagroups.cli.options import choose_dialect, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.after_damage import describe_rest

@@ -8,16 +8,24 @@ commit of a smaller offset than the previous commit of the same topic-partition.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from kafkagroups import api
-from kafkagroups.cli.log_text import describe_unknown_group, print_cut, print_gaps, print_topic_partitions
-from kafkagroups.cli.options import SPARK, choose_dialect, find_functions, find_rules, rules_to_json
-from kafkagroups.cli.output import format_time_ms, print_error, print_json, print_table, print_text
+from kafkagroups.cli.answers import (
+    answer_each,
+    check_path,
+    describe_unknown_group,
+    find_stop,
+    open_topics,
+    print_cut,
+    print_gaps,
+    print_topic_partitions,
+)
+from kafkagroups.cli.options import SPARK, rules_to_json
+from kafkagroups.cli.output import format_time_ms, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
@@ -28,9 +36,9 @@ from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.words import count_of, describe_duration
-from kafkagroups.loading.group_choice import has_wildcard, match_groups
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.loading.group_choice import has_wildcard
 from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.topic import Topic
 
 LAST_RECORD_COUNT = 20
 """How many of the last records the text shows of a long history (more than twice this number of records)."""
@@ -74,76 +82,40 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
-    status = 0
-    for path in args.paths:
-        problems: dict[str, None] = {}
-        try:
-            group_ids = _find_groups(path, dialect, args)
-        except UsageError as error:
-            print_error(error)
-            status = 2
-            continue
-        for number, group_id in enumerate(group_ids):
-            try:
-                explanation = _explain(path, group_id, dialect, args)
-            except UsageError as error:
-                print_error(error)
-                status = 2
-                continue
-            if args.json:
-                print_json(_to_json(path, explanation, dialect))
-            else:
-                if number:
-                    print_text()
-                _print_explanation(path, explanation, args)
-            problems |= dict.fromkeys(explanation.problems)
-        for line in problems:
-            print_error(line)
-        status = max(status, int(bool(problems)))
-    return status
+    return answer_each(args, _ask, _print_explanation, _to_json, subjects=_list_subjects(args))
 
 
-def _find_groups(path: str, dialect: Dialect, args: argparse.Namespace) -> list[str]:
-    """Return the ids of the groups that --group names."""
-    functions = find_functions(args, path)
-    if not has_wildcard(args.group):
-        return [args.group]
-    rules = find_rules(args, dialect)
-    del rules["until"]
-    with spinner(path):
-        if functions is api:
-            return api.find_groups(path, args.group, **rules)
-        return match_groups(functions.load_groups(path, **rules).partitions_of, args.group)
+def _list_subjects(args: argparse.Namespace) -> Iterator[tuple[Topic, str]]:
+    """Yield the topic of each PATH with each group that --group names."""
+    for topic in open_topics(args):
+        group_ids = [args.group]
+        # Without such a PATH, the question raises the same error.
+        with spinner(str(topic.path)), suppress(UsageError):
+            check_path(args, topic.path)
+            group_ids = topic.find_groups(args.group, until_time=args.until_time)
+        yield from ((topic, group_id) for group_id in group_ids)
 
 
-def _explain(path: str, group_id: str, dialect: Dialect, args: argparse.Namespace) -> Explanation:
-    question = {"topic": args.topic, "partition": args.partition, "since_time": args.since_time}
-    rules = find_rules(args, dialect)
-    with spinner(path):
-        answer = find_functions(args, path).explain(path, group_id, retention_ms=args.retention, **question, **rules)
-    explanation: Explanation = answer
-    return explanation
+def _ask(args: argparse.Namespace, topic: Topic, group_id: str) -> Explanation:
+    options = {"since_time": args.since_time, "retention_ms": args.retention, **find_stop(args)}
+    return topic.explain(group_id, args.topic, args.partition, **options)
 
 
-def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str, Any]:
-    # A JSON name is a text: the partition None becomes "null".
-    partitions = {
-        json.dumps(number): {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()
-    }
-    damage = {json.dumps(number): asdict(place) for number, place in explanation.find_damage().items()}
+def _to_json(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> dict[str, Any]:
+    partitions = {number: {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()}
+    damage = {number: asdict(place) for number, place in explanation.find_damage().items()}
     return {
-        "path": path,
+        "path": topic.path,
         "group": explanation.group,
         "coordinator": explanation.coordinator,
-        **rules_to_json(dialect.rules_of),
+        **rules_to_json(topic.dialect.rules_of),
         "history": [history_json(entry) for entry in explanation.history],
         "answer": explanation.answer,
         "error": explanation.error,
         "expires_next": [_expiration_to_json(expiration) for expiration in explanation.expires_next],
         "rewound": [position.to_json() for position in explanation.rewound],
         "expires_without_members": [_expiration_to_json(expiration) for expiration in explanation.protected],
-        "next_offsets": {json.dumps(number): offset for number, offset in explanation.next_offsets.items()},
+        "next_offsets": explanation.next_offsets,
         "topic_partitions": explanation.topic_partitions.to_json(),
         **({"partitions": partitions} if partitions else {}),
         **({"damage": damage} if damage else {}),
@@ -159,7 +131,7 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
     }
 
 
-def _print_explanation(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
+def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:
     group = explanation.group
     subject = group or "the group with the empty id"
     if args.topic is not None:
@@ -176,9 +148,9 @@ def _print_explanation(path: str, explanation: Explanation, args: argparse.Names
         _print_expirations(explanation, shows_all=args.all)
     else:
         if has_wildcard(group):
-            print_text(f"No group in {path} matches {group}.")
+            print_text(f"No group in {topic.path} matches {group}.")
         else:
-            print_text(describe_unknown_group(subject, group, path, explanation.topic_partitions))
+            print_text(describe_unknown_group(subject, group, topic, explanation.topic_partitions))
         if explanation.error is not None:
             print_text(f"{broker} fails to load {explanation.error}.")
         for place in explanation.find_damage().values():

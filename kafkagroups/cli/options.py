@@ -22,11 +22,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
-from operator import attrgetter
-from types import ModuleType
 from typing import Any, NoReturn
 
 from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_json
@@ -90,8 +88,6 @@ _MAX_PASSWORD_LENGTH = 10_000
 """In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""
 _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
 """The units of a duration in ms. A number without a unit is a number of minutes."""
-_RULES = ("partitions", "until", "until_time", "max_batch_bytes", "past_damage", "engine")
-"""The options that say how a log is read. The functions of the package have parameters of the same names."""
 
 
 # The parser.
@@ -283,7 +279,7 @@ def choose_dialect(args: argparse.Namespace) -> Dialect:
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
     coordinator = getattr(args, "coordinator", None)
-    kafka = args.kafka
+    kafka = getattr(args, "kafka", None)
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
@@ -312,73 +308,6 @@ def _print_rules(rules: Dialect) -> None:
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
     """Return the field `kafka_rules`: the version whose rules apply. There is none for a version that was compared."""
     return {} if rules_of is None else {"kafka_rules": rules_of}
-
-
-def find_rules(args: argparse.Namespace, rules: Dialect) -> dict[str, Any]:
-    """Return the options that say how a log is read, for a function of the package or of `kafkagroups.spark`."""
-    found = {name: getattr(args, name) for name in _RULES if name in args}
-    if found.get("engine") == "spark":
-        del found["engine"]
-        found["master"] = args.master
-        found["fail_on_damage"] = None  # The command prints the problems itself.
-    return {"coordinator": rules.coordinator, "kafka": rules.kafka, **found}
-
-
-def find_functions(args: argparse.Namespace, path: str) -> ModuleType:
-    """Return the module whose functions answer with the engine of the options: `kafkagroups.api`, or that of Spark."""
-    if args.engine == "spark":
-        from kafkagroups import spark
-
-        return spark
-    check_path(path)
-    from kafkagroups import api
-
-    return api
-
-
-def check_path(path: str) -> None:
-    """Raise UsageError if `path` is a URI. Only Spark reads URIs."""
-    if "://" in path and not os.path.exists(path):
-        scheme = path.partition("://")[0]
-        raise UsageError(f"{scheme}:// needs --engine spark")
-
-
-def answer_each(
-    args: argparse.Namespace,
-    ask: Callable[[str], Any],
-    list_json: Callable[[str, Any], Iterable[object]],
-    print_answer: Callable[[str, Any], None],
-    list_problems: Callable[[Any], Sequence[str]] = attrgetter("problems"),
-) -> int:
-    """Ask about each PATH, print the answers, and return the exit code. A wrong PATH does not stop the others.
-
-    The problems of an answer are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
-    """
-    status = 0
-    has_findings = False
-    for path in args.paths:
-        try:
-            answer = ask(path)
-        except UsageError as error:
-            print_error(error)
-            status = 2
-            continue
-        if args.json:
-            for value in list_json(path, answer):
-                print_json(value)
-        else:
-            print_answer(path, answer)
-        status = max(status, print_problems(list_problems(answer)))
-        has_findings |= getattr(args, "fail_on_findings", False) and bool(answer.findings)
-    return 3 if has_findings and status == 0 else status
-
-
-def print_problems(problems: Sequence[str]) -> int:
-    """Print the problems of an answer after the answer, and return the exit code."""
-    sys.stdout.flush()
-    for line in problems:
-        print_error(line)
-    return int(bool(problems))
 
 
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:

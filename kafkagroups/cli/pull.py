@@ -6,7 +6,8 @@ import argparse
 from dataclasses import asdict
 from functools import partial
 
-from kafkagroups.cli.options import CONNECTION, find_connection, print_problems
+from kafkagroups.cli.answers import print_problems
+from kafkagroups.cli.options import CONNECTION, find_connection
 from kafkagroups.cli.output import print_json, print_line, print_table
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.repair.pull import PullResult, pull
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         progress = partial(report, "pulling") if report else None
         pulled = pull(out=args.out, partitions=args.partitions, progress=progress, **connection)
     if args.json:
-        print_json({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}})
+        print_json({"partitions": {number: asdict(part) for number, part in pulled.partitions.items()}})
     else:
         _print_text(args.out, pulled)
     return print_problems(pulled.problems)

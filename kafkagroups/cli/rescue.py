@@ -9,17 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
-from kafkagroups.api import plan_rescue
-from kafkagroups.cli.log_text import print_topic_partitions
-from kafkagroups.cli.options import (
-    CONNECTION,
-    Parser,
-    check_path,
-    choose_dialect,
-    find_connection,
-    find_rules,
-    print_problems,
-)
+from kafkagroups.cli.answers import answer_each, print_topic_partitions
+from kafkagroups.cli.options import CONNECTION, Parser, find_connection
 from kafkagroups.cli.output import print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.errors import UsageError
@@ -27,6 +18,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.words import list_names
 from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
 from kafkagroups.repair.plan import LeftOut, PlannedOffset, RescuePlan, Why, find_ambiguous, read_plan, write_plan
+from kafkagroups.topic import Topic
 
 _RESULTS = ("would_set", "set", "same", "skipped", "refused")
 OFFSETS_SHOWN = 20
@@ -131,29 +123,18 @@ def _run_apply(args: argparse.Namespace) -> int:
 
 
 def _run_plan(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
-    check_path(args.path)
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
-    renames = dict(_parse_rename(text) for text in args.rename)
-    rules = find_rules(args, dialect)
+    return answer_each(args, _make_plan, _print_plan, spins=False)
+
+
+def _make_plan(args: argparse.Namespace, topic: Topic) -> RescuePlan:
+    filters = {"groups": args.group, "topics": args.topic, "renames": dict(map(_parse_rename, args.rename))}
     with progress_bar() as progress:
-        plan = plan_rescue(args.path, groups=args.group, topics=args.topic, renames=renames, progress=progress, **rules)
+        plan = topic.plan_rescue(until_time=args.until_time, progress=progress, **filters)
     if args.out is not None:
         write_plan(plan, args.out)
-    if args.json:
-        print_json(plan.to_json())
-    else:
-        _print_plan(plan, args.path, shows_all=args.all)
-        print_text(_describe_file(plan, args.out))
-    return print_problems(plan.problems)
-
-
-def _describe_file(plan: RescuePlan, out: str | None) -> str:
-    offsets = sum(len(group.offsets) for group in plan.groups.values())
-    groups = sum(bool(group.offsets) for group in plan.groups.values())
-    counts = f"{offsets} offsets of {groups} groups"
-    return f"{counts}: no file was written (see --out)." if out is None else f"{counts}, written to {out}."
+    return plan
 
 
 def _parse_rename(text: str) -> tuple[str, str]:
@@ -164,17 +145,21 @@ def _parse_rename(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
-    """Print a plan for people. `shows_all`: print every planned offset of each group, and the name of every group."""
-    print_text(f"{path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
-    _print_groups(plan, shows_all=shows_all)
-    _print_offsets(plan, shows_all=shows_all)
+def _print_plan(args: argparse.Namespace, topic: Topic, plan: RescuePlan) -> None:
+    """Print a plan for people, with --all every planned offset of each group and the name of every group."""
+    print_text(f"{topic.path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
+    _print_groups(plan, shows_all=args.all)
+    _print_offsets(plan, shows_all=args.all)
     _print_left_out(plan)
     if plan.other_groups:
         print_text(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
     if plan.topic_partitions is not None:
         print_topic_partitions(plan.topic_partitions, plan.coordinator)
     print_text(WHERE_OFFSETS_FIT)
+    offsets = sum(len(group.offsets) for group in plan.groups.values())
+    groups = sum(bool(group.offsets) for group in plan.groups.values())
+    place = ": no file was written (see --out)" if args.out is None else f", written to {args.out}"
+    print_text(f"{offsets} offsets of {groups} groups{place}.")
 
 
 def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:

@@ -7,17 +7,14 @@ records of one group, topic, record type or partition.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from dataclasses import asdict, replace
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from kafkagroups.cli.log_text import print_gaps, print_topic_partitions
-from kafkagroups.cli.options import SPARK, answer_each, choose_dialect, find_functions, find_rules, rules_to_json
+from kafkagroups.cli.answers import answer_each, print_gaps, print_topic_partitions
+from kafkagroups.cli.options import SPARK, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
-from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.stats import (
@@ -35,8 +32,8 @@ from kafkagroups.history.stats import (
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of
 from kafkagroups.history.writers import WriterCount, sort_versions, value_versions_json
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.topic import Topic
 
 DEFAULT_ROWS = 20
 """The default of --top in the text. JSON contains all rows by default."""
@@ -65,25 +62,24 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
-    def ask(path: str) -> Stats:
-        with spinner(path):
-            statistics: Stats = find_functions(args, path).stats(path, args.by, **find_rules(args, dialect))
-        return statistics
+    return answer_each(args, _ask, _print_stats, _to_json)
 
-    def list_json(path: str, statistics: Stats) -> list[dict[str, Any]]:
-        return [{"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)}]
 
-    return answer_each(args, ask, list_json, partial(_print_stats, top=args.top or DEFAULT_ROWS, dialect=dialect))
+def _ask(args: argparse.Namespace, topic: Topic) -> Stats:
+    return topic.stats(args.by)
+
+
+def _to_json(args: argparse.Namespace, topic: Topic, statistics: Stats) -> dict[str, Any]:
+    return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     """Return what `stats --json` prints."""
     return {
-        "partitions": {json.dumps(number): _partition_json(part) for number, part in statistics.partitions.items()},
+        "partitions": {number: _partition_json(part) for number, part in statistics.partitions.items()},
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": _rows_to_json(statistics)[:top],
@@ -129,14 +125,17 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     return fields
 
 
-def _print_stats(path: str, statistics: Stats, top: int, dialect: Dialect) -> None:
-    """Print the findings, and then the tables, with the `top` largest rows of each."""
+def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> None:
+    """Print the findings, and then the tables, with the largest rows of each."""
+    top = args.top or DEFAULT_ROWS
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     rows = _sum_families(statistics)
-    print_text(f"{path}: {count_of(len(statistics.findings), 'finding') if statistics.findings else 'no findings'}.")
+    print_text(
+        f"{topic.path}: {count_of(len(statistics.findings), 'finding') if statistics.findings else 'no findings'}."
+    )
     print_findings(statistics.findings)
-    _print_moved_offsets(path, statistics.moved_offsets, top, dialect)
+    _print_moved_offsets(topic, statistics.moved_offsets, top)
     print_table(
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
         [
@@ -155,7 +154,7 @@ def _print_stats(path: str, statistics: Stats, top: int, dialect: Dialect) -> No
         print_table(
             (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
             [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
-            note=f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from "
+            note=f"A record is live if a Kafka {topic.kafka} broker ({topic.coordinator} coordinator) answers from "
             "it, or if its transaction is open.",
         )
     commits, aborts = (sum(map(attrgetter(f"{kind}_markers"), partitions.values())) for kind in ("commit", "abort"))
@@ -187,11 +186,11 @@ def _print_stats(path: str, statistics: Stats, top: int, dialect: Dialect) -> No
             f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
         )
     # The change of the partition count is a finding.
-    print_topic_partitions(replace(statistics.topic_partitions, changed=None), dialect.coordinator)
+    print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.coordinator)
     print_gaps({number: part.gaps for number, part in partitions.items()})
 
 
-def _print_moved_offsets(path: str, moved: list[MovedOffset], top: int, dialect: Dialect) -> None:
+def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> None:
     """Print the positions of the groups that moved to another partition, because the partition count was changed."""
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
@@ -202,8 +201,8 @@ def _print_moved_offsets(path: str, moved: list[MovedOffset], top: int, dialect:
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown. To see all:")
-        rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
-        print_command(["kafkagroups", "stats", path, *rules, "--top", str(len(moved))])
+        rules = ("--coordinator", topic.coordinator, "--kafka", topic.dialect.kafka)
+        print_command(["kafkagroups", "stats", str(topic.path), *rules, "--top", str(len(moved))])
 
 
 def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:

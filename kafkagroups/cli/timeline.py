@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kafkagroups.api import timeline
-from kafkagroups.cli.log_text import describe_unknown_group
-from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
+from kafkagroups.cli.answers import answer_each, describe_unknown_group
 from kafkagroups.cli.output import format_time_ms, print_text
-from kafkagroups.cli.progress import spinner
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
 from kafkagroups.history.words import count_of, name_record
 from kafkagroups.loading.group_choice import has_wildcard
+from kafkagroups.topic import Topic
 
 POSITIONS_SHOWN = 20
 """The largest number of positions in each list of the text without --all."""
@@ -44,29 +42,25 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args))
-    question = {"topic": args.topic, "since_time": args.since_time}
-
-    def ask(path: str) -> Timeline:
-        with spinner(path):
-            return timeline(path, args.group, all=args.all, retention_ms=args.retention, **question, **rules)
-
-    def list_json(path: str, history: Timeline) -> list[dict[str, Any]]:
-        return [({"path": path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
-
-    def print_answer(path: str, history: Timeline) -> None:
-        if history.events:
-            _print_history(history, args)
-        else:
-            _print_nothing(path, history, args)
-
-    return answer_each(args, ask, list_json, print_answer)
+    return answer_each(args, _ask, _print_timeline, _to_json)
 
 
-def _print_nothing(path: str, history: Timeline, args: argparse.Namespace) -> None:
-    text = describe_unknown_group(args.group, args.group, path, history.topic_partitions)
+def _ask(args: argparse.Namespace, topic: Topic) -> Timeline:
+    selection = {"topic": args.topic, "since_time": args.since_time, "until_time": args.until_time}
+    return topic.timeline(args.group, all=args.all, retention_ms=args.retention, **selection)
+
+
+def _to_json(args: argparse.Namespace, topic: Topic, history: Timeline) -> list[dict[str, Any]]:
+    return [({"path": topic.path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
+
+
+def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
+    if history.events:
+        _print_history(history, args)
+        return
+    text = describe_unknown_group(args.group, args.group, topic, history.topic_partitions)
     if args.topic is not None or args.since_time is not None:
-        text = f"No event of {args.group} in {path} that --topic and --since-time select."
+        text = f"No event of {args.group} in {topic.path} that --topic and --since-time select."
     if has_wildcard(args.group):
         text += " timeline needs the id of one group: kafkagroups explain also takes a pattern."
     print_text(text)

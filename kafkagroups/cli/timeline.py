@@ -72,22 +72,15 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
     if len({event.partition for event in shown}) > 1:
         shown = [shown[number] for number in order_by_time(shown)]
         order = "The events of several partitions are in the order of their times. "
+    places = [name_record(event.partition, event.offset) for event in shown]
     if shown and shown[0].partition is not None:
-        first = shown[0]
-        meaning = (
-            f"{name_record(first.partition, first.offset)} is offset {first.offset} in partition {first.partition}"
-        )
-        print_text(f"{order}{meaning} of __consumer_offsets.")
-    position_width = max((len(name_record(event.partition, event.offset)) for event in shown), default=0)
-    for event in shown:
+        place = f"offset {shown[0].offset} in partition {shown[0].partition} of __consumer_offsets"
+        print_text(f"{order}{places[0]} is {place}.")
+    width = max(map(len, places), default=0)
+    for event, place in zip(shown, places, strict=True):
         # A gap has no time.
         time = "" if event.timestamp_ms is None else f"{format_time_ms(event.timestamp_ms):23} "
-        start = (
-            "gap: "
-            if event.event == "gap"
-            else f"{time}{name_record(event.partition, event.offset):>{position_width}} "
-        )
-        print_text(start + event.what)
+        print_text(f"{'gap:' if event.event == 'gap' else f'{time}{place:>{width}}'} {event.what}")
     _print_rewound(history, shows_all=args.all)
     _print_positions(history, shows_all=args.all)
     if args.retention is None and any(event.can_be_request for event in shown):
@@ -99,15 +92,17 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
 
 def _print_rewound(history: Timeline, *, shows_all: bool) -> None:
     """Print how far the positions that went back had been, and what the group reads twice."""
-    rewound = history.rewound if shows_all else history.rewound[:POSITIONS_SHOWN]
-    if not rewound:
-        return
-    print_text("Positions that went back, at the end of the log:")
-    for position in rewound:
+    shown = history.rewound if shows_all else history.rewound[:POSITIONS_SHOWN]
+    if shown:
+        print_text("Positions that went back, at the end of the log:")
+    for position in shown:
         print_text(f"  {position.describe_rewound().removesuffix('.')}; {position.describe_last_move()}.")
-    more = len(history.rewound) - len(rewound)
+    _print_more(len(history.rewound) - len(shown), " that went back")
+
+
+def _print_more(more: int, what: str = "") -> None:
     if more:
-        print_text(f"  {count_of(more, 'more position')} that went back: --all shows all of them.")
+        print_text(f"  {count_of(more, 'more position')}{what}: --all shows all of them.")
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:
@@ -121,11 +116,8 @@ def _print_positions(history: Timeline, *, shows_all: bool) -> None:
     for position in shown:
         place = name_record(position.partition, position.moved_record)
         mark = "!" if position.stands_still else " "
-        last_move = position.describe_last_move()
-        print_text(f"{mark} {position.topic_partition}: {position.now} ({place}), {last_move}.")
-    more = len(history.positions) - len(shown)
-    if more:
-        print_text(f"  {count_of(more, 'more position')}: --all shows all of them.")
+        print_text(f"{mark} {position.topic_partition}: {position.now} ({place}), {position.describe_last_move()}.")
+    _print_more(len(history.positions) - len(shown))
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:

@@ -45,8 +45,9 @@ def _ask(name: str, method: Callable[..., Answer]) -> Callable[..., Answer]:
         rules = {name: given.arguments.pop(name) for name in ("path", *_RULES) if name in given.arguments}
         return method(Topic(**rules), *given.args, **given.kwargs)
 
-    first, rest = str(method.__doc__).split("\n", 1)
-    ask.__doc__ = f"{first}\n\n        {_HINT}\n{rest}"
+    if method.__doc__:  # Python has removed it with the option -OO.
+        first, rest = method.__doc__.split("\n", 1)
+        ask.__doc__ = f"{first}\n\n        {_HINT}\n{rest}"
     ask.__name__ = ask.__qualname__ = name
     ask.__signature__ = shape  # type: ignore[attr-defined]
     return ask

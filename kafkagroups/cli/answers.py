@@ -147,6 +147,12 @@ def name_partition(partition: int | None) -> str:
     return "The log" if partition is None else f"Partition {partition}"
 
 
+def print_default_rules(args: argparse.Namespace, topic: Topic) -> None:
+    """Print which release's rules a text follows, if no option has named the release."""
+    if args.kafka is None:
+        print_text(f"As Kafka {topic.kafka} reads it ({topic.coordinator} coordinator; --kafka names another release).")
+
+
 def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:
     """Print a line for each place with damaged bytes that the reader has skipped."""
     for partition, gaps in gaps_by_partition.items():

@@ -21,6 +21,7 @@ from kafkagroups.cli.answers import (
     find_stop,
     open_topics,
     print_cut,
+    print_default_rules,
     print_gaps,
     print_topic_partitions,
 )
@@ -135,6 +136,7 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
 
 
 def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:
+    print_default_rules(args, topic)
     group = explanation.group
     subject = group or "the group with the empty id"
     if args.topic is not None:

@@ -24,6 +24,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -171,7 +172,14 @@ def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
     found["help"] = help_text
     if re.fullmatch(r"[\w-]+(\|[\w-]+)+", value):
         return names, found | {"choices": value.split("|")}
-    return names, found | {"metavar": value, "type": TYPES.get(value, _parse_text)}
+    return names, found | {"metavar": value, "type": partial(_parse_value, TYPES.get(value, _parse_text))}
+
+
+def _parse_value(parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 # The texts of values.
@@ -180,14 +188,6 @@ def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
 def _parse_text(text: str) -> str:
     """Return a text as UTF-8 has it. Bytes that are no UTF-8 can only be part of a path."""
     return re.sub("[\udc80-\udcff]", "\ufffd", text)
-
-
-def parse_number(text: str) -> int:
-    """Return the whole number that the text of an option contains."""
-    try:
-        return parse_whole_number(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parse_count(text: str) -> int:
@@ -205,14 +205,12 @@ def parse_count(text: str) -> int:
 def _parse_time(text: str) -> int:
     """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
     if re.fullmatch(r"[-+]?[0-9]+", text):
-        return parse_number(text)
+        return parse_whole_number(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return round(time.timestamp() * 1000)
+        raise UsageError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _parse_retention(text: str) -> int:
@@ -220,8 +218,8 @@ def _parse_retention(text: str) -> int:
     match = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip())
     if match is None or match[2] not in _UNIT_MS:
         units = ", ".join(unit for unit in _UNIT_MS if unit)
-        raise argparse.ArgumentTypeError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
-    return parse_number(match[1]) * _UNIT_MS[match[2]]
+        raise UsageError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
+    return parse_whole_number(match[1]) * _UNIT_MS[match[2]]
 
 
 def _parse_partitions(text: str) -> list[int]:
@@ -230,7 +228,7 @@ def _parse_partitions(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?", part)
         if not match or int(match["last"] or match["first"]) < int(match["first"]):
-            raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
+            raise UsageError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
         numbers.update(range(int(match["first"]), int(match["last"] or match["first"]) + 1))
     return sorted(numbers)
 
@@ -239,20 +237,20 @@ def _parse_width(text: str) -> int | str:
     try:
         return text if text == VARIED else parse_whole_number(text)
     except UsageError:
-        raise argparse.ArgumentTypeError(f"expected a number or the word varied, found {text!r}") from None
+        raise UsageError(f"expected a number or the word varied, found {text!r}") from None
 
 
 def _parse_parquet_folder(text: str) -> str:
     file_format, _, folder = text.partition(":")
     if file_format != "parquet" or not folder:
-        raise argparse.ArgumentTypeError(f"expected parquet:DIR, found {text!r}")
+        raise UsageError(f"expected parquet:DIR, found {text!r}")
     if folder != _parse_text(folder):
-        raise argparse.ArgumentTypeError(f"expected a path in UTF-8, which pyarrow needs, found {text!r}")
+        raise UsageError(f"expected a path in UTF-8, which pyarrow needs, found {text!r}")
     return folder
 
 
 TYPES: dict[str, Callable[[str], Any]] = {
-    "N": parse_number,
+    "N": parse_whole_number,
     "COUNT": parse_count,
     "F": float,
     "T": _parse_time,
@@ -278,11 +276,9 @@ def choose_dialect(args: argparse.Namespace) -> Dialect:
     """
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
-    coordinator = getattr(args, "coordinator", None)
     kafka = getattr(args, "kafka", None)
-    if coordinator is None:
-        coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
-    rules = dialect(coordinator, kafka)
+    default = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
+    rules = dialect(getattr(args, "coordinator", None) or default, kafka)
     _print_rules(rules)
     return rules
 
@@ -298,11 +294,10 @@ def _print_rules(rules: Dialect) -> None:
     # `rules_of` is another version: the rules of the other version apply.
     # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.
     if rules.rules_of is not None:
-        uses_other_version = parse_release(rules.rules_of) != rules.version
-        origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"
-        print_error(
-            f"Kafka {rules.kafka}: this package was not compared with a broker of this version; the rules {origin}"
-        )
+        is_other = parse_release(rules.rules_of) != rules.version
+        origin = f"are those of {rules.rules_of}" if is_other else "were read in Kafka's source"
+        start = f"Kafka {rules.kafka}: this package was not compared with a broker of this version"
+        print_error(f"{start}; the rules {origin}")
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
@@ -315,21 +310,24 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
 
     For a line that cannot be converted, print `{"error": …}`. The first error is also printed on stderr.
     """
-    first_error = None
+    first_error = ""
     for number, line in enumerate(read_lines(sys.stdin.buffer), 1):
         try:
-            try:
-                row = json.loads(line.decode())
-            except (ValueError, RecursionError) as error:
-                raise UsageError(f"expected JSON in UTF-8: {error}") from None
-            result = convert(row)
+            result = convert(_parse_row(line))
         except (UsageError, InvalidRecord) as error:
             result = {"error": "; ".join(list_errors(error))}
             first_error = first_error or f"line {number}: {error}"
         print_json(result)
     if first_error:
         print_error(first_error)
-    return int(first_error is not None)
+    return int(bool(first_error))
+
+
+def _parse_row(line: bytes) -> Any:
+    try:
+        return json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"expected JSON in UTF-8: {error}") from None
 
 
 def list_errors(error: UsageError | InvalidRecord) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kafkagroups.cli.answers import answer_each, describe_unknown_group
+from kafkagroups.cli.answers import answer_each, describe_unknown_group, print_default_rules
 from kafkagroups.cli.output import format_time_ms, print_text
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
@@ -55,6 +55,7 @@ def _to_json(args: argparse.Namespace, topic: Topic, history: Timeline) -> list[
 
 
 def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
+    print_default_rules(args, topic)
     if history.events:
         _print_history(history, args)
         return

@@ -65,11 +65,13 @@ def _print_verdict(args: argparse.Namespace, topic: Topic, verdict: Check) -> No
     broker = f"A Kafka {judged.kafka} broker ({judged.coordinator} coordinator)"
     failed, damaged = _list_bad(verdict)
     all_partitions = count_of(len(partitions), "partition")
-    lines = [f"{'FAILS' if failed else 'DAMAGED' if damaged else 'LOADS'}: {topic.path}"]
+    lines = []
     if failed:
+        lines.append(f"FAILS: {topic.path}")
         lost = count_of(sum(len(partition.groups_lost) for partition in partitions), "group")
         lines.append(f"{broker} fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} lost.")
     else:
+        lines.append(f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}")
         after_cut = ", after a recovery has cut the damaged ones" if damaged else ""
         lines.append(f"{broker} loads {all_partitions}{after_cut}.")
     if damaged:

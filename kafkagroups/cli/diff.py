@@ -77,7 +77,7 @@ def _compare(args: argparse.Namespace, first: Topic, *others: Topic) -> Replicas
     if args.coordinators:
         a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
     elif _compares_moments(args):
-        a, b = first.load(until=args.since, until_time=args.since_time), first.load(**stop)
+        a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
     else:
         a, b = (side.load(**stop) for side in (first, *others))
     return Replicas(a, b, diff(a, b))
@@ -145,7 +145,7 @@ def _describe_healing(change: Change, result: Replicas) -> str:
     """Return what happened to an answer that differs: lost or healed."""
     newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
     older = "a" if newer == "b" else "b"
-    newer_value, older_value = getattr(change, newer), getattr(change, older)
+    newer_value, older_value = (getattr(change, name) for name in (newer, older))
     ended_by = f" ({change.ended_by})" if change.ended_by else ""
     if change.is_back:
         return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
@@ -181,7 +181,7 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
         print_text(_describe_branch(name, branches[name]))
     newer_name = truncation.newer
     older_name = "a" if newer_name == "b" else "b"
-    newer, older = branches[newer_name], branches[older_name]
+    newer, older = (branches[name] for name in (newer_name, older_name))
     if newer.epochs[-1:] != older.epochs[-1:] and newer.epochs:
         print_text(f"  {newer_name} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
     end = truncation.offset

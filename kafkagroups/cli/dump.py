@@ -340,7 +340,8 @@ class _Printer:
         return {**fields, **rules_to_json(self.dialect.rules_of)}
 
     def _to_text(self, batch: Batch, decoded: _Decoded) -> str:
-        log_record, record = decoded.log_record, decoded.record
+        log_record = decoded.log_record
+        record = decoded.record
         parts = [f"  {log_record.offset}", format_time_ms(log_record.timestamp)]
         if batch.magic >= 2:
             parts.append(f"leader epoch {batch.partition_leader_epoch}")

@@ -259,7 +259,7 @@ def _print_writers(statistics: Stats, top: int) -> None:
             writer.key.records_per_batch,
             writer.commits,
             f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
-            None if rate is None else f"{rate:.{0 if rate >= 100 else 1}f}",
+            None if rate is None else f"{rate:.{int(rate < 100)}f}",
             None if writer.interval_ms is None else f"{writer.interval_ms / 1000:.3f}",
             # Without the year and the seconds, so that the table fits.
             *(None if ms is None else format_time(ms)[5:16] for ms in times),

@@ -186,20 +186,20 @@ def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicP
 
 
 def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:
-    """Print what was assumed about the partition count, whether it was changed, and which partitions are missing.
-
-    A line is printed only if the count can change an answer. If `group` is not None, it must concern this group.
-    """
+    """Print what `describe_topic_partitions` returns."""
     for line in describe_topic_partitions(topic, coordinator, group):
         print_text(line)
 
 
 def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:
-    """Return the lines that `print_topic_partitions` prints."""
+    """Return what was assumed about the partition count, whether it was changed, and which partitions are missing.
+
+    There is a line only if the count can change an answer. If `group` is not None, it must concern this group.
+    """
     lines: list[str | None] = []
     change = topic.changed
-    if change is not None and (group is None or group in change.groups):
-        lines.append(_describe_change(change, [group] if group is not None else change.groups))
+    if change is not None and group in (None, *change.groups):
+        lines.append(_describe_change(change, change.groups if group is None else [group]))
     shared = sorted(name for name in topic.shared_groups if group in (None, name))
     if coordinator == "classic" and shared:
         lines.append(
@@ -217,9 +217,8 @@ def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
         f"{group} ({partition_for(group, change.from_count)} → {partition_for(group, change.to_count)})"
         for group in groups
     ]
-    more = f" and {len(moves) - MOVES_SHOWN} more" if len(moves) > MOVES_SHOWN else ""
     return (
         f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
         f"latest at {format_time(change.since_ms)} UTC. These groups have moved to another partition: "
-        f"{', '.join(moves[:MOVES_SHOWN])}{more}."
+        f"{list_names(moves, MOVES_SHOWN)}."
     )

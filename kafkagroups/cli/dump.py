@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kafkagroups.cli.answers import print_cut, print_problems
-from kafkagroups.cli.options import choose_dialect, parse_hex, rules_to_json
+from kafkagroups.cli.answers import open_topics, print_cut, print_problems
+from kafkagroups.cli.options import parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.after_damage import describe_rest
@@ -23,7 +23,6 @@ from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log, Notes
@@ -195,10 +194,11 @@ def _message_to_json(decode: Callable[[bytes], VersionedMessage[Any]], data: byt
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
     errors: list[str] = []
-    record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
-    printer = _Printer(args, dialect, record_range, _find_wanted(args), errors)
+    stop = Stop(args.until, args.until_time)
+    record_range = RecordRange(vars(args)["from"], args.since_time, stop)
+    topics = open_topics(args)
+    printer = _Printer(args, topics[0].dialect, record_range, _find_wanted(args), errors)
     if args.format != "text" and args.past_damage:
         raise UsageError(f"--past-damage cannot be used with --format {args.format}: Kafka's tool ends at the damage")
     if args.format != "text" and (args.json or printer.wanted):
@@ -207,14 +207,13 @@ def run(args: argparse.Namespace) -> int:
             "--from, --since-time, --until and --until-time, and it does not take --json"
         )
     status = 0
-    for path in args.paths:
+    for topic in topics:
         try:
-            logs = [log.limit_batches(args.max_batch_bytes) for log in open_logs(path)]
-            if len(logs) > 1 and args.until is not None:
-                raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
-            for log in logs:
+            opened = topic.open(stop)
+            opened.check_stop()
+            for log in opened.logs:
                 if args.format == "text":
-                    printer.print(log.skip_damage() if args.past_damage else log)
+                    printer.print(log)
                 else:
                     _print_as_tool(log, args, record_range, errors)
         except UsageError as error:
@@ -361,20 +360,18 @@ class _Printer:
 
 
 def _describe_batch(batch: Batch) -> str:
-    is_compressed = bool(batch.attributes & CODEC)
+    codec = f" {batch.compression.name.lower()}" if batch.attributes & CODEC else ""
     horizon = batch.delete_horizon_ms
-    properties = {
-        f"magic {batch.magic}{f' {batch.compression.name.lower()}' if is_compressed else ''}": True,
-        f"max timestamp {format_time_ms(batch.max_timestamp)}": True,
+    parts = {
+        f"offsets {batch.base_offset} to {batch.last_offset}, byte {batch.position}, {batch.size} bytes": True,
+        f"magic {batch.magic}{codec}, max timestamp {format_time_ms(batch.max_timestamp)}": True,
         f"leader epoch {batch.partition_leader_epoch}": batch.magic >= 2,
         f"producer {batch.producer_id}/{batch.producer_epoch}": batch.producer_id >= 0,
         "transactional": batch.is_transactional,
         "control": batch.is_control,
         f"delete horizon {format_time_ms(horizon or 0)}": horizon is not None,
     }
-    offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
-    shown = ", ".join(text for text, is_shown in properties.items() if is_shown)
-    return f"{offsets}, byte {batch.position}, {batch.size} bytes, {shown}"
+    return ", ".join(text for text, is_shown in parts.items() if is_shown)
 
 
 def _to_hex(data: bytes | None) -> str | None:

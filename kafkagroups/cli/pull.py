@@ -43,13 +43,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_text(out: str, pulled: PullResult) -> None:
-    partitions = pulled.partitions
-    rows = [
-        (number, partition.first, partition.next, partition.bytes)
-        for number, partition in partitions.items()
-        if partition.bytes
-    ]
+    rows = [(number, part.first, part.next, part.bytes) for number, part in pulled.partitions.items() if part.bytes]
     print_table(("partition", "first", "next", "bytes"), rows)
-    total_bytes = sum(partition.bytes for partition in partitions.values())
-    empty_count = len(partitions) - len(rows)
-    print_line(f"{total_bytes} bytes of {len(partitions)} partitions, {empty_count} of them empty, in {out}")
+    count = len(pulled.partitions)
+    print_line(
+        f"{sum(row[3] for row in rows)} bytes of {count} partitions, {count - len(rows)} of them empty, in {out}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kafkagroups.cli.answers import answer_each, print_topic_partitions
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import print_newer
 from kafkagroups.cli.output import print_findings, print_text
 from kafkagroups.history.after_cleaning import MAX_SIZE
@@ -31,7 +31,7 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 def run(args: argparse.Namespace) -> int:
     print_newer(args.to)
-    return answer_each(args, _check, _print_verdict, list_problems=_list_problems)
+    return answers.answer_each(args, _check, _print_verdict, list_problems=_list_problems)
 
 
 def _check(args: argparse.Namespace, topic: Topic) -> Check:
@@ -97,5 +97,5 @@ def _print_verdict(args: argparse.Namespace, topic: Topic, verdict: Check) -> No
     lines.append(f"{count_of(len(verdict.findings), 'finding')}." if verdict.findings else "No findings.")
     for line in lines:
         print_text(line, indent="")
-    print_topic_partitions(verdict.topic_partitions, judged.coordinator)
+    answers.print_topic_partitions(verdict.topic_partitions, judged.coordinator)
     print_findings(verdict.findings)

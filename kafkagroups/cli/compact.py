@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict, fields
 from typing import Any
 
-from kafkagroups.cli.answers import answer_each
+from kafkagroups.cli import answers
 from kafkagroups.cli.output import print_line, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.groups.after_damage import describe_rest
@@ -41,7 +41,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    return answer_each(args, _clean, _print_text, _to_json, list_problems=_list_problems, spins=False)
+    return answers.answer_each(args, _clean, _print_text, _to_json, list_problems=_list_problems, spins=False)
 
 
 def _clean(args: argparse.Namespace, topic: Topic) -> Compaction:

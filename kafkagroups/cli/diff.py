@@ -13,14 +13,7 @@ from itertools import chain
 from typing import Any
 
 from kafkagroups.api import diff
-from kafkagroups.cli.answers import (
-    answer_each,
-    describe_topic_partitions,
-    find_stop,
-    name_partition,
-    open_topics,
-    print_gaps,
-)
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import rules_to_json
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
@@ -56,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "--coordinators compares the coordinators of 3.9.2 and 4.3.1: remove --coordinator and --kafka"
         )
-    topics = tuple(open_topics(args))
-    return answer_each(args, _compare, _print_comparison, _to_json, subjects=[topics])
+    topics = tuple(answers.open_topics(args))
+    return answers.answer_each(args, _compare, _print_comparison, _to_json, subjects=[topics])
 
 
 def _compares_moments(args: argparse.Namespace) -> bool:
@@ -71,7 +64,7 @@ def _compares_replicas(args: argparse.Namespace) -> bool:
 
 def _compare(args: argparse.Namespace, first: Topic, *others: Topic) -> Replicas:
     """Load and compare the two sides, a and b, as the options say. Only replicas can have a fork."""
-    stop = find_stop(args)
+    stop = answers.find_stop(args)
     if _compares_replicas(args):
         return first.diff(*others, **stop)
     if args.coordinators:
@@ -106,13 +99,15 @@ def _print_comparison(args: argparse.Namespace, topic: Topic, result: Replicas) 
         print_text("No group, no offset and no pending commit differs.")
     for table in ("offsets", "pending", "groups"):
         _print_differences(table, [change for change in changes if change.table == table], result)
-    lines = [describe_topic_partitions(side.topic_partitions, side.coordinator) for side in (result.a, result.b)]
+    lines = [
+        answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for side in (result.a, result.b)
+    ]
     for line in dict.fromkeys(chain(*lines)):
         sides = [name for name, of_side in zip("ab", lines, strict=True) if line in of_side]
         print_text(line if len(sides) == 2 else f"{sides[0]}: {line}")
     # Of two moments of one log, the later one has all gaps.
     for groups in {side.path: side for side in (result.a, result.b)}.values():
-        print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
+        answers.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
 
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
@@ -169,14 +164,11 @@ def _list_records(value: Any, form: str) -> str:
 def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
     """Print where two replicas of a partition differ, and what a returning broker does."""
     branches = {"a": fork.a, "b": fork.b}
-    longer = [name for name, branch in branches.items() if branch.only]
-    if len(longer) == 2:
-        print_text(
-            f"{name_partition(partition)}: the replicas fork at offset {fork.offset}. Up to there, their records agree."
-        )
-    else:
-        shorter = "b" if longer == ["a"] else "a"
-        print_text(f"{name_partition(partition)}: {shorter} ends at offset {fork.offset}, and {longer[0]} continues.")
+    longer = [name for name, branch in branches.items() if branch.only] or ["b"]
+    place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
+    if len(longer) == 1:
+        place = f"{'b' if longer == ['a'] else 'a'} ends at offset {fork.offset}, and {longer[0]} continues"
+    print_text(f"{answers.name_partition(partition)}: {place}.")
     for name in longer:
         print_text(_describe_branch(name, branches[name]))
     newer_name = truncation.newer

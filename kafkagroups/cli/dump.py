@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kafkagroups.cli.answers import open_topics, print_cut, print_problems
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
@@ -197,7 +197,7 @@ def run(args: argparse.Namespace) -> int:
     errors: list[str] = []
     stop = Stop(args.until, args.until_time)
     record_range = RecordRange(vars(args)["from"], args.since_time, stop)
-    topics = open_topics(args)
+    topics = answers.open_topics(args)
     printer = _Printer(args, topics[0].dialect, record_range, _find_wanted(args), errors)
     if args.format != "text" and args.past_damage:
         raise UsageError(f"--past-damage cannot be used with --format {args.format}: Kafka's tool ends at the damage")
@@ -225,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
             return max(status, 1)
     if len(errors) > 1:
         errors = [f"{errors[0]} (and {len(errors) - 1} more)"]
-    return max(status, print_problems(errors))
+    return max(status, answers.print_problems(errors))
 
 
 def _print_as_tool(log: Log, args: argparse.Namespace, record_range: RecordRange, errors: list[str]) -> None:
@@ -279,7 +279,7 @@ class _Printer:
             for line in lines:
                 print_line(line)
         if not self.args.json:
-            print_cut(self.args, {log.partition: next_offset})
+            answers.print_cut(self.args, {log.partition: next_offset})
         if notes.damage:
             self.errors.append(str(describe_rest(log, notes.damage, self.dialect)))
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from kafkagroups.cli.answers import print_problems
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import Parser, print_newer
 from kafkagroups.cli.output import print_json, print_line
 from kafkagroups.cli.progress import spinner
@@ -79,4 +79,4 @@ def run(args: argparse.Namespace) -> int:
             print_line(step.what)
         segments = count_of(len(result.segments), "segment")
         print_line(f"{result.out}: {segments}, start offset {result.start_offset}, next offset {result.next_offset}")
-    return print_problems([str(result.damage)] if result.damage else [])
+    return answers.print_problems([str(result.damage)] if result.damage else [])

@@ -14,17 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from kafkagroups.cli.answers import (
-    answer_each,
-    check_path,
-    describe_unknown_group,
-    find_stop,
-    open_topics,
-    print_cut,
-    print_default_rules,
-    print_gaps,
-    print_topic_partitions,
-)
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_table, print_text
 from kafkagroups.cli.progress import spinner
@@ -85,22 +75,22 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    return answer_each(args, _ask, _print_explanation, _to_json, subjects=_list_subjects(args))
+    return answers.answer_each(args, _ask, _print_explanation, _to_json, subjects=_list_subjects(args))
 
 
 def _list_subjects(args: argparse.Namespace) -> Iterator[tuple[Topic, str]]:
     """Yield the topic of each PATH with each group that --group names."""
-    for topic in open_topics(args):
+    for topic in answers.open_topics(args):
         group_ids = [args.group]
         # Without such a PATH, the question raises the same error.
         with spinner(str(topic.path)), suppress(UsageError):
-            check_path(args, topic.path)
+            answers.check_path(args, topic.path)
             group_ids = topic.find_groups(args.group, until_time=args.until_time)
         yield from ((topic, group_id) for group_id in group_ids)
 
 
 def _ask(args: argparse.Namespace, topic: Topic, group_id: str) -> Explanation:
-    options = {"since_time": args.since_time, "retention_ms": args.retention, **find_stop(args)}
+    options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
     return topic.explain(group_id, args.topic, args.partition, **options)
 
 
@@ -136,7 +126,7 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
 
 
 def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:
-    print_default_rules(args, topic)
+    answers.print_default_rules(args, topic)
     group = explanation.group
     subject = group or "the group with the empty id"
     if args.topic is not None:
@@ -152,15 +142,15 @@ def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Expl
     else:
         unknown = f"No group in {topic.path} matches {group}."
         if not has_wildcard(group):
-            unknown = describe_unknown_group(subject, group, topic, explanation.topic_partitions)
+            unknown = answers.describe_unknown_group(subject, group, topic, explanation.topic_partitions)
         print_text(unknown)
         if explanation.error is not None:
             print_text(f"{broker} fails to load {explanation.error}.")
         for place in explanation.find_damage().values():
             print_text(f"Damage: {place}.")
-    print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
-    print_gaps(explanation.gaps)
-    print_cut(args, explanation.next_offsets)
+    answers.print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
+    answers.print_gaps(explanation.gaps)
+    answers.print_cut(args, explanation.next_offsets)
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from functools import partial
 
-from kafkagroups.cli.answers import print_problems
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import CONNECTION, find_connection
 from kafkagroups.cli.output import print_json, print_line, print_table
 from kafkagroups.cli.progress import progress_bar
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         print_json({"partitions": {number: asdict(part) for number, part in pulled.partitions.items()}})
     else:
         _print_text(args.out, pulled)
-    return print_problems(pulled.problems)
+    return answers.print_problems(pulled.problems)
 
 
 def _print_text(out: str, pulled: PullResult) -> None:

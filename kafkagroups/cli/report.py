@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kafkagroups.cli.answers import open_topics, print_problems
+from kafkagroups.cli import answers
 from kafkagroups.cli.output import print_error, print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
@@ -28,7 +28,7 @@ it runs no script."""
 def run(args: argparse.Namespace) -> int:
     topics = []
     status = 0
-    for topic in open_topics(args):
+    for topic in answers.open_topics(args):
         try:
             topics.append(topic.open())
         except UsageError as error:
@@ -40,4 +40,4 @@ def run(args: argparse.Namespace) -> int:
         result = report_on(topics, args.out)
     findings = count_of(len(result.findings), "finding") if result.findings else "no findings"
     print_line(f"{args.out}: {findings}.")
-    return max(status, print_problems(result.problems))
+    return max(status, answers.print_problems(result.problems))

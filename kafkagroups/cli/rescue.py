@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from textwrap import fill
 
-from kafkagroups.cli.answers import answer_each, print_topic_partitions
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import CONNECTION, Parser, find_connection
 from kafkagroups.cli.output import print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
@@ -124,7 +124,7 @@ def _run_apply(args: argparse.Namespace) -> int:
 def _run_plan(args: argparse.Namespace) -> int:
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
-    return answer_each(args, _make_plan, _print_plan, spins=False)
+    return answers.answer_each(args, _make_plan, _print_plan, spins=False)
 
 
 def _make_plan(args: argparse.Namespace, topic: Topic) -> RescuePlan:
@@ -153,7 +153,7 @@ def _print_plan(args: argparse.Namespace, topic: Topic, plan: RescuePlan) -> Non
     if plan.other_groups:
         print_text(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
     if plan.topic_partitions is not None:
-        print_topic_partitions(plan.topic_partitions, plan.coordinator)
+        answers.print_topic_partitions(plan.topic_partitions, plan.coordinator)
     print_text(WHERE_OFFSETS_FIT)
     offsets = sum(len(group.offsets) for group in plan.groups.values())
     groups = sum(bool(group.offsets) for group in plan.groups.values())

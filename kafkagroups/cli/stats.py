@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from operator import attrgetter
 from typing import Any
 
-from kafkagroups.cli.answers import answer_each, print_gaps, print_topic_partitions
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
-    return answer_each(args, _ask, _print_stats, _to_json)
+    return answers.answer_each(args, _ask, _print_stats, _to_json)
 
 
 def _ask(args: argparse.Namespace, topic: Topic) -> Stats:
@@ -183,8 +183,8 @@ def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> N
             f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
         )
     # The change of the partition count is a finding.
-    print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.coordinator)
-    print_gaps({number: part.gaps for number, part in partitions.items()})
+    answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.coordinator)
+    answers.print_gaps({number: part.gaps for number, part in partitions.items()})
 
 
 def _sum(statistics: Stats, name: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kafkagroups.cli.answers import answer_each, describe_unknown_group, print_default_rules
+from kafkagroups.cli import answers
 from kafkagroups.cli.output import format_time_ms, print_text
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
@@ -42,7 +42,7 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    return answer_each(args, _ask, _print_timeline, _to_json)
+    return answers.answer_each(args, _ask, _print_timeline, _to_json)
 
 
 def _ask(args: argparse.Namespace, topic: Topic) -> Timeline:
@@ -55,11 +55,11 @@ def _to_json(args: argparse.Namespace, topic: Topic, history: Timeline) -> list[
 
 
 def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
-    print_default_rules(args, topic)
+    answers.print_default_rules(args, topic)
     if history.events:
         _print_history(history, args)
         return
-    text = describe_unknown_group(args.group, args.group, topic, history.topic_partitions)
+    text = answers.describe_unknown_group(args.group, args.group, topic, history.topic_partitions)
     if args.topic is not None or args.since_time is not None:
         text = f"No event of {args.group} in {topic.path} that --topic and --since-time select."
     if has_wildcard(args.group):

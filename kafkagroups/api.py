@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
-from kafkagroups.topic import Rules, Topic, read_topic_table
+from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,10 +91,17 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
 
 
 def compare_replicas(
-    a: str | Path, b: str | Path, *, until: int | None = None, until_time: int | None = None, **rules: Unpack[Rules]
+    a: str | Path,
+    b: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    until: int | None = None,
+    until_time: int | None = None,
+    **rules: Unpack[Limits],
 ) -> Replicas:
     """Compare the replicas at two paths, which are read with the same rules, as `Topic.diff` does."""
-    first, second = (Topic(path, **rules) for path in (a, b))
+    first, second = (Topic(path, coordinator, kafka, **rules) for path in (a, b))
     return first.diff(second, until=until, until_time=until_time)
 
 

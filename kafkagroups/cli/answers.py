@@ -70,22 +70,13 @@ def find_stop(args: argparse.Namespace) -> dict[str, Any]:
     return {"until": args.until, "until_time": args.until_time}
 
 
-def _to_json(args: argparse.Namespace, topic: Topic, answer: Any) -> object:
-    return answer.to_json()
-
-
-def _list_problems(topic: Topic, answer: Any) -> list[str]:
-    problems: list[str] = answer.problems
-    return problems
-
-
 def answer_each(
     args: argparse.Namespace,
     ask: Callable[..., Any],
     show: Callable[[argparse.Namespace, Topic, Any], None],
-    to_json: Callable[[argparse.Namespace, Topic, Any], object] = _to_json,
+    to_json: Callable[[argparse.Namespace, Topic, Any], object] = lambda args, topic, answer: answer.to_json(),
     *,
-    list_problems: Callable[[Topic, Any], list[str]] = _list_problems,
+    list_problems: Callable[[Topic, Any], list[str]] = lambda topic, answer: answer.problems,
     subjects: Iterable[tuple[Any, ...]] | None = None,
     spins: bool = True,
 ) -> int:
@@ -102,7 +93,7 @@ def answer_each(
     for subject in subjects or [(topic,) for topic in open_topics(args)]:
         topic = subject[0]
         try:
-            check_path(args, topic.path)
+            _check_path(args, str(topic.path))
             with spinner(str(topic.path)) if spins else nullcontext():
                 answer = ask(args, *subject)
         except KafkagroupsError as error:
@@ -126,10 +117,11 @@ def answer_each(
     return max(statuses) or (3 if findings else 0)
 
 
-def check_path(args: argparse.Namespace, path: object) -> None:
+def _check_path(args: argparse.Namespace, path: str) -> None:
     """Raise UsageError if the path is a URI, which only Spark reads."""
-    if "://" in str(path) and "engine" in args and args.engine != "spark" and not os.path.exists(str(path)):
-        raise UsageError(f"{str(path).partition('://')[0]}:// needs --engine spark")
+    scheme, is_uri, _ = path.partition("://")
+    if is_uri and getattr(args, "engine", "spark") != "spark" and not os.path.exists(path):
+        raise UsageError(f"{scheme}:// needs --engine spark")
 
 
 def print_problems(problems: Iterable[str]) -> int:

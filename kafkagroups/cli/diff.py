@@ -46,9 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if len(args.paths) != (1 if args.coordinators or _compares_moments(args) else 2):
         raise UsageError("expected two PATHs, or one PATH with --coordinators, --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
-        raise UsageError(
-            "--coordinators compares the coordinators of 3.9.2 and 4.3.1: remove --coordinator and --kafka"
-        )
+        raise UsageError("--coordinators compares 3.9.2 with 4.3.1: remove --coordinator and --kafka")
     topics = tuple(answers.open_topics(args))
     return answers.answer_each(args, _compare, _print_comparison, _to_json, subjects=[topics])
 
@@ -178,10 +176,7 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
         print_text(f"  {newer_name} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
     end = truncation.offset
     if end is None:
-        print_text(
-            "  The log has no leader epochs that tell where a returning broker truncates: it truncates to its high "
-            "watermark."
-        )
+        print_text("  No leader epoch tells where a returning broker truncates: it truncates to its high watermark.")
     elif end >= older.end_offset:
         print_text(f"  If {older_name} follows {newer_name}, {older_name} truncates nothing.")
     else:
@@ -189,9 +184,7 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
             f"  When the broker of {older_name} returns and follows {newer_name}, it truncates its log to offset {end}."
         )
     if end is not None and end > fork.offset and older.only:
-        print_text(
-            f"  The records of {older_name} before offset {end} stay different: leader epochs do not show this fork."
-        )
+        print_text(f"  Before offset {end}, {older_name} stays different: leader epochs do not show this fork.")
 
 
 def _describe_branch(name: str, branch: Branch) -> str:

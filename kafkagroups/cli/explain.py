@@ -84,7 +84,6 @@ def _list_subjects(args: argparse.Namespace) -> Iterator[tuple[Topic, str]]:
         group_ids = [args.group]
         # Without such a PATH, the question raises the same error.
         with spinner(str(topic.path)), suppress(UsageError):
-            answers.check_path(args, topic.path)
             group_ids = topic.find_groups(args.group, until_time=args.until_time)
         yield from ((topic, group_id) for group_id in group_ids)
 
@@ -227,10 +226,7 @@ def _print_failure(failure: LoadFailure, kafka: str) -> None:
     if failure.conflict is not None and failure.conflict.type is not None:
         group_type = GROUP_TYPE_BY_RECORD_TYPE[failure.conflict.type]
         record = f"{_name_type(failure.conflict.type)} at {failure.conflict.offset}"
-        print_text(
-            f"The newest record of the {group_type} group before it is {record}: no tombstone deleted the "
-            f"{group_type} group."
-        )
+        print_text(f"The newest record of the {group_type} group before it is {record}: no tombstone deleted it.")
     if failure.offset is not None:
         print_text(
             f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or aborted "

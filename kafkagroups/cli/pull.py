@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 def _print_text(out: str, pulled: PullResult) -> None:
     rows = [(number, part.first, part.next, part.bytes) for number, part in pulled.partitions.items() if part.bytes]
     print_table(("partition", "first", "next", "bytes"), rows)
-    count = len(pulled.partitions)
+    empty = len(pulled.partitions) - len(rows)
     print_line(
-        f"{sum(row[3] for row in rows)} bytes of {count} partitions, {count - len(rows)} of them empty, in {out}"
+        f"{sum(row[3] for row in rows)} bytes of {len(rows) + empty} partitions, {empty} of them empty, in {out}"
     )

@@ -131,10 +131,9 @@ def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> N
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     rows = _sum_families(statistics)
-    print_text(
-        f"{topic.path}: {count_of(len(statistics.findings), 'finding') if statistics.findings else 'no findings'}."
-    )
-    print_findings(statistics.findings)
+    findings = statistics.findings
+    print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings'}.")
+    print_findings(findings)
     _print_moved_offsets(topic, statistics.moved_offsets, top)
     live = {number: f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None for number, part in largest}
     print_table(
@@ -169,10 +168,7 @@ def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> N
     )
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
-        print_text(
-            f"Only the {top} largest of {len(partitions)} partitions and {row_count} rows are shown; --top N shows the "
-            "N largest."
-        )
+        print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows. --top N shows N.")
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)

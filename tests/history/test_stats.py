@@ -1,6 +1,5 @@
 """`stats` against counting by hand: batches, decoded records, and what `load` answers."""
 
-import json
 import os
 from collections import Counter
 

@@ -226,7 +226,9 @@ def _print_failure(failure: LoadFailure, kafka: str) -> None:
     if failure.conflict is not None and failure.conflict.type is not None:
         group_type = GROUP_TYPE_BY_RECORD_TYPE[failure.conflict.type]
         record = f"{_name_type(failure.conflict.type)} at {failure.conflict.offset}"
-        print_text(f"The newest record of the {group_type} group before it is {record}: no tombstone deleted it.")
+        print_text(
+            f"The newest record of the {group_type} group before it is {record}: no tombstone deleted the group."
+        )
     if failure.offset is not None:
         print_text(
             f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or aborted "

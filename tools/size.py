@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "kafkagroups"
 CEILINGS = {
     "(top)": 440,
     "anatomy": 404,
-    "cli": 3110,
+    "cli": 3090,
     "coordinator": 5100,
     "course": 10409,
     "groups": 2216,

@@ -168,7 +168,7 @@ def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> N
     )
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
-        print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows. --top N shows N.")
+        print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows (see --top).")
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 
 # `interrupts` is the first import, so that Ctrl-C during the other imports prints no traceback.
 from kafkagroups import interrupts  # noqa: F401
-from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 
 if TYPE_CHECKING:
     from kafkagroups.public import *
@@ -41,52 +40,10 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Import the public names when one of them is used first: a command needs few of them, and its help none."""
-        if name not in __all__:
+        if not name.startswith("__") or name == "__all__":
+            public = import_module("kafkagroups.public")
+            names = [each for each in vars(public) if not each.startswith("_")]
+            globals().update({each: getattr(public, each) for each in names}, __all__=names)
+        if name not in globals():
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        public = import_module("kafkagroups.public")
-        globals().update({each: getattr(public, each) for each in __all__ if hasattr(public, each)})
         return globals()[name]
-
-
-__all__ = [
-    "ApiError",
-    "Deviation",
-    "Groups",
-    "InvalidLog",
-    "InvalidRecord",
-    "KafkagroupsError",
-    "Record",
-    "Span",
-    "Topic",
-    "TopicPartition",
-    "UsageError",
-    "annotate",
-    "append",
-    "apply_rescue",
-    "check",
-    "compact",
-    "compare_replicas",
-    "cut",
-    "decode",
-    "decode_assignment",
-    "decode_subscription",
-    "deviations",
-    "dialect",
-    "diff",
-    "edit",
-    "encode",
-    "explain",
-    "find_groups",
-    "from_json",
-    "load",
-    "open_log",
-    "partition_for",
-    "plan_rescue",
-    "record_table",
-    "report",
-    "roll",
-    "stats",
-    "timeline",
-    "to_json",
-    "value_version",
-]

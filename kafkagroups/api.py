@@ -1,132 +1,67 @@
-"""Each question to a log as one function of a path, the rules of a `Topic` and the question; and tables of one log.
-
-A function passes its rules on to `kafkagroups.Topic`, whose methods say what the parameters mean.
-"""
+"""Each question to a log as one function of a path, the question and the rules of a `Topic`; and tables of one log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.cleaner import CleanerConfig, Compaction
-from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafkagroups.history.check import Check
-    from kafkagroups.history.explain import Explanation
     from kafkagroups.history.replicas import Replicas
-    from kafkagroups.history.stats import Stats
-    from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
     from kafkagroups.repair.apply import ApplyOptions, RescueRow
     from kafkagroups.repair.plan import RescuePlan
 
-
-class Times(Rules, total=False):
-    """The rules of a `Topic`, and the times that `Topic.explain` and `Topic.timeline` accept."""
-
-    until_time: int | None
-    since_time: int | None
-    retention_ms: int | None
+Answer = TypeVar("Answer")
+_RULES = {name: rule for name, rule in signature(Topic).parameters.items() if name != "path"}
+_HINT = "The parameters that are not explained here are the rules of a `Topic`, and stand there."
 
 
-class ExplainOptions(Times, total=False):
-    """The rules of a `Topic`, and what `Topic.explain` accepts."""
+def _ask(name: str, method: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Return a method of `Topic` as a function of a path, the parameters of the method, and the rules of the topic.
 
-    until: int | None
-
-
-class TimelineOptions(Times, total=False):
-    """The rules of a `Topic`, and what `Topic.timeline` accepts."""
-
-    all: bool
-    topic: str | None
-
-
-class RescueOptions(Limits, total=False):
-    """The rules of a `Topic`, and what `Topic.plan_rescue` accepts."""
-
-    groups: Sequence[str]
-    topics: Sequence[str]
-    renames: Mapping[str, str] | None
-    until_time: int | None
-    progress: Progress | None
-
-
-class CleanerOptions(TypedDict, total=False):
-    """The fields of `CleanerConfig` (log/cleaner.py)."""
-
-    now_ms: int | None
-    delete_retention_ms: int
-    first_dirty: int | None
-    first_uncleanable: int | None
-    segment_bytes: int
-    map_entries: int | None
-    producer_expiration_ms: int
-    max_decompressed_message_bytes: int
-
-
-def _split(path: str | Path, options: Mapping[str, Any]) -> tuple[Topic, dict[str, Any]]:
-    """Return the topic with the rules that are in `options`, and the other options."""
-    names = Rules.__annotations__.keys() & options.keys()
-    rules = {name: options[name] for name in names}
-    return Topic(path, **rules), {name: value for name, value in options.items() if name not in names}
-
-
-def load(
-    path: str | Path,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    *,
-    until: int | None = None,
-    until_time: int | None = None,
-    progress: Progress | None = None,
-    **rules: Unpack[Limits],
-) -> Groups:
-    """Return the groups that a coordinator has after loading a log, as `Topic.load` does.
-
-    >>> groups = load("data/harbour/3.9.2", coordinator="classic")
-    >>> groups["billing"].state.value, groups["billing"].generation
-    ('Stable', 6)
+    If the method has only parameters by name, the coordinator and its version can stand right after the path.
     """
-    return Topic(path, coordinator, kafka, **rules).load(until=until, until_time=until_time, progress=progress)
+    path, *parameters = signature(method).parameters.values()
+    has_positions = any(parameter.kind is Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    for rule in _RULES.values():
+        parameters.append(rule.replace(kind=Parameter.KEYWORD_ONLY) if has_positions else rule)
+    path = path.replace(name="path", annotation="str | Path")
+    shape = signature(method).replace(parameters=[path, *sorted(parameters, key=attrgetter("kind"))])
+
+    @wraps(method, assigned=("__annotations__",))
+    def ask(*args: Any, **options: Any) -> Answer:
+        given = shape.bind(*args, **options)
+        rules = {name: given.arguments.pop(name) for name in ("path", *_RULES) if name in given.arguments}
+        return method(Topic(**rules), *given.args, **given.kwargs)
+
+    if method.__doc__:  # Python has removed it with the option -OO.
+        first, rest = method.__doc__.split("\n", 1)
+        ask.__doc__ = f"{first}\n\n        {_HINT}\n{rest}"
+    ask.__name__ = ask.__qualname__ = name
+    ask.__signature__ = shape  # type: ignore[attr-defined]
+    return ask
 
 
-def explain(
-    path: str | Path,
-    group: str,
-    topic: str | None = None,
-    partition: int | None = None,
-    **options: Unpack[ExplainOptions],
-) -> Explanation:
-    """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
-
-    The parameters are the rules of a `Topic` and those of `Topic.explain`.
-    """
-    source, question = _split(path, options)
-    return source.explain(group, topic, partition, **question)
-
-
-def find_groups(path: str | Path, pattern: str, *, until_time: int | None = None, **rules: Unpack[Rules]) -> list[str]:
-    """Return the ids of the groups that a pattern matches, as `Topic.find_groups` does."""
-    return Topic(path, **rules).find_groups(pattern, until_time=until_time)
-
-
-def timeline(path: str | Path, group: str, **options: Unpack[TimelineOptions]) -> Timeline:
-    """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
-
-    The parameters are the rules of a `Topic` and those of `Topic.timeline`.
-    """
-    source, question = _split(path, options)
-    return source.timeline(group, **question)
+load = _ask("load", Topic.load)
+explain = _ask("explain", Topic.explain)
+find_groups = _ask("find_groups", Topic.find_groups)
+timeline = _ask("timeline", Topic.timeline)
+stats = _ask("stats", Topic.stats)
+check = _ask("check", Topic.check)
+compact = _ask("compact", Topic.compact)
+plan_rescue = _ask("plan_rescue", Topic.plan_rescue)
+record_table = _ask("record_table", Topic.table)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
@@ -170,29 +105,6 @@ def compare_replicas(
     return first.diff(second, until=until, until_time=until_time)
 
 
-def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
-    """Return counts that show what a log contains and what makes it large, as `Topic.stats` does."""
-    return Topic(path, **rules).stats(by)
-
-
-def check(
-    path: str | Path,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    *,
-    to: str | None = None,
-    to_coordinator: str | None = None,
-    **rules: Unpack[Limits],
-) -> Check:
-    """Return the verdict before a failover, or before an upgrade, as `Topic.check` does.
-
-    >>> verdict = check("data/harbour/3.9.2", coordinator="classic")
-    >>> verdict.loads, verdict.findings
-    (True, [])
-    """
-    return Topic(path, coordinator, kafka, **rules).check(to=to, to_coordinator=to_coordinator)
-
-
 def report(path: str | Path | Sequence[str | Path], out: str | Path | None = None, **rules: Unpack[Rules]) -> Report:
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
@@ -234,41 +146,6 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
     if not paths:
         raise UsageError("path: expected at least one path, found none")
     return report_on([Topic(one_path, **rules).open() for one_path in paths], out)
-
-
-def compact(
-    path: str | Path,
-    out: str | Path,
-    *,
-    progress: Progress | None = None,
-    engine: str = "auto",
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    **config: Unpack[CleanerOptions],
-) -> Compaction:
-    """Write the segments that one partition would have after one pass of Kafka's log cleaner, as `Topic.compact` does.
-
-    Parameters
-    ----------
-    path, engine, max_batch_bytes
-        As in `Topic`.
-    out, progress
-        As in `Topic.compact`.
-    config
-        The settings of the pass: the fields of `kafkagroups.log.cleaner.CleanerConfig`.
-    """
-    given: Any = {name: value for name, value in config.items() if value is not None}
-    return Topic(path, engine=engine, max_batch_bytes=max_batch_bytes).compact(out, CleanerConfig(**given), progress)
-
-
-def plan_rescue(
-    path: str | Path, coordinator: str = "new", kafka: str | None = None, **options: Unpack[RescueOptions]
-) -> RescuePlan:
-    """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
-
-    The parameters are the rules of a `Topic` and those of `Topic.plan_rescue`.
-    """
-    topic, question = _split(path, {"coordinator": coordinator, "kafka": kafka, **options})
-    return topic.plan_rescue(**question)
 
 
 def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpack[ApplyOptions]) -> list[RescueRow]:
@@ -354,10 +231,3 @@ def load_table(
     rules.setdefault("max_batch_bytes", log.max_batch_bytes)
     topic = Topic("", **rules).open(find_logs=lambda path: [log])
     return read_topic_table(topic, table, columns)
-
-
-def record_table(
-    path: str | Path, table: str = "fates", *, columns: Iterable[str] | None = None, **rules: Unpack[Rules]
-) -> pa.RecordBatchReader:
-    """Return a table of the logs at a path, as `Topic.table` does."""
-    return Topic(path, **rules).table(table, columns)

@@ -1,4 +1,4 @@
-"""The public names of the package, all but the errors. They are imported when one of them is used first."""
+"""The public names of the package: those that this module imports, when one of them is used first."""
 
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
@@ -17,6 +17,7 @@ from kafkagroups.api import (
     stats,
     timeline,
 )
+from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.folders import open_log

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
@@ -104,16 +104,20 @@ class Topic:
     past_damage: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
 
+    @property
+    def dialect(self) -> dialects.Dialect:
+        """The rules by which the coordinator reads records."""
+        return dialects.dialect(self.coordinator, self.kafka)
+
     def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:
         """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/stop.py)."""
         if self.partitions is not None and self.partitions < 1:
             raise UsageError(f"a topic has at least 1 partition, not {self.partitions}")
-        dialect = dialects.dialect(self.coordinator, self.kafka)
         logs = [log.limit_batches(self.max_batch_bytes) for log in find_logs(self.path)]
         if self.past_damage:
             logs = [log.skip_damage() for log in logs]
         choose_engine(self.engine)  # Raises a UsageError if there is no such engine.
-        return OpenTopic(logs, dialect, str(self.path), self.partitions, self.engine, self.threads, stop)
+        return OpenTopic(logs, self.dialect, str(self.path), self.partitions, self.engine, self.threads, stop)
 
     def load(
         self, *, until: int | None = None, until_time: int | None = None, progress: Progress | None = None
@@ -439,7 +443,7 @@ class Topic:
 
         return report_on([self.open()], out)
 
-    def compact(self, out: str | Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
+    def compact(self, out: str | Path, *, progress: Progress | None = None, **config: Any) -> Compaction:
         """Write the segments that one partition would have after one pass of Kafka's log cleaner.
 
         Parameters
@@ -447,11 +451,12 @@ class Topic:
         out
             A new or empty folder, into which all segments of the log after the pass are written. The files at the path
             are not changed.
-        config
-            The settings of the pass. There is one cleaner, which serves all engines.
         progress
             A function that is called with the name of a step, the number of bytes that the step has read, and the
             number of bytes that the step will read in total.
+        config
+            The settings of the pass: the fields of `kafkagroups.log.cleaner.CleanerConfig`. None means the default.
+            There is one cleaner, which serves all engines.
 
         Returns
         -------
@@ -473,7 +478,8 @@ class Topic:
         logs = self.open().logs
         if len(logs) > 1:
             raise UsageError(f"compaction needs one partition, but {self.path} has {len(logs)}")
-        return clean(logs[0], Path(out), config, progress)
+        given = {name: value for name, value in config.items() if value is not None}
+        return clean(logs[0], Path(out), CleanerConfig(**given), progress)
 
     def plan_rescue(
         self,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
-from kafkagroups.api import check
-from kafkagroups.cli.log_text import print_topic_partitions
-from kafkagroups.cli.options import answer_each, choose_dialect, find_rules, print_newer
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import print_newer
 from kafkagroups.cli.output import print_findings, print_text
-from kafkagroups.cli.progress import spinner
 from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
 from kafkagroups.history.words import count_of, list_names
+from kafkagroups.topic import Topic
 
 ARGUMENTS = """
 PATH... --coordinator --kafka --partitions
@@ -32,72 +30,72 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args))
     print_newer(args.to)
-
-    def ask(path: str) -> Check:
-        with spinner(path):
-            return check(path, to=args.to, to_coordinator=args.to_coordinator, **rules)
-
-    return answer_each(args, ask, lambda path, verdict: [verdict.to_json()], _print_verdict, _list_problems)
+    return answers.answer_each(args, _check, _print_verdict, list_problems=_list_problems)
 
 
-def _find_bad(verdict: Check) -> tuple[list[int | None], list[int | None]]:
+def _check(args: argparse.Namespace, topic: Topic) -> Check:
+    return topic.check(to=args.to, to_coordinator=args.to_coordinator)
+
+
+def _list_bad(verdict: Check) -> tuple[list[str], list[str]]:
     """Return the partitions that fail to load, and those that are damaged."""
-    failed = [number for number, partition in verdict.partitions.items() if not partition.loads]
-    damaged = [number for number, partition in verdict.partitions.items() if partition.damage is not None]
-    return failed, damaged
+    names = {"without a number" if number is None else str(number): part for number, part in verdict.partitions.items()}
+    failed = [name for name, partition in names.items() if not partition.loads]
+    return failed, [name for name, partition in names.items() if partition.damage is not None]
 
 
-def _list_problems(verdict: Check) -> list[str]:
-    failed, damaged = _find_bad(verdict)
+def _list_problems(topic: Topic, verdict: Check) -> list[str]:
+    failed, damaged = _list_bad(verdict)
     problems = []
     if failed:
-        kafka = verdict.judged.kafka
-        problems.append(f"Kafka {kafka} fails to load {count_of(len(failed), 'partition')} ({list_names(failed)})")
+        problems.append(f"Kafka {verdict.judged.kafka} fails to load {_count(failed)}")
     if damaged:
-        problems.append(f"{count_of(len(damaged), 'partition')} damaged ({list_names(damaged)})")
+        problems.append(f"{_count(damaged, ' damaged')}")
     return [f"{verdict.path}: {'; '.join(problems)}"] if problems else []
 
 
-def _print_verdict(path: str, verdict: Check) -> None:
-    say = partial(print_text, indent="")
-    partitions = verdict.partitions
+def _count(partitions: list[str], verb: str = "") -> str:
+    return f"{count_of(len(partitions), 'partition')}{verb} ({list_names(partitions)})"
+
+
+def _print_verdict(args: argparse.Namespace, topic: Topic, verdict: Check) -> None:
+    partitions = verdict.partitions.values()
     judged = verdict.judged
     broker = f"A Kafka {judged.kafka} broker ({judged.coordinator} coordinator)"
-    failed, damaged = _find_bad(verdict)
+    failed, damaged = _list_bad(verdict)
+    all_partitions = count_of(len(partitions), "partition")
+    lines = []
     if failed:
-        lost = sum(len(partition.groups_lost) for partition in partitions.values())
-        numbers = list_names(["without a number" if number is None else number for number in failed])
-        say(f"FAILS: {path}")
-        say(
-            f"{broker} fails to load {len(failed)} of {count_of(len(partitions), 'partition')} ({numbers}); "
-            f"{count_of(lost, 'group')} lost."
-        )
+        lines.append(f"FAILS: {topic.path}")
+        lost = count_of(sum(len(partition.groups_lost) for partition in partitions), "group")
+        lines.append(f"{broker} fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} lost.")
     else:
+        lines.append(f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}")
         after_cut = ", after a recovery has cut the damaged ones" if damaged else ""
-        say(f"{'DAMAGED' if damaged else 'LOADS'}: {path}")
-        say(f"{broker} loads {count_of(len(partitions), 'partition')}{after_cut}.")
+        lines.append(f"{broker} loads {all_partitions}{after_cut}.")
     if damaged:
-        say(
-            f"{count_of(len(damaged), 'partition')} damaged ({list_names(damaged)}). The verdict is about what is "
-            "before it. Before a recovery, a broker can fail to load the partition."
+        lines.append(
+            f"{_count(damaged, ' damaged')}. The verdict is about what is before it. Before a recovery, a broker can "
+            "fail to load the partition."
         )
-    records = sum(partition.records for partition in partitions.values())
-    seconds = sum(partition.seconds for partition in partitions.values())
-    say(
-        f"The load takes about {seconds:.1f} s for {count_of(records, 'record')}. Until then, clients get "
-        "COORDINATOR_LOAD_IN_PROGRESS."
+    records = count_of(sum(partition.records for partition in partitions), "record")
+    lines.append(
+        f"The load takes about {sum(partition.seconds for partition in partitions):.1f} s for {records}. Until then, "
+        "clients get COORDINATOR_LOAD_IN_PROGRESS."
     )
-    not_judged = [number for number, part in partitions.items() if not part.judged_after_cleaning and not part.damage]
+    not_judged = {
+        str(number): partition.bytes
+        for number, partition in verdict.partitions.items()
+        if not (partition.judged_after_cleaning or partition.damage)
+    }
     if not_judged:
-        is_small = any(partitions[number].bytes <= MAX_SIZE for number in not_judged) and len(partitions) > 1
-        say(
-            f"Not judged after a cleaning, because of size or zeros: {count_of(len(not_judged), 'partition')} "
-            f"({list_names(not_judged)}).{' Check the smaller ones one at a time.' if is_small else ''}"
-        )
-    for line in verdict.lost_fixes:
-        say(line)
-    say("No findings." if not verdict.findings else f"{count_of(len(verdict.findings), 'finding')}.")
-    print_topic_partitions(verdict.topic_partitions, judged.coordinator)
+        is_small = min(not_judged.values()) <= MAX_SIZE and len(partitions) > 1
+        hint = " Check the smaller ones one at a time." if is_small else ""
+        lines.append(f"Not judged after a cleaning, because of size or zeros: {_count(list(not_judged))}.{hint}")
+    lines += verdict.lost_fixes
+    lines.append(f"{count_of(len(verdict.findings), 'finding')}." if verdict.findings else "No findings.")
+    for line in lines:
+        print_text(line, indent="")
+    answers.print_topic_partitions(verdict.topic_partitions, judged.coordinator)
     print_findings(verdict.findings)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from typing import Any
 
-from kafkagroups.api import compact
-from kafkagroups.cli.output import print_error, print_json, print_line, print_table, print_text
+from kafkagroups.cli import answers
+from kafkagroups.cli.output import print_line, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.groups.after_damage import describe_rest
-from kafkagroups.log.cleaner import Compaction
-from kafkagroups.log.folders import open_logs
+from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
-from kafkagroups.records.dialects import DEFAULT_DIALECT
+from kafkagroups.topic import Topic
 
 ARGUMENTS = f"""
 PATH  a partition directory
@@ -42,25 +41,27 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    # An option that is not given is left out, so that `compact` uses its own default.
-    given = {name: value for name, value in vars(args).items() if value is not None}
-    config = {name: given[name] for name in given.keys() - {"path", "out", "json"}}
+    return answers.answer_each(args, _clean, _print_text, _to_json, list_problems=_list_problems, spins=False)
+
+
+def _clean(args: argparse.Namespace, topic: Topic) -> Compaction:
+    config = {setting.name: getattr(args, setting.name) for setting in fields(CleanerConfig)}
     with progress_bar() as progress:
-        compaction = compact(args.path, args.out, progress=progress, **config)
-    if args.json:
-        result = asdict(compaction)
-        del result["damage"]  # The damage is printed on stderr.
-        print_json(result)
-    else:
-        _print_text(args, compaction)
-    sys.stdout.flush()
-    if compaction.damage:
-        damaged_log = open_logs(args.path)[0].limit_batches(args.max_batch_bytes)
-        print_error(describe_rest(damaged_log, compaction.damage, DEFAULT_DIALECT))
-    return int(compaction.damage is not None)
+        return topic.compact(args.out, progress=progress, **config)
 
 
-def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
+def _list_problems(topic: Topic, compaction: Compaction) -> list[str]:
+    damage = describe_rest(topic.open().logs[0], compaction.damage, topic.dialect)
+    return [str(damage)] if damage else []
+
+
+def _to_json(args: argparse.Namespace, topic: Topic, compaction: Compaction) -> dict[str, Any]:
+    found = asdict(compaction)
+    del found["damage"]  # The damage is printed on stderr.
+    return found
+
+
+def _print_text(args: argparse.Namespace, topic: Topic, compaction: Compaction) -> None:
     print_line(f"{args.path} after one pass of the cleaner, in {args.out}")
     before, after = (list(asdict(counts).values()) for counts in (compaction.before, compaction.after))
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]

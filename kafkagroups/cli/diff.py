@@ -8,20 +8,19 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from kafkagroups.api import compare_replicas, diff, load
-from kafkagroups.cli.log_text import describe_topic_partitions, name_partition, print_gaps
-from kafkagroups.cli.options import choose_dialect, find_rules, print_problems, rules_to_json
-from kafkagroups.cli.output import print_json, print_table, print_text
-from kafkagroups.cli.progress import spinner
+from kafkagroups.api import diff
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import rules_to_json
+from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.replicas import Change, Replicas, Truncation
 from kafkagroups.history.words import count_of
-from kafkagroups.loading.groups import Groups
 from kafkagroups.log.fork import Branch, Fork
+from kafkagroups.topic import Topic
 
 ARGUMENTS = """
 PATH...  two logs, or one log with an option below
@@ -41,108 +40,75 @@ examples:
 _UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two loads that are not loads of replicas: of two moments of a log, or by two coordinators."""
-
-    a: Groups
-    b: Groups
-
-    @cached_property
-    def differences(self) -> dict[str, dict[str, Any]]:
-        return diff(self.a, self.b)
-
-    @property
-    def problems(self) -> list[str]:
-        """The problems of both loads, each once."""
-        return list(dict.fromkeys([*self.a.problems, *self.b.problems]))
-
-
 def run(args: argparse.Namespace) -> int:
-    compares_moments = args.since is not None or args.since_time is not None
-    _check_paths(args, compares_moments)
-    with spinner(" and ".join(args.paths)):
-        result = _compare_sides(args, compares_moments)
-    if args.json:
-        found = result.to_json() if isinstance(result, Replicas) else result.differences
-        print_json({**found, **_topics_to_json(result), **rules_to_json(result.a.kafka_rules)})
-    else:
-        _print_comparison(result, compares_moments=compares_moments)
-        _print_topics(result)
-        # Of two moments of one log, the later one has all gaps.
-        for groups in {side.path: side for side in (result.a, result.b)}.values():
-            print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
-    return print_problems(result.problems)
-
-
-def _topics_to_json(result: Comparison | Replicas) -> dict[str, Any]:
-    """Return the fields about the partition count: the one of side b, and of a if it differs."""
-    a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
-    return {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
-
-
-def _print_topics(result: Comparison | Replicas) -> None:
-    """Print the lines about the topics of both sides; only once if they are the same."""
-    sides = (result.a, result.b)
-    lines_a, lines_b = (describe_topic_partitions(side.topic_partitions, side.coordinator) for side in sides)
-    for line in lines_a:
-        print_text(line if line in lines_b else f"a: {line}")
-    for line in lines_b:
-        if line not in lines_a:
-            print_text(f"b: {line}")
-
-
-def _check_paths(args: argparse.Namespace, compares_moments: bool) -> None:
-    """Raise UsageError if the options contradict each other, or if the number of paths does not fit the options."""
-    if args.coordinators and compares_moments:
+    if args.coordinators and _compares_moments(args):
         raise UsageError("--coordinators cannot be used with --since or --since-time")
-    path_count = 1 if args.coordinators or compares_moments else 2
-    if len(args.paths) != path_count:
+    if len(args.paths) != (1 if args.coordinators or _compares_moments(args) else 2):
         raise UsageError("expected two PATHs, or one PATH with --coordinators, --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
-        raise UsageError(
-            "--coordinators compares the coordinators of 3.9.2 and 4.3.1: remove --coordinator and --kafka"
-        )
+        raise UsageError("--coordinators compares 3.9.2 with 4.3.1: remove --coordinator and --kafka")
+    topics = tuple(answers.open_topics(args))
+    return answers.answer_each(args, _compare, _print_comparison, _to_json, subjects=[topics])
 
 
-def _compare_sides(args: argparse.Namespace, compares_moments: bool) -> Comparison | Replicas:
-    """Load and compare the two sides, a and b, as the options say. Two paths are compared as replicas.
+def _compares_moments(args: argparse.Namespace) -> bool:
+    return args.since is not None or args.since_time is not None
 
-    With --past-damage, no fork is looked for: the records in a gap are missing, and a fork would look the same.
-    """
-    dialect = choose_dialect(args)
-    path = args.paths[0]
-    rules = find_rules(args, dialect)
+
+def _compares_replicas(args: argparse.Namespace) -> bool:
+    """Return whether a fork is looked for: not with --past-damage, because the records in a gap are missing, too."""
+    return len(args.paths) == 2 and not args.past_damage
+
+
+def _compare(args: argparse.Namespace, first: Topic, *others: Topic) -> Replicas:
+    """Load and compare the two sides, a and b, as the options say. Only replicas can have a fork."""
+    stop = answers.find_stop(args)
+    if _compares_replicas(args):
+        return first.diff(*others, **stop)
     if args.coordinators:
-        sides = [rules | {"coordinator": name, "kafka": None} for name in ("classic", "new")]
-        return Comparison(*[load(path, **side) for side in sides])
-    if compares_moments:
-        earlier = rules | {"until": args.since, "until_time": args.since_time}
-        return Comparison(load(path, **earlier), load(path, **rules))
-    if args.past_damage:
-        return Comparison(*[load(side, **rules) for side in args.paths])
-    del rules["past_damage"]
-    return compare_replicas(path, args.paths[1], **rules)
+        a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
+    elif _compares_moments(args):
+        a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
+    else:
+        a, b = (side.load(**stop) for side in (first, *others))
+    return Replicas(a, b, diff(a, b))
 
 
-def _print_comparison(result: Comparison | Replicas, *, compares_moments: bool) -> None:
+def _to_json(args: argparse.Namespace, topic: Topic, result: Replicas) -> dict[str, Any]:
+    """Return the differences, and the partition count of side b, and of a if it is another one."""
+    found = result.to_json() if _compares_replicas(args) else result.differences
+    a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
+    topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
+    return {**found, **topics, **rules_to_json(result.a.kafka_rules)}
+
+
+def _print_comparison(args: argparse.Namespace, topic: Topic, result: Replicas) -> None:
     """Print the two sides, the forks of replicas, and the differences."""
-    moment = ", the earlier moment" if compares_moments else ""
+    moment = ", the earlier moment" if _compares_moments(args) else ""
     for name, side, note in (("a", result.a, moment), ("b", result.b, "")):
         print_text(f"{name}: {side.path}{note}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes: list[Change] = []
-    if isinstance(result, Replicas):
-        for partition, fork in result.forks.items():
-            _print_fork(partition, fork, result.truncations[partition])
-            changes += result.changes[partition]
+    for partition, fork in result.forks.items():
+        _print_fork(partition, fork, result.truncations[partition])
+        changes += result.changes[partition]
+    if _compares_replicas(args):
         _print_other_partitions(result)
     if not any(result.differences.values()):
         print_text("No group, no offset and no pending commit differs.")
     for table in ("offsets", "pending", "groups"):
         _print_differences(table, [change for change in changes if change.table == table], result)
+    lines = [
+        answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for side in (result.a, result.b)
+    ]
+    for line in dict.fromkeys(chain(*lines)):
+        sides = [name for name, of_side in zip("ab", lines, strict=True) if line in of_side]
+        print_text(line if len(sides) == 2 else f"{sides[0]}: {line}")
+    # Of two moments of one log, the later one has all gaps.
+    for groups in {side.path: side for side in (result.a, result.b)}.values():
+        answers.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
 
 
-def _print_differences(table: str, changes: list[Change], result: Comparison | Replicas) -> None:
+def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     """Print the differences of one table. For replicas with a fork, also print the answers that are equal again."""
     change_of = {(change.group, change.key): change for change in changes}
     title, describe = _TABLES[table]
@@ -153,89 +119,72 @@ def _print_differences(table: str, changes: list[Change], result: Comparison | R
     ]
     for group_id, found in result.differences[table].items():
         for key, pair in found.items() if isinstance(found, dict) else [("", found)]:
-            rows.append((group_id, key, describe(*pair), _describe_healing(change_of.get((group_id, key)), result)))
+            change = change_of.get((group_id, key))
+            rows.append((group_id, key, describe(*pair), _describe_healing(change, result) if change else ""))
     print_table(("group", title, "a → b", "after the fork"), sorted(rows))
 
 
 def _print_other_partitions(result: Replicas) -> None:
     """Print which partitions cannot be compared, and why there can be differences without a fork."""
-    for name, side, other in (("a", result.a, result.b), ("b", result.b, result.a)):
-        numbers = [str(partition) for partition in side.partitions if partition not in other.partitions]
-        if numbers:
+    partitions = result.a.partitions.keys() ^ result.b.partitions.keys()
+    for name, side in (("a", result.a), ("b", result.b)):
+        if numbers := [str(partition) for partition in side.partitions if partition in partitions]:
             print_text(f"Only {name} has these partitions: {', '.join(numbers)}.")
-    is_cleaning = result.a.partitions.keys() == result.b.partitions.keys() and not result.forks
-    if is_cleaning and any(result.differences.values()):
+    if not partitions and not result.forks and any(result.differences.values()):
         print_text("The replicas have no fork: only cleaning makes the differences below.")
 
 
-def _describe_healing(change: Change | None, result: Comparison | Replicas) -> str:
+def _describe_healing(change: Change, result: Replicas) -> str:
     """Return what happened to an answer that differs: lost or healed."""
-    if change is None or not isinstance(result, Replicas):
-        return ""
     newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
     older = "a" if newer == "b" else "b"
-    newer_value, older_value = (change.b, change.a) if newer == "b" else (change.a, change.b)
+    newer_value, older_value = (getattr(change, name) for name in (newer, older))
     ended_by = f" ({change.ended_by})" if change.ended_by else ""
     if change.is_back:
-        records = _list_records(newer_value)
-        return f"back: {older} deleted it{ended_by}, and {newer} wrote it again" + (f" ({records})" if records else "")
-    if not change.is_healed and change.has_newer_changed:
-        return f"lost: {newer} is behind ({_list_records(newer_value)})"
-    if not change.is_healed:
-        if older_value is not None:
-            records = _list_records(older_value)
-            return f"lost: only {older} has it" + (f" ({records})" if records else "")
-        verb = "ended the transaction" if change.table == "pending" else "deleted it"
-        return f"lost: only {older} {verb}{ended_by}"
-    verb = "healed" if change.has_older_changed else "new"
-    if newer_value is None:
-        return f"{verb}: deleted on {newer}"
-    records = _list_records(newer_value)
-    return f"{verb}: {records} on {newer}" if records else f"{verb} on {newer}"
+        return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
+    if change.is_healed:
+        place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
+        return f"{'healed' if change.has_older_changed else 'new'}{place and f':{place}'} on {newer}"
+    if change.has_newer_changed:
+        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}"
+    if older_value is not None:
+        return f"lost: only {older} has it{_list_records(older_value, ' ({})')}"
+    return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}{ended_by}"
 
 
-def _list_records(value: Any) -> str:
-    """Return the offset of the record of an answer."""
+def _list_records(value: Any, form: str) -> str:
+    """Return the offset of the record of an answer in a text; "" if it is no single record."""
     commits = value if isinstance(value, list) else [value]
     offsets = [str(commit["record_offset"]) for commit in commits if "record_offset" in commit]
-    return f"record {', '.join(offsets)}" if offsets else ""
+    return form.format(f"record {', '.join(offsets)}") if offsets else ""
 
 
 def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
     """Print where two replicas of a partition differ, and what a returning broker does."""
-    name = name_partition(partition)
-    older_name = "a" if truncation.newer == "b" else "b"
-    newer, older = (fork.b, fork.a) if truncation.newer == "b" else (fork.a, fork.b)
-    lines = []
-    if not (fork.a.only and fork.b.only):
-        longer_name = "a" if fork.a.only else "b"
-        longer, shorter_name = (fork.a, "b") if fork.a.only else (fork.b, "a")
-        lines.append(f"{name}: {shorter_name} ends at offset {fork.offset}, and {longer_name} continues.")
-        lines.append(_describe_branch(longer_name, longer))
-    else:
-        lines.append(f"{name}: the replicas fork at offset {fork.offset}. Up to there, their records agree.")
-        lines += [_describe_branch("a", fork.a), _describe_branch("b", fork.b)]
+    branches = {"a": fork.a, "b": fork.b}
+    longer = [name for name, branch in branches.items() if branch.only] or ["b"]
+    place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
+    if len(longer) == 1:
+        place = f"{'b' if longer == ['a'] else 'a'} ends at offset {fork.offset}, and {longer[0]} continues"
+    print_text(f"{answers.name_partition(partition)}: {place}.")
+    for name in longer:
+        print_text(_describe_branch(name, branches[name]))
+    newer_name = truncation.newer
+    older_name = "a" if newer_name == "b" else "b"
+    newer, older = (branches[name] for name in (newer_name, older_name))
     if newer.epochs[-1:] != older.epochs[-1:] and newer.epochs:
-        lines.append(f"  {truncation.newer} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
-    if truncation.offset is None:
-        lines.append(
-            "  The log has no leader epochs that tell where a returning broker truncates: it truncates to its high "
-            "watermark."
-        )
-    elif truncation.offset >= older.end_offset:
-        lines.append(f"  If {older_name} follows {truncation.newer}, {older_name} truncates nothing.")
+        print_text(f"  {newer_name} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
+    end = truncation.offset
+    if end is None:
+        print_text("  No leader epoch tells where a returning broker truncates: it truncates to its high watermark.")
+    elif end >= older.end_offset:
+        print_text(f"  If {older_name} follows {newer_name}, {older_name} truncates nothing.")
     else:
-        lines.append(
-            f"  When the broker of {older_name} returns and follows {truncation.newer}, it truncates its log to offset "
-            f"{truncation.offset}."
+        print_text(
+            f"  When the broker of {older_name} returns and follows {newer_name}, it truncates its log to offset {end}."
         )
-    if truncation.offset is not None and truncation.offset > fork.offset and older.only:
-        lines.append(
-            f"  The records of {older_name} before offset {truncation.offset} stay different: leader epochs do not "
-            "show this fork."
-        )
-    for line in lines:
-        print_text(line)
+    if end is not None and end > fork.offset and older.only:
+        print_text(f"  Before offset {end}, {older_name} stays different: leader epochs do not show this fork.")
 
 
 def _describe_branch(name: str, branch: Branch) -> str:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -108,14 +109,12 @@ def _check_packages() -> Result:
     for requirement in needed:
         try:
             version = importlib.metadata.version(requirement.name)
+            if not requirement.specifier.contains(version, prereleases=True):
+                problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
         except importlib.metadata.PackageNotFoundError:
             problems.append(f"{requirement.name} is missing")
-            continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
-    if problems:
-        return False, "; ".join(problems), HOW_TO_INSTALL
-    return True, f"all {len(needed)} required packages are installed", ""
+    found = "; ".join(problems) or f"all {len(needed)} required packages are installed"
+    return not problems, found, HOW_TO_INSTALL if problems else ""
 
 
 def _is_needed(requirement: Any) -> bool:
@@ -202,15 +201,12 @@ def _check_memory() -> Result:
 
 def _read_available_memory() -> int | None:
     """Return the bytes of available memory (on macOS, of the total memory), or None if this system does not say."""
-    try:
+    with suppress(OSError):
         match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
         return int(match[1]) * 1024 if match else None
-    except OSError:
-        pass
-    try:  # macOS has no /proc/meminfo.
+    with suppress(AttributeError, ValueError, OSError):  # macOS has no /proc/meminfo.
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+    return None
 
 
 CHECKS: dict[str, Callable[[], Result]] = {

@@ -10,12 +10,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from kafkagroups.cli.log_text import print_cut
-from kafkagroups.cli.options import choose_dialect, parse_hex, print_problems, rules_to_json
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.after_damage import describe_rest
@@ -24,7 +23,6 @@ from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.folders import open_logs
 from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log, Notes
@@ -40,7 +38,7 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
 from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, decode, decode_key, encode
+from kafkagroups.records.serde import Record, decode_key, decode_with_key, encode
 from kafkagroups.records.structs import to_json
 from kafkagroups.records.versions import parse_release
 
@@ -80,64 +78,66 @@ examples:
       the output of kafka-console-consumer.sh with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
 
 
-class _Decoded(NamedTuple):
-    """The result of decoding a log record.
+@dataclass(frozen=True)
+class _Decoded:
+    """A log record, and what its bytes mean.
 
     `record` is None for a control record, and for a record that cannot be decoded. `key_record` is the record with its
     key alone: it is None for a control record, and for a record whose key cannot be decoded. `control_type` is the name
     of a control record's type. `error` says why the record cannot be decoded.
     """
 
+    log_record: LogRecord
     record: Record | None = None
     key_record: Record | None = None
     control_type: str | None = None
     error: str | None = None
 
+    def is_selected(self, wanted: dict[str, object]) -> bool:
+        """Return whether this is what the options ask for. A member can be in the key or the value."""
+        if not wanted:
+            return True
+        record = self.key_record
+        key = record and record.key
+        offset_key = key if isinstance(key, OFFSET_KEYS) else None
+        value = self.record and self.record.value
+        members = value.members if isinstance(value, GroupMetadataValue) else ()
+        facts: dict[str, Collection[object]] = {
+            "tombstones": [self.log_record.value is None],
+            "key": [self.log_record.key],
+            "group": [record and find_group_id(record)],
+            "type": [record and record.type],
+            "topic": [offset_key and offset_key.topic],
+            "partition": [offset_key and offset_key.partition],
+            "member": [getattr(key, "member_id", None), *(member.member_id for member in members)],
+        }
+        return self.control_type is None and all(value in facts[name] for name, value in wanted.items())
+
 
 def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _Decoded:
     """Return the decoded record. The errors contain the file and the offset."""
+    key_record = None
     try:
-        if not batch.is_control:
-            record = decode(log_record.key, log_record.value, dialect)
-            return _Decoded(record=record, key_record=record)
-        control_type = decode_control_key(log_record.key)
-        # The output has the names of markers in lower case, and other control types in upper case.
-        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        return _Decoded(control_type=control_type.name.lower() if is_marker else control_type.name)
+        if batch.is_control:
+            control_type = decode_control_key(log_record.key)
+            # The output has the names of markers in lower case, and other control types in upper case.
+            is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+            return _Decoded(log_record, control_type=control_type.name.lower() if is_marker else control_type.name)
+        key = decode_key(log_record.key, dialect)
+        key_record = Record(key.type, key.content, None, None)
+        record = decode_with_key(key, log_record.value)
+        return _Decoded(log_record, record, record)
     except BadBytes as error:
         error.file = batch.file
         error.offset = log_record.offset
-        key_record = None
-        with suppress(BadBytes):
-            if not batch.is_control:
-                key = decode_key(log_record.key, dialect)
-                key_record = Record(key.type, key.content, None, None)
-        return _Decoded(key_record=key_record, error=str(error))
+        return _Decoded(log_record, key_record=key_record, error=str(error))
 
 
 def _find_wanted(args: argparse.Namespace) -> dict[str, object]:
-    """Return what the options that select records by their content ask for, by the names in `_list_facts`."""
+    """Return what the options that select records by their content ask for, by the names in `_Decoded.is_selected`."""
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
     wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
     return {name: value for name, value in wanted.items() if value is not None}
-
-
-def _list_facts(log_record: LogRecord, decoded: _Decoded) -> dict[str, Collection[object]]:
-    """Return by what a record that is not a control record can be selected. A member can be in the key or the value."""
-    record = decoded.key_record
-    key = record and record.key
-    offset_key = key if isinstance(key, OFFSET_KEYS) else None
-    value = decoded.record and decoded.record.value
-    members = value.members if isinstance(value, GroupMetadataValue) else ()
-    return {
-        "tombstones": [log_record.value is None],
-        "key": [log_record.key],
-        "group": [record and find_group_id(record)],
-        "type": [record and record.type],
-        "topic": [offset_key and offset_key.topic],
-        "partition": [offset_key and offset_key.partition],
-        "member": [getattr(key, "member_id", None), *(member.member_id for member in members)],
-    }
 
 
 def _parse_type(text: str | None) -> int | None:
@@ -194,10 +194,11 @@ def _message_to_json(decode: Callable[[bytes], VersionedMessage[Any]], data: byt
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
     errors: list[str] = []
-    record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
-    printer = _Printer(args, dialect, record_range, _find_wanted(args), errors)
+    stop = Stop(args.until, args.until_time)
+    record_range = RecordRange(vars(args)["from"], args.since_time, stop)
+    topics = answers.open_topics(args)
+    printer = _Printer(args, topics[0].dialect, record_range, _find_wanted(args), errors)
     if args.format != "text" and args.past_damage:
         raise UsageError(f"--past-damage cannot be used with --format {args.format}: Kafka's tool ends at the damage")
     if args.format != "text" and (args.json or printer.wanted):
@@ -206,14 +207,13 @@ def run(args: argparse.Namespace) -> int:
             "--from, --since-time, --until and --until-time, and it does not take --json"
         )
     status = 0
-    for path in args.paths:
+    for topic in topics:
         try:
-            logs = [log.limit_batches(args.max_batch_bytes) for log in open_logs(path)]
-            if len(logs) > 1 and args.until is not None:
-                raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
-            for log in logs:
+            opened = topic.open(stop)
+            opened.check_stop()
+            for log in opened.logs:
                 if args.format == "text":
-                    printer.print(log.skip_damage() if args.past_damage else log)
+                    printer.print(log)
                 else:
                     _print_as_tool(log, args, record_range, errors)
         except UsageError as error:
@@ -225,7 +225,7 @@ def run(args: argparse.Namespace) -> int:
             return max(status, 1)
     if len(errors) > 1:
         errors = [f"{errors[0]} (and {len(errors) - 1} more)"]
-    return max(status, print_problems(errors))
+    return max(status, answers.print_problems(errors))
 
 
 def _print_as_tool(log: Log, args: argparse.Namespace, record_range: RecordRange, errors: list[str]) -> None:
@@ -279,7 +279,7 @@ class _Printer:
             for line in lines:
                 print_line(line)
         if not self.args.json:
-            print_cut(self.args, {log.partition: next_offset})
+            answers.print_cut(self.args, {log.partition: next_offset})
         if notes.damage:
             self.errors.append(str(describe_rest(log, notes.damage, self.dialect)))
 
@@ -309,21 +309,14 @@ class _Printer:
             yield from self._find_gap(log_record.offset, "  ")
             self._gaps.skip_to(log_record.offset + 1)
             decoded = _decode_record(batch, log_record, self.dialect)
-            if self.wanted:
-                facts = _list_facts(log_record, decoded)
-                if decoded.control_type is not None or not all(
-                    value in facts[name] for name, value in self.wanted.items()
-                ):
-                    continue
-            if decoded.error:
-                self.errors.append(decoded.error)
-            if self.args.json:
-                yield json.dumps(self._to_json(batch, log_record, decoded))
-            else:
-                yield self._to_text(batch, log_record, decoded)
+            if decoded.is_selected(self.wanted):
+                if decoded.error:
+                    self.errors.append(decoded.error)
+                yield json.dumps(self._to_json(batch, decoded)) if self.args.json else self._to_text(batch, decoded)
         yield from self._find_gap(batch.last_offset + 1, "  ")
 
-    def _to_json(self, batch: Batch, log_record: LogRecord, decoded: _Decoded) -> dict[str, Any]:
+    def _to_json(self, batch: Batch, decoded: _Decoded) -> dict[str, Any]:
+        log_record = decoded.log_record
         record = decoded.record or decoded.key_record
         fields: dict[str, Any] = {
             "partition": self._log.partition,
@@ -345,43 +338,40 @@ class _Printer:
             fields |= {"error": decoded.error, **contents}
         return {**fields, **rules_to_json(self.dialect.rules_of)}
 
-    def _to_text(self, batch: Batch, log_record: LogRecord, decoded: _Decoded) -> str:
-        start = f"  {log_record.offset}  {format_time_ms(log_record.timestamp)}"
-        if batch.magic >= 2:
-            start += f"  leader epoch {batch.partition_leader_epoch}"
+    def _to_text(self, batch: Batch, decoded: _Decoded) -> str:
+        log_record = decoded.log_record
         record = decoded.record
+        parts = [f"  {log_record.offset}", format_time_ms(log_record.timestamp)]
+        if batch.magic >= 2:
+            parts.append(f"leader epoch {batch.partition_leader_epoch}")
         if decoded.error:
             key_text = f"key {_to_hex(log_record.key)}"
             if decoded.key_record is not None:
                 key_text = f"{decoded.key_record.name}  {_format_key(decoded.key_record)}"
-            return f"{start}  cannot be decoded: {decoded.error}: {key_text}, value {_to_hex(log_record.value)}"
-        if record is None:  # A control record. The text says "marker" even if its type ends no transaction.
-            return f"{start}  marker: {decoded.control_type}"
-        value = _value_to_json(record, self.dialect)
-        if value is None:
-            value_text = "tombstone"
-        elif "data" in value:
-            value_text = f"v{value['version']} {json.dumps(value['data'], ensure_ascii=False)}"
+            parts.append(f"cannot be decoded: {decoded.error}: {key_text}, value {_to_hex(log_record.value)}")
+        elif record is None:  # A control record. The text says "marker" even if its type ends no transaction.
+            parts.append(f"marker: {decoded.control_type}")
         else:
-            value_text = value["hex"]
-        return f"{start}  {record.name}  {_format_key(record)}  {value_text}"
+            value = _value_to_json(record, self.dialect) or {"hex": "tombstone"}
+            if "data" in value:
+                value["hex"] = f"v{value['version']} {json.dumps(value['data'], ensure_ascii=False)}"
+            parts += [record.name, _format_key(record), value["hex"]]
+        return "  ".join(parts)
 
 
 def _describe_batch(batch: Batch) -> str:
-    is_compressed = bool(batch.attributes & CODEC)
+    codec = f" {batch.compression.name.lower()}" if batch.attributes & CODEC else ""
     horizon = batch.delete_horizon_ms
-    properties = {
-        f"magic {batch.magic}{f' {batch.compression.name.lower()}' if is_compressed else ''}": True,
-        f"max timestamp {format_time_ms(batch.max_timestamp)}": True,
+    parts = {
+        f"offsets {batch.base_offset} to {batch.last_offset}, byte {batch.position}, {batch.size} bytes": True,
+        f"magic {batch.magic}{codec}, max timestamp {format_time_ms(batch.max_timestamp)}": True,
         f"leader epoch {batch.partition_leader_epoch}": batch.magic >= 2,
         f"producer {batch.producer_id}/{batch.producer_epoch}": batch.producer_id >= 0,
         "transactional": batch.is_transactional,
         "control": batch.is_control,
         f"delete horizon {format_time_ms(horizon or 0)}": horizon is not None,
     }
-    offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
-    shown = ", ".join(text for text, is_shown in properties.items() if is_shown)
-    return f"{offsets}, byte {batch.position}, {batch.size} bytes, {shown}"
+    return ", ".join(text for text, is_shown in parts.items() if is_shown)
 
 
 def _to_hex(data: bytes | None) -> str | None:

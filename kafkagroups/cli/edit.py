@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import Parser, print_newer
-from kafkagroups.cli.output import print_error, print_json, print_line
+from kafkagroups.cli.output import print_json, print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.history.words import count_of
 from kafkagroups.repair.edit import edit
@@ -79,7 +79,4 @@ def run(args: argparse.Namespace) -> int:
             print_line(step.what)
         segments = count_of(len(result.segments), "segment")
         print_line(f"{result.out}: {segments}, start offset {result.start_offset}, next offset {result.next_offset}")
-    sys.stdout.flush()
-    if result.damage:
-        print_error(result.damage)
-    return int(result.damage is not None)
+    return answers.print_problems([str(result.damage)] if result.damage else [])

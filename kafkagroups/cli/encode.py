@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -37,10 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
-    if kafka is None:
-        key, value = encode(from_json(row))
-    else:
-        key, value = encode(*_parse_record_for(row, kafka))
+    key, value = encode(from_json(row)) if kafka is None else encode(*_parse_record_for(row, kafka))
     return {"key_hex": key.hex(), "value_hex": None if value is None else value.hex()}
 
 
@@ -52,16 +50,14 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
     kafka_version = parse_writer(kafka)
     has_classic_coordinator = kafka_version < FIRST_WITHOUT_CLASSIC_COORDINATOR
     dialect = build_dialect("classic" if has_classic_coordinator else "new", kafka_version, kafka)
-    try:
+    written_version = None
+    # It is a tombstone, a value in hex, or a wrong row if this fails. For a wrong row, from_json raises an error.
+    with suppress(TypeError, KeyError, AttributeError, ValueError):
         # The value version of a committed offset depends on whether it has an expire timestamp.
         expires = row["value"]["data"].get("expireTimestamp", -1) != -1
-        record_type = int(row["key"]["type"])
-        written_version = value_version(record_type, kafka, expires=expires)
+        written_version = value_version(int(row["key"]["type"]), kafka, expires=expires)
         # from_json needs a value version, so add one if the row has none.
         row = {**row, "value": {"version": written_version, **row["value"]}}
-    except (TypeError, KeyError, AttributeError, ValueError):
-        # A tombstone, a value in hex, or a wrong row. For a wrong row, from_json raises an error below.
-        written_version = None
     record = from_json(row, dialect)
     if written_version is not None:
         record = replace(record, value_version=written_version)

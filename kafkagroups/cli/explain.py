@@ -8,16 +8,15 @@ commit of a smaller offset than the previous commit of the same topic-partition.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from kafkagroups import api
-from kafkagroups.cli.log_text import describe_unknown_group, print_cut, print_gaps, print_topic_partitions
-from kafkagroups.cli.options import SPARK, choose_dialect, find_functions, find_rules, rules_to_json
-from kafkagroups.cli.output import format_time_ms, print_error, print_json, print_table, print_text
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import SPARK, rules_to_json
+from kafkagroups.cli.output import format_time_ms, print_table, print_text
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
@@ -25,12 +24,12 @@ from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause
-from kafkagroups.history.explain import Explanation
+from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.words import count_of, describe_duration
-from kafkagroups.loading.group_choice import has_wildcard, match_groups
-from kafkagroups.records.dialects import Dialect
+from kafkagroups.loading.group_choice import has_wildcard
 from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.topic import Topic
 
 LAST_RECORD_COUNT = 20
 """How many of the last records the text shows of a long history (more than twice this number of records)."""
@@ -46,6 +45,7 @@ _CAUSES = {
     Cause.TOPIC_DELETED: "the topic was deleted",
     Cause.UNKNOWN: "the log does not tell",
 }
+_MEMBER_FIELDS = {"group_instance_id": "instance ", "member_epoch": "epoch ", "state": ""}
 ARGUMENTS = f"""
 PATH...
 --group! G  the group id, or a pattern: * stands for any characters, and ? for one character
@@ -74,76 +74,39 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
-    status = 0
-    for path in args.paths:
-        problems: dict[str, None] = {}
-        try:
-            group_ids = _find_groups(path, dialect, args)
-        except UsageError as error:
-            print_error(error)
-            status = 2
-            continue
-        for number, group_id in enumerate(group_ids):
-            try:
-                explanation = _explain(path, group_id, dialect, args)
-            except UsageError as error:
-                print_error(error)
-                status = 2
-                continue
-            if args.json:
-                print_json(_to_json(path, explanation, dialect))
-            else:
-                if number:
-                    print_text()
-                _print_explanation(path, explanation, args)
-            problems |= dict.fromkeys(explanation.problems)
-        for line in problems:
-            print_error(line)
-        status = max(status, int(bool(problems)))
-    return status
+    return answers.answer_each(args, _ask, _print_explanation, _to_json, subjects=_list_subjects(args))
 
 
-def _find_groups(path: str, dialect: Dialect, args: argparse.Namespace) -> list[str]:
-    """Return the ids of the groups that --group names."""
-    functions = find_functions(args, path)
-    if not has_wildcard(args.group):
-        return [args.group]
-    rules = find_rules(args, dialect)
-    del rules["until"]
-    with spinner(path):
-        if functions is api:
-            return api.find_groups(path, args.group, **rules)
-        return match_groups(functions.load_groups(path, **rules).partitions_of, args.group)
+def _list_subjects(args: argparse.Namespace) -> Iterator[tuple[Topic, str]]:
+    """Yield the topic of each PATH with each group that --group names."""
+    for topic in answers.open_topics(args):
+        group_ids = [args.group]
+        # Without such a PATH, the question raises the same error.
+        with spinner(str(topic.path)), suppress(UsageError):
+            group_ids = topic.find_groups(args.group, until_time=args.until_time)
+        yield from ((topic, group_id) for group_id in group_ids)
 
 
-def _explain(path: str, group_id: str, dialect: Dialect, args: argparse.Namespace) -> Explanation:
-    question = {"topic": args.topic, "partition": args.partition, "since_time": args.since_time}
-    rules = find_rules(args, dialect)
-    with spinner(path):
-        answer = find_functions(args, path).explain(path, group_id, retention_ms=args.retention, **question, **rules)
-    explanation: Explanation = answer
-    return explanation
+def _ask(args: argparse.Namespace, topic: Topic, group_id: str) -> Explanation:
+    options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
+    return topic.explain(group_id, args.topic, args.partition, **options)
 
 
-def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str, Any]:
-    # A JSON name is a text: the partition None becomes "null".
-    partitions = {
-        json.dumps(number): {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()
-    }
-    damage = {json.dumps(number): asdict(place) for number, place in explanation.find_damage().items()}
+def _to_json(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> dict[str, Any]:
+    partitions = {number: {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()}
+    damage = {number: asdict(place) for number, place in explanation.find_damage().items()}
     return {
-        "path": path,
+        "path": topic.path,
         "group": explanation.group,
         "coordinator": explanation.coordinator,
-        **rules_to_json(dialect.rules_of),
+        **rules_to_json(topic.dialect.rules_of),
         "history": [history_json(entry) for entry in explanation.history],
         "answer": explanation.answer,
         "error": explanation.error,
         "expires_next": [_expiration_to_json(expiration) for expiration in explanation.expires_next],
         "rewound": [position.to_json() for position in explanation.rewound],
         "expires_without_members": [_expiration_to_json(expiration) for expiration in explanation.protected],
-        "next_offsets": {json.dumps(number): offset for number, offset in explanation.next_offsets.items()},
+        "next_offsets": explanation.next_offsets,
         "topic_partitions": explanation.topic_partitions.to_json(),
         **({"partitions": partitions} if partitions else {}),
         **({"damage": damage} if damage else {}),
@@ -151,41 +114,41 @@ def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str,
 
 
 def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
+    origin = "record" if expiration.is_from_record else "retention"
     return {
         "topic_partition": str(expiration.topic_partition),
         "offset": expiration.offset,
         "expire_ms": expiration.expire_ms,
-        "from": "record" if expiration.is_from_record else "retention",
+        "from": origin,
     }
 
 
-def _print_explanation(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
+def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:
+    answers.print_default_rules(args, topic)
     group = explanation.group
     subject = group or "the group with the empty id"
     if args.topic is not None:
-        topic_or_partition = args.topic if args.partition is None else f"{args.topic}-{args.partition}"
-        subject = f"{topic_or_partition} of {subject}"
+        subject = f"{args.topic}{'' if args.partition is None else f'-{args.partition}'} of {subject}"
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
     if explanation.history or args.since_time is not None:
         if explanation.history:
             _print_history(explanation, shows_all=args.all)
         else:
             print_text(f"No record of {subject} since {format_time_ms(args.since_time)}.")
-        _print_answer(explanation, subject, broker, args)
-        _print_waiting(explanation)
+        _print_answer(args, explanation, subject, broker)
         _print_expirations(explanation, shows_all=args.all)
     else:
-        if has_wildcard(group):
-            print_text(f"No group in {path} matches {group}.")
-        else:
-            print_text(describe_unknown_group(subject, group, path, explanation.topic_partitions))
+        unknown = f"No group in {topic.path} matches {group}."
+        if not has_wildcard(group):
+            unknown = answers.describe_unknown_group(subject, group, topic, explanation.topic_partitions)
+        print_text(unknown)
         if explanation.error is not None:
             print_text(f"{broker} fails to load {explanation.error}.")
         for place in explanation.find_damage().values():
             print_text(f"Damage: {place}.")
-    print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
-    print_gaps(explanation.gaps)
-    print_cut(args, explanation.next_offsets)
+    answers.print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
+    answers.print_gaps(explanation.gaps)
+    answers.print_cut(args, explanation.next_offsets)
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
@@ -193,42 +156,41 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     history = explanation.history
     failed_at = {failure.partition: failure.offset for failure in explanation.failures}
     shown = history if shows_all else _select_records(history, failed_at)
-    _print_failures(explanation)
+    for failure in explanation.failures:
+        if any(entry.is_unloaded and entry.partition == failure.partition for entry in history):
+            _print_failure(failure, explanation.kafka)
     partitions = {entry.partition for entry in shown}
     times = [format_time_ms(entry.timestamp) for entry in shown]
-    date = times[0].partition(" ")[0]
-    has_one_date = all(time.startswith(f"{date} ") for time in times)
-    place = (
-        f" in partition {shown[0].partition} of __consumer_offsets"
-        if len(partitions) == 1 and None not in partitions
-        else ""
-    )
-    if place or has_one_date:
-        print_text(f"Records{place}{f', written on {date}' if has_one_date else ''}:")
-    usual_metadata = _find_usual_metadata(history)
+    dates = {time.partition(" ")[0] for time in times}
+    title = "Records"
+    if len(partitions) == 1 and None not in partitions:
+        title += f" in partition {shown[0].partition} of __consumer_offsets"
+    if len(dates) == 1:
+        title += f", written on {dates.pop()}"
+        times = [time.partition(" ")[2] for time in times]
+    if title != "Records":
+        print_text(f"{title}:")
+    usual = _find_usual_metadata(history)
     print_table(
         ("record", "written (UTC)", "about", "committed", "producer", "fate", "by"),
-        [
-            _list_cells(entry, time.removeprefix(f"{date} ") if has_one_date else time, len(partitions) > 1)
-            for entry, time in zip(shown, times, strict=True)
-        ],
-        below=[
-            _describe(entry, usual_metadata, failed_at.get(entry.partition), shows_all=shows_all) for entry in shown
-        ],
+        [_list_cells(entry, time, len(partitions) > 1) for entry, time in zip(shown, times, strict=True)],
+        below=[_describe(entry, usual, failed_at.get(entry.partition), shows_all=shows_all) for entry in shown],
     )
-    if usual_metadata:
-        print_text(f"Usual metadata of the commits: {usual_metadata}. Only other metadata stands below a row.")
-    if any(entry.went_back for entry in shown):
-        print_text("▼: this commit set the offset back.")
-    if any(map(_name_producer, shown)):
-        print_text("producer: the producer id and the producer epoch of the transaction.")
-    if any(entry.by is not None for entry in shown):
-        print_text("by: the record that superseded, deleted, hid, committed or aborted this record.")
-    if len(shown) < len(history):
-        print_text(
-            f"{len(shown)} of {len(history)} records: the last {LAST_RECORD_COUNT}, and all earlier ones that count, "
-            "are pending, were deleted or set an offset back, and the group's own records. --all shows all records."
-        )
+    notes = {
+        f"Usual metadata of the commits: {usual}. Only other metadata stands below a row.": usual,
+        "▼: this commit set the offset back.": any(entry.went_back for entry in shown),
+        "producer: the producer id and the producer epoch of the transaction.": any(map(_name_producer, shown)),
+        "by: the record that superseded, deleted, hid, committed or aborted this record.": any(
+            entry.by is not None for entry in shown
+        ),
+        f"{len(shown)} of {len(history)} records: the last {LAST_RECORD_COUNT}, and all earlier ones that count, are "
+        "pending, were deleted or set an offset back, and the group's own records. --all shows all records.": (
+            len(shown) < len(history)
+        ),
+    }
+    for note, is_needed in notes.items():
+        if is_needed:
+            print_text(note)
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
@@ -256,25 +218,21 @@ def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, in
     return [entry for entry in history if id(entry) in selected_ids]
 
 
-def _print_failures(explanation: Explanation) -> None:
+def _print_failure(failure: LoadFailure, kafka: str) -> None:
     """Print what the failure of a load means for the records that it makes the coordinator ignore."""
-    for failure in explanation.failures:
-        if not any(entry.is_unloaded and entry.partition == failure.partition for entry in explanation.history):
-            continue
-        name = "this log" if failure.partition is None else f"partition {failure.partition}"
-        print_text(f"Kafka {explanation.kafka} fails to load {name}: {failure.reason}.")
-        conflict = failure.conflict
-        if conflict is not None and conflict.type is not None:
-            group_type = GROUP_TYPE_BY_RECORD_TYPE[conflict.type]
-            print_text(
-                f"The newest record of the {group_type} group before it is {_name_type(conflict.type)} at "
-                f"{conflict.offset}: no tombstone deleted the {group_type} group."
-            )
-        if failure.offset is not None:
-            print_text(
-                f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or "
-                f"aborted them. The load does not read the records after {failure.offset}."
-            )
+    name = "this log" if failure.partition is None else f"partition {failure.partition}"
+    print_text(f"Kafka {kafka} fails to load {name}: {failure.reason}.")
+    if failure.conflict is not None and failure.conflict.type is not None:
+        group_type = GROUP_TYPE_BY_RECORD_TYPE[failure.conflict.type]
+        record = f"{_name_type(failure.conflict.type)} at {failure.conflict.offset}"
+        print_text(
+            f"The newest record of the {group_type} group before it is {record}: no tombstone deleted the group."
+        )
+    if failure.offset is not None:
+        print_text(
+            f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or aborted "
+            f"them. The load does not read the records after {failure.offset}."
+        )
 
 
 def _list_cells(entry: RecordFate, time: str, has_partition: bool) -> tuple[object, ...]:
@@ -282,14 +240,12 @@ def _list_cells(entry: RecordFate, time: str, has_partition: bool) -> tuple[obje
     about = "-" if entry.type is None else _name_type(entry.type)
     if entry.fate is Fate.MARKER:
         about = f"{entry.note} marker"
-    elif entry.key is not None:
-        about = str(entry.key)
     partition = "-" if entry.partition is None else entry.partition
     committed = "" if entry.committed is None else entry.committed
     return (
         f"{partition}:{entry.offset}" if has_partition else entry.offset,
         time,
-        about,
+        entry.key or about,
         f"▼ {committed}" if entry.went_back else committed,
         _name_producer(entry),
         entry.fate.value if entry.fate else "",
@@ -317,18 +273,15 @@ def _find_usual_metadata(history: list[RecordFate]) -> str:
 
 def _describe(entry: RecordFate, usual_metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
     """Yield what the columns do not show: metadata that is not the usual one, members, and reasons."""
-    if entry.fate is not Fate.MARKER and entry.committed is not None and entry.note != usual_metadata:
-        if entry.note:
-            yield f"metadata: {entry.note}"
-        elif usual_metadata:
-            yield "no metadata, although the other commits have some"
+    if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != usual_metadata:
+        yield f"metadata: {entry.note}" if entry.note else "no metadata, although the other commits have some"
     if entry.producer_id is not None and not _name_producer(entry):
         yield f"producer {entry.producer_id}, epoch {entry.producer_epoch}, without a transaction: no marker will come"
+    what = " ".join(part for part in (_describe_group(entry), entry.what) if part)
+    if what:
+        yield what
     if entry.group_record is not None:
-        yield from _describe_group(entry, entry.group_record)
-        yield from _describe_members(entry.group_record, shows_all=shows_all)
-    elif entry.what is not None:
-        yield entry.what
+        yield from _list_members(entry.group_record, shows_all=shows_all)
     if entry.fate is Fate.TOMBSTONE and (entry.key is not None or entry.cause is Cause.EXPIRED):
         yield f"cause: {_CAUSES[entry.cause or Cause.UNKNOWN]}"
     if not entry.is_unloaded and entry.why is not None:
@@ -338,29 +291,28 @@ def _describe(entry: RecordFate, usual_metadata: str, failed_offset: int | None,
         yield "The load fails at this record."
 
 
-def _describe_group(entry: RecordFate, content: dict[str, Any]) -> Iterator[str]:
-    """Yield the type, the state and the epochs of a group, and what changed; only the latter for a member's record.
+def _describe_group(entry: RecordFate) -> str:
+    """Return the type, the state and the epochs of a group; "" for a member's record.
 
     The timeline's sentence about a change contains the generation or the epoch.
     """
-    if entry.member_id is not None or content["type"] is None:
-        if entry.what:
-            yield entry.what
-        return
-    parts = [f"{content['type']} group", content["state"]]
-    if content["type"] != "classic":
-        parts.append(f"assignment epoch {content['assignment_epoch']}")
+    group = entry.group_record
+    if group is None or entry.member_id is not None or group["type"] is None:
+        return ""
+    is_classic = group["type"] == "classic"
+    parts = [f"{group['type']} group", group["state"]]
+    if not is_classic:
+        parts.append(f"assignment epoch {group['assignment_epoch']}")
     if entry.what is None:
-        is_classic = content["type"] == "classic"
-        parts.append(f"generation {content['generation']}" if is_classic else f"epoch {content['group_epoch']}")
-    yield f"{', '.join(parts)}. {entry.what or ''}".rstrip()
+        parts.append(f"generation {group['generation']}" if is_classic else f"epoch {group['group_epoch']}")
+    return f"{', '.join(parts)}."
 
 
-def _describe_members(content: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
+def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
     """Yield a line for each member: "+" before a member that joined, "-" before one that left."""
-    yield from (f"- {member_id}" for member_id in content["members_left"])
-    joined = set(content["members_joined"])
-    members = sorted(content["members"], key=lambda member: member["member_id"] not in joined)
+    yield from (f"- {member_id}" for member_id in group["members_left"])
+    joined = set(group["members_joined"])
+    members = sorted(group["members"], key=lambda member: member["member_id"] not in joined)
     shown_count = len(members) if shows_all else len(joined) + UNCHANGED_MEMBER_COUNT
     for member in members[:shown_count]:
         yield f"{'+' if member['member_id'] in joined else '='} {_describe_member(member)}"
@@ -369,22 +321,17 @@ def _describe_members(content: dict[str, Any], *, shows_all: bool) -> Iterator[s
 
 
 def _describe_member(member: dict[str, Any]) -> str:
-    parts = [str(member["member_id"])]
-    if member["group_instance_id"] is not None:
-        parts.append(f"instance {member['group_instance_id']}")
-    if "member_epoch" in member:
-        parts.append(f"epoch {member['member_epoch']}")
-    if member.get("state"):
-        parts.append(str(member["state"]))
-    for name, label in (("session_timeout_ms", "session"), ("rebalance_timeout_ms", "rebalance")):
-        if member.get(name) is not None and member[name] >= 0:
-            parts.append(f"{label} time-out {describe_duration(member[name])}")
+    parts = [member["member_id"]]
+    parts += [f"{title}{member[name]}" for name, title in _MEMBER_FIELDS.items() if member.get(name) not in (None, "")]
+    for name, title in (("session_timeout_ms", "session"), ("rebalance_timeout_ms", "rebalance")):
+        duration_ms = member.get(name)
+        if duration_ms is not None and duration_ms >= 0:
+            parts.append(f"{title} time-out {describe_duration(duration_ms)}")
     return ", ".join(parts)
 
 
-def _print_answer(explanation: Explanation, subject: str, broker: str, args: argparse.Namespace) -> None:
+def _print_answer(args: argparse.Namespace, explanation: Explanation, subject: str, broker: str) -> None:
     """Print what a broker answers about the subject: a group, the offsets of a topic, or one offset."""
-    failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
     answer = explanation.answer
     if answer is None:
         text = f"nothing about {subject}"
@@ -396,28 +343,24 @@ def _print_answer(explanation: Explanation, subject: str, broker: str, args: arg
     else:
         metadata = f", with the metadata {answer['metadata']!r}" if answer["metadata"] else ""
         text = f"{answer['offset']} for {subject}{metadata}"
+    if explanation.error is not None:
+        text += f"; it fails to load {explanation.error}"
     damage = explanation.find_damage()
-    if not damage:
-        print_text(f"{broker} answers {text}{failure}.")
-        return
-    cuts = ", ".join(
-        f"{place.offset}" if number is None else f"{place.offset} of partition {number}"
-        for number, place in damage.items()
-    )
-    print_text(
-        f"The log is damaged. After an unclean start has cut the log at offset {cuts}, {broker[0].lower()}{broker[1:]} "
-        f"answers {text}{failure}."
-    )
+    if damage:
+        cuts = (
+            f"{place.offset}{'' if number is None else f' of partition {number}'}" for number, place in damage.items()
+        )
+        broker = (
+            f"The log is damaged. After an unclean start has cut the log at offset {', '.join(cuts)}, a{broker[1:]}"
+        )
+    print_text(f"{broker} answers {text}.")
     for place in damage.values():
         print_text(f"Damage: {place}.")
-    print_text("A clean start does not cut the log, and can fail. kafkagroups check says what each start does.")
-
-
-def _print_waiting(explanation: Explanation) -> None:
-    """Print which commits wait for the end of a transaction."""
+    if damage:
+        print_text("A clean start does not cut the log, and can fail. kafkagroups check says what each start does.")
     for entry in explanation.waiting:
         end = f"until producer {entry.producer_id}'s transaction ends"
-        if entry.fate is Fate.PENDING and not entry.is_transactional:
+        if not entry.is_transactional:
             end = f"for good: no marker will come, because producer {entry.producer_id} wrote it without a transaction"
         print_text(
             f"{entry.key}: record {entry.offset} is pending {end}. To a request for stable offsets, a broker answers "
@@ -427,24 +370,19 @@ def _print_waiting(explanation: Explanation) -> None:
 
 def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
     """Print which offsets expire next."""
-    expirations = explanation.expires_next
-    protected = explanation.protected
-    if protected:
+    if protected := explanation.protected:
         print_text(
             f"Protected by the group's members: {count_of(len(protected), 'offset')} with an expire time in the "
             f"record, the first of them {format_time_ms(protected[0].expire_ms)} UTC. After this time, an offset "
             "expires as soon as the group has no member."
         )
+    expirations = explanation.expires_next
     shown = expirations if shows_all else expirations[:LAST_RECORD_COUNT]
+    reasons = {True: "expire time in the record", False: "retention time"}
     print_table(
         ("expires next", "offset", "at (UTC)", "because of"),
         [
-            (
-                each.topic_partition,
-                each.offset,
-                format_time_ms(each.expire_ms),
-                "expire time in the record" if each.is_from_record else "retention time",
-            )
+            (each.topic_partition, each.offset, format_time_ms(each.expire_ms), reasons[each.is_from_record])
             for each in shown
         ],
     )

@@ -22,11 +22,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
-from operator import attrgetter
-from types import ModuleType
 from typing import Any, NoReturn
 
 from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_json
@@ -90,8 +89,6 @@ _MAX_PASSWORD_LENGTH = 10_000
 """In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""
 _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
 """The units of a duration in ms. A number without a unit is a number of minutes."""
-_RULES = ("partitions", "until", "until_time", "max_batch_bytes", "past_damage", "engine")
-"""The options that say how a log is read. The functions of the package have parameters of the same names."""
 
 
 # The parser.
@@ -175,7 +172,14 @@ def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
     found["help"] = help_text
     if re.fullmatch(r"[\w-]+(\|[\w-]+)+", value):
         return names, found | {"choices": value.split("|")}
-    return names, found | {"metavar": value, "type": TYPES.get(value, _parse_text)}
+    return names, found | {"metavar": value, "type": partial(_parse_value, TYPES.get(value, _parse_text))}
+
+
+def _parse_value(parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 # The texts of values.
@@ -184,14 +188,6 @@ def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
 def _parse_text(text: str) -> str:
     """Return a text as UTF-8 has it. Bytes that are no UTF-8 can only be part of a path."""
     return re.sub("[\udc80-\udcff]", "\ufffd", text)
-
-
-def parse_number(text: str) -> int:
-    """Return the whole number that the text of an option contains."""
-    try:
-        return parse_whole_number(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def parse_count(text: str) -> int:
@@ -209,14 +205,12 @@ def parse_count(text: str) -> int:
 def _parse_time(text: str) -> int:
     """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
     if re.fullmatch(r"[-+]?[0-9]+", text):
-        return parse_number(text)
+        return parse_whole_number(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return round(time.timestamp() * 1000)
+        raise UsageError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _parse_retention(text: str) -> int:
@@ -224,8 +218,8 @@ def _parse_retention(text: str) -> int:
     match = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip())
     if match is None or match[2] not in _UNIT_MS:
         units = ", ".join(unit for unit in _UNIT_MS if unit)
-        raise argparse.ArgumentTypeError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
-    return parse_number(match[1]) * _UNIT_MS[match[2]]
+        raise UsageError(f"expected minutes, or a number with a unit ({units}), found {text!r}")
+    return parse_whole_number(match[1]) * _UNIT_MS[match[2]]
 
 
 def _parse_partitions(text: str) -> list[int]:
@@ -234,7 +228,7 @@ def _parse_partitions(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?", part)
         if not match or int(match["last"] or match["first"]) < int(match["first"]):
-            raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
+            raise UsageError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
         numbers.update(range(int(match["first"]), int(match["last"] or match["first"]) + 1))
     return sorted(numbers)
 
@@ -243,20 +237,20 @@ def _parse_width(text: str) -> int | str:
     try:
         return text if text == VARIED else parse_whole_number(text)
     except UsageError:
-        raise argparse.ArgumentTypeError(f"expected a number or the word varied, found {text!r}") from None
+        raise UsageError(f"expected a number or the word varied, found {text!r}") from None
 
 
 def _parse_parquet_folder(text: str) -> str:
     file_format, _, folder = text.partition(":")
     if file_format != "parquet" or not folder:
-        raise argparse.ArgumentTypeError(f"expected parquet:DIR, found {text!r}")
+        raise UsageError(f"expected parquet:DIR, found {text!r}")
     if folder != _parse_text(folder):
-        raise argparse.ArgumentTypeError(f"expected a path in UTF-8, which pyarrow needs, found {text!r}")
+        raise UsageError(f"expected a path in UTF-8, which pyarrow needs, found {text!r}")
     return folder
 
 
 TYPES: dict[str, Callable[[str], Any]] = {
-    "N": parse_number,
+    "N": parse_whole_number,
     "COUNT": parse_count,
     "F": float,
     "T": _parse_time,
@@ -282,11 +276,9 @@ def choose_dialect(args: argparse.Namespace) -> Dialect:
     """
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
-    coordinator = getattr(args, "coordinator", None)
-    kafka = args.kafka
-    if coordinator is None:
-        coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
-    rules = dialect(coordinator, kafka)
+    kafka = getattr(args, "kafka", None)
+    default = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
+    rules = dialect(getattr(args, "coordinator", None) or default, kafka)
     _print_rules(rules)
     return rules
 
@@ -302,11 +294,10 @@ def _print_rules(rules: Dialect) -> None:
     # `rules_of` is another version: the rules of the other version apply.
     # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.
     if rules.rules_of is not None:
-        uses_other_version = parse_release(rules.rules_of) != rules.version
-        origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"
-        print_error(
-            f"Kafka {rules.kafka}: this package was not compared with a broker of this version; the rules {origin}"
-        )
+        is_other = parse_release(rules.rules_of) != rules.version
+        origin = f"are those of {rules.rules_of}" if is_other else "were read in Kafka's source"
+        start = f"Kafka {rules.kafka}: this package was not compared with a broker of this version"
+        print_error(f"{start}; the rules {origin}")
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
@@ -314,93 +305,29 @@ def rules_to_json(rules_of: str | None) -> dict[str, str]:
     return {} if rules_of is None else {"kafka_rules": rules_of}
 
 
-def find_rules(args: argparse.Namespace, rules: Dialect) -> dict[str, Any]:
-    """Return the options that say how a log is read, for a function of the package or of `kafkagroups.spark`."""
-    found = {name: getattr(args, name) for name in _RULES if name in args}
-    if found.get("engine") == "spark":
-        del found["engine"]
-        found["master"] = args.master
-        found["fail_on_damage"] = None  # The command prints the problems itself.
-    return {"coordinator": rules.coordinator, "kafka": rules.kafka, **found}
-
-
-def find_functions(args: argparse.Namespace, path: str) -> ModuleType:
-    """Return the module whose functions answer with the engine of the options: `kafkagroups.api`, or that of Spark."""
-    if args.engine == "spark":
-        from kafkagroups import spark
-
-        return spark
-    check_path(path)
-    from kafkagroups import api
-
-    return api
-
-
-def check_path(path: str) -> None:
-    """Raise UsageError if `path` is a URI. Only Spark reads URIs."""
-    if "://" in path and not os.path.exists(path):
-        scheme = path.partition("://")[0]
-        raise UsageError(f"{scheme}:// needs --engine spark")
-
-
-def answer_each(
-    args: argparse.Namespace,
-    ask: Callable[[str], Any],
-    list_json: Callable[[str, Any], Iterable[object]],
-    print_answer: Callable[[str, Any], None],
-    list_problems: Callable[[Any], Sequence[str]] = attrgetter("problems"),
-) -> int:
-    """Ask about each PATH, print the answers, and return the exit code. A wrong PATH does not stop the others.
-
-    The problems of an answer are lines about bad data, for stderr. With --fail-on-findings, the answers have findings.
-    """
-    status = 0
-    has_findings = False
-    for path in args.paths:
-        try:
-            answer = ask(path)
-        except UsageError as error:
-            print_error(error)
-            status = 2
-            continue
-        if args.json:
-            for value in list_json(path, answer):
-                print_json(value)
-        else:
-            print_answer(path, answer)
-        status = max(status, print_problems(list_problems(answer)))
-        has_findings |= getattr(args, "fail_on_findings", False) and bool(answer.findings)
-    return 3 if has_findings and status == 0 else status
-
-
-def print_problems(problems: Sequence[str]) -> int:
-    """Print the problems of an answer after the answer, and return the exit code."""
-    sys.stdout.flush()
-    for line in problems:
-        print_error(line)
-    return int(bool(problems))
-
-
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     """Print one line of JSON for each line of stdin, which is UTF-8 in every locale, and return the exit code.
 
     For a line that cannot be converted, print `{"error": …}`. The first error is also printed on stderr.
     """
-    first_error = None
+    first_error = ""
     for number, line in enumerate(read_lines(sys.stdin.buffer), 1):
         try:
-            try:
-                row = json.loads(line.decode())
-            except (ValueError, RecursionError) as error:
-                raise UsageError(f"expected JSON in UTF-8: {error}") from None
-            result = convert(row)
+            result = convert(_parse_row(line))
         except (UsageError, InvalidRecord) as error:
             result = {"error": "; ".join(list_errors(error))}
             first_error = first_error or f"line {number}: {error}"
         print_json(result)
     if first_error:
         print_error(first_error)
-    return int(first_error is not None)
+    return int(bool(first_error))
+
+
+def _parse_row(line: bytes) -> Any:
+    try:
+        return json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"expected JSON in UTF-8: {error}") from None
 
 
 def list_errors(error: UsageError | InvalidRecord) -> list[str]:

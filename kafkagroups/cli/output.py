@@ -17,8 +17,8 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import takewhile, zip_longest
 from typing import TextIO
 
@@ -90,25 +90,16 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 @lru_cache(maxsize=1024)
 def format_time(ms: int) -> str:
-    """Return a time in UTC without the milliseconds. `ms` is the time in ms since 1970.
+    """Return a time in UTC without the milliseconds; "" for a negative number, which means that there is no time.
 
-    Return "" for a negative number, which means that there is no time. Return the number itself if it is too large for
-    datetime.
+    `ms` is the time in ms since 1970. A number that is too large for datetime is returned as it is.
     """
-    if ms < 0:
-        return ""
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return str(ms)
+    return "" if ms < 0 else format_time_ms(ms).removesuffix(" ms").partition(".")[0]
 
 
 @lru_cache(maxsize=1024)
 def format_time_ms(ms: int) -> str:
-    """Return a time in UTC with the milliseconds. `ms` is the time in ms since 1970.
-
-    Return "no time" for a negative number. Return the number itself if it is too large for datetime.
-    """
+    """Return a time in UTC with the milliseconds, for example "2026-11-21 10:13:27.553", as in `format_time`."""
     if ms < 0:
         return "no time"
     try:
@@ -147,12 +138,11 @@ def _lay_out_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
     its longest word, number or time. If that does not suffice, the lines are longer.
     """
     cells = [list(columns), *([_format_cell(*pair) for pair in zip(columns, row, strict=True)] for row in rows)]
-    used = [column for column in range(len(columns)) if any(row[column] for row in cells[1:])]
-    cells = [[row[column] for column in used] for row in cells]
-    numbers = [
-        any(texts) and all(_NUMBER.fullmatch(text) for text in texts if text)
-        for texts in ([row[column] for row in cells[1:]] for column in range(len(used)))
-    ]
+    used = [texts for texts in zip(*cells, strict=True) if any(texts[1:])]
+    cells = [list(row) for row in zip(*used, strict=True)]
+    if not used:
+        return [""]
+    numbers = [all(_NUMBER.fullmatch(text) for text in texts[1:] if text) for texts in used]
     for gap in (2, 1):
         widths = _find_widths(cells, gap, _measure)
         excess = sum(widths) + gap * (len(widths) - 1) - find_width()
@@ -215,29 +205,24 @@ def _lay_out_row(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bo
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """Print a paragraph for each finding. A remedy that is the same as the one before is printed once."""
-    say = partial(print_text, indent="")
     last_remedy = ""
     for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
-        say()
-        say(f"Finding {number}. {_describe_place(finding)}: {finding.what}")
+        print()
+        print_text(f"Finding {number}. {_describe_place(finding)}: {finding.what}", indent="")
         if finding.remedy != last_remedy:
-            say(f"Remedy: {finding.advice}")
+            print_text(f"Remedy: {finding.advice}", indent="")
             print_command(finding.command if finding.command_line else None)
         last_remedy = finding.remedy
     if len(findings) > FINDINGS_SHOWN:
-        say()
-        say(f"{len(findings) - FINDINGS_SHOWN} more findings are not shown; --json shows all of them.")
+        print(f"\n{len(findings) - FINDINGS_SHOWN} more findings are not shown; --json shows all of them.")
 
 
 def _describe_place(finding: Finding) -> str:
-    places = ["Partition" if finding.partition is None else f"Partition {finding.partition}"]
+    place = "Partition" if finding.partition is None else f"Partition {finding.partition}"
     if finding.partition is None and finding.kind in TOPIC_KINDS:
-        places = ["The topic"]
-    if finding.offset is not None:
-        places.append(f"offset {finding.offset}")
-    if finding.group is not None:
-        places.append(f"group {finding.group}")
-    return ", ".join(places)
+        place = "The topic"
+    offset = "" if finding.offset is None else f", offset {finding.offset}"
+    return f"{place}{offset}{'' if finding.group is None else f', group {finding.group}'}"
 
 
 def print_command(words: Sequence[str] | None) -> None:

@@ -6,7 +6,8 @@ import argparse
 from dataclasses import asdict
 from functools import partial
 
-from kafkagroups.cli.options import CONNECTION, find_connection, print_problems
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import CONNECTION, find_connection
 from kafkagroups.cli.output import print_json, print_line, print_table
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.repair.pull import PullResult, pull
@@ -35,20 +36,16 @@ def run(args: argparse.Namespace) -> int:
         progress = partial(report, "pulling") if report else None
         pulled = pull(out=args.out, partitions=args.partitions, progress=progress, **connection)
     if args.json:
-        print_json({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}})
+        print_json({"partitions": {number: asdict(part) for number, part in pulled.partitions.items()}})
     else:
         _print_text(args.out, pulled)
-    return print_problems(pulled.problems)
+    return answers.print_problems(pulled.problems)
 
 
 def _print_text(out: str, pulled: PullResult) -> None:
-    partitions = pulled.partitions
-    rows = [
-        (number, partition.first, partition.next, partition.bytes)
-        for number, partition in partitions.items()
-        if partition.bytes
-    ]
+    rows = [(number, part.first, part.next, part.bytes) for number, part in pulled.partitions.items() if part.bytes]
     print_table(("partition", "first", "next", "bytes"), rows)
-    total_bytes = sum(partition.bytes for partition in partitions.values())
-    empty_count = len(partitions) - len(rows)
-    print_line(f"{total_bytes} bytes of {len(partitions)} partitions, {empty_count} of them empty, in {out}")
+    empty = len(pulled.partitions) - len(rows)
+    print_line(
+        f"{sum(row[3] for row in rows)} bytes of {len(rows) + empty} partitions, {empty} of them empty, in {out}"
+    )

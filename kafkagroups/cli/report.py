@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from kafkagroups.api import report
-from kafkagroups.cli.options import choose_dialect, find_rules, print_problems
+from kafkagroups.cli import answers
 from kafkagroups.cli.output import print_error, print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.words import count_of
-from kafkagroups.topic import Topic
+from kafkagroups.html_report.page import report_on
 
 ARGUMENTS = """
 PATH...
@@ -27,21 +26,18 @@ it runs no script."""
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
-    paths = []
+    topics = []
     status = 0
-    for path in args.paths:
+    for topic in answers.open_topics(args):
         try:
-            Topic(path, dialect.coordinator, dialect.kafka, partitions=args.partitions).open()
+            topics.append(topic.open())
         except UsageError as error:
             print_error(error)
             status = 2
-        else:
-            paths.append(path)
-    if not paths:
+    if not topics:
         return status
     with spinner(args.out):
-        result = report(paths, args.out, **find_rules(args, dialect))
+        result = report_on(topics, args.out)
     findings = count_of(len(result.findings), "finding") if result.findings else "no findings"
     print_line(f"{args.out}: {findings}.")
-    return max(status, print_problems(result.problems))
+    return max(status, answers.print_problems(result.problems))

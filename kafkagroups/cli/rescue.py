@@ -6,27 +6,18 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from textwrap import fill
 
-from kafkagroups.api import plan_rescue
-from kafkagroups.cli.log_text import print_topic_partitions
-from kafkagroups.cli.options import (
-    CONNECTION,
-    Parser,
-    check_path,
-    choose_dialect,
-    find_connection,
-    find_rules,
-    print_problems,
-)
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import CONNECTION, Parser, find_connection
 from kafkagroups.cli.output import print_error, print_json, print_table, print_text
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.words import list_names
 from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
-from kafkagroups.repair.plan import LeftOut, PlannedOffset, RescuePlan, Why, find_ambiguous, read_plan, write_plan
+from kafkagroups.repair.plan import RescuePlan, Why, find_ambiguous, read_plan, write_plan
+from kafkagroups.topic import Topic
 
 _RESULTS = ("would_set", "set", "same", "skipped", "refused")
 OFFSETS_SHOWN = 20
@@ -82,8 +73,6 @@ examples:
 `rescue plan` reads a log and sends nothing. `rescue apply` writes only with --yes.
 {WHERE_OFFSETS_FIT[: WHERE_OFFSETS_FIT.index(":")]}."""
 
-_PLAN_DESCRIPTION = "Read a log, and write a plan: groups, offsets, and what is left out."
-_APPLY_DESCRIPTION = "Compare a plan with a cluster. With --yes, commit the offsets through the groups' coordinators."
 _APPLY_NOTES = """\
 Refused: groups with members, offsets outside the partition's log (see
 --out-of-range; a negative offset is never clamped), topics and partitions that
@@ -97,9 +86,11 @@ KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
 
 def add_steps(parser: Parser) -> None:
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True, dest="step")
+    plan = "Read a log, and write a plan: groups, offsets, and what is left out."
+    apply = "Compare a plan with a cluster. With --yes, commit the offsets through the groups' coordinators."
     for name, arguments, text, notes in (
-        ("plan", PLAN_ARGUMENTS, _PLAN_DESCRIPTION, ""),
-        ("apply", APPLY_ARGUMENTS, _APPLY_DESCRIPTION, _APPLY_NOTES),
+        ("plan", PLAN_ARGUMENTS, plan, ""),
+        ("apply", APPLY_ARGUMENTS, apply, _APPLY_NOTES),
     ):
         step = steps.add_parser(name, help=text, description=fill(f"{text} {WHERE_OFFSETS_FIT}", 80), epilog=notes)
         step.declare(arguments)
@@ -131,29 +122,18 @@ def _run_apply(args: argparse.Namespace) -> int:
 
 
 def _run_plan(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
-    check_path(args.path)
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
-    renames = dict(_parse_rename(text) for text in args.rename)
-    rules = find_rules(args, dialect)
+    return answers.answer_each(args, _make_plan, _print_plan, spins=False)
+
+
+def _make_plan(args: argparse.Namespace, topic: Topic) -> RescuePlan:
+    filters = {"groups": args.group, "topics": args.topic, "renames": dict(map(_parse_rename, args.rename))}
     with progress_bar() as progress:
-        plan = plan_rescue(args.path, groups=args.group, topics=args.topic, renames=renames, progress=progress, **rules)
+        plan = topic.plan_rescue(until_time=args.until_time, progress=progress, **filters)
     if args.out is not None:
         write_plan(plan, args.out)
-    if args.json:
-        print_json(plan.to_json())
-    else:
-        _print_plan(plan, args.path, shows_all=args.all)
-        print_text(_describe_file(plan, args.out))
-    return print_problems(plan.problems)
-
-
-def _describe_file(plan: RescuePlan, out: str | None) -> str:
-    offsets = sum(len(group.offsets) for group in plan.groups.values())
-    groups = sum(bool(group.offsets) for group in plan.groups.values())
-    counts = f"{offsets} offsets of {groups} groups"
-    return f"{counts}: no file was written (see --out)." if out is None else f"{counts}, written to {out}."
+    return plan
 
 
 def _parse_rename(text: str) -> tuple[str, str]:
@@ -164,17 +144,21 @@ def _parse_rename(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _print_plan(plan: RescuePlan, path: str, *, shows_all: bool = False) -> None:
-    """Print a plan for people. `shows_all`: print every planned offset of each group, and the name of every group."""
-    print_text(f"{path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
-    _print_groups(plan, shows_all=shows_all)
-    _print_offsets(plan, shows_all=shows_all)
+def _print_plan(args: argparse.Namespace, topic: Topic, plan: RescuePlan) -> None:
+    """Print a plan for people, with --all every planned offset of each group and the name of every group."""
+    print_text(f"{topic.path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
+    _print_groups(plan, shows_all=args.all)
+    _print_offsets(plan, shows_all=args.all)
     _print_left_out(plan)
     if plan.other_groups:
         print_text(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
     if plan.topic_partitions is not None:
-        print_topic_partitions(plan.topic_partitions, plan.coordinator)
+        answers.print_topic_partitions(plan.topic_partitions, plan.coordinator)
     print_text(WHERE_OFFSETS_FIT)
+    offsets = sum(len(group.offsets) for group in plan.groups.values())
+    groups = sum(bool(group.offsets) for group in plan.groups.values())
+    place = ": no file was written (see --out)" if args.out is None else f", written to {args.out}"
+    print_text(f"{offsets} offsets of {groups} groups{place}.")
 
 
 def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
@@ -184,9 +168,9 @@ def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
     for group_id, group in sorted(plan.groups.items()):
         if group.why is not None and not group.offsets and not group.left_out:
             others.setdefault(group.why, []).append(group_id)
-            continue
-        state = group.state or ("-" if group.why is None else group.why.value)
-        rows.append((group_id, group.to, group.type or "-", state, len(group.offsets), len(group.left_out)))
+        else:
+            state = group.state or ("-" if group.why is None else group.why.value)
+            rows.append((group_id, group.to, group.type or "-", state, len(group.offsets), len(group.left_out)))
     print_table(("group", "becomes", "type", "state", "offsets", "left out"), rows)
     for why, group_ids in others.items():
         names = ", ".join(group_ids) if shows_all else list_names(group_ids)
@@ -206,34 +190,21 @@ def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
 
 
 def _print_left_out(plan: RescuePlan) -> None:
-    rows = [
-        (group_id, key, entry.why.value, entry.offset, planned and planned.offset, entry.record_offset)
-        for group_id, key, entry, planned in _list_left_out(plan)
-    ]
+    """Print each commit that is left out, why, and where the plan has a lower offset than another partition."""
+    rows = []
+    lower: dict[str, list[str]] = {}
+    for group_id, group in sorted(plan.groups.items()):
+        for key, entry in sorted(group.left_out.items()):
+            planned = group.offsets[key].offset if key in group.offsets else None
+            rows.append((group_id, key, entry.why.value, entry.offset, planned, entry.record_offset))
+            if entry.why is Why.OTHER_PARTITION and planned is not None and planned < (entry.offset or 0):
+                text = f"{key} ({planned}, and {entry.offset} in partition {entry.partition})"
+                lower.setdefault(group_id, []).append(text)
     print_table(("group", "left-out topic-partition", "why", "offset", "planned", "record"), rows)
-    reasons = {group.why for group in plan.groups.values()} | {entry.why for _, _, entry, _ in _list_left_out(plan)}
+    reasons = {group.why for group in plan.groups.values()} | {Why(row[2]) for row in rows}
     for why in Why:
         if why in reasons:
             print_text(f"{why.value}: {_REASONS[why]}")
-    _print_lower_plans(plan)
-
-
-def _list_left_out(plan: RescuePlan) -> Iterator[tuple[str, TopicPartition, LeftOut, PlannedOffset | None]]:
-    """Yield each commit that is left out, with its group and its key, and what the plan has for this key."""
-    for group_id, group in sorted(plan.groups.items()):
-        for key, entry in sorted(group.left_out.items()):
-            yield group_id, key, entry, group.offsets.get(key)
-
-
-def _print_lower_plans(plan: RescuePlan) -> None:
-    """Print a line for each group whose planned offset is lower than the one of another partition of the topic."""
-    lower: dict[str, list[str]] = {}
-    for group_id, key, entry, planned in _list_left_out(plan):
-        if entry.why is not Why.OTHER_PARTITION or entry.offset is None or planned is None:
-            continue
-        if planned.offset < entry.offset:
-            text = f"{key} ({planned.offset}, and {entry.offset} in partition {entry.partition})"
-            lower.setdefault(group_id, []).append(text)
     for group_id, texts in lower.items():
         print_text(
             f"Group {group_id}: the planned offset is lower than the one of the other partition: {list_names(texts)}."

@@ -7,17 +7,14 @@ records of one group, topic, record type or partition.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from dataclasses import asdict, replace
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from kafkagroups.cli.log_text import print_gaps, print_topic_partitions
-from kafkagroups.cli.options import SPARK, answer_each, choose_dialect, find_functions, find_rules, rules_to_json
+from kafkagroups.cli import answers
+from kafkagroups.cli.options import SPARK, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
-from kafkagroups.cli.progress import spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.stats import (
@@ -36,18 +33,18 @@ from kafkagroups.history.stats import (
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of
 from kafkagroups.history.writers import sort_versions, value_versions_json
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.topic import Topic
 
 DEFAULT_ROWS = 20
 """The default of --top in the text. JSON contains all rows by default."""
 ROW_NAME_WITHOUT_VALUE = {
-    "group": "(markers, unknown)",
+    **dict.fromkeys(("group", "type"), "(markers, unknown)"),
     "topic": "(no offset)",
-    "type": "(markers, unknown)",
     "partition": "(unknown number)",
 }
 """For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
+_COUNTS = attrgetter("segments", "batches", "records", "bytes")
 ARGUMENTS = f"""
 PATH...
 --by {"|".join(ROW_KINDS)}=group  one row for each group, topic, type or partition, or for each writer: commits of a
@@ -66,25 +63,24 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    dialect = choose_dialect(args)
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
-    def ask(path: str) -> Stats:
-        with spinner(path):
-            statistics: Stats = find_functions(args, path).stats(path, args.by, **find_rules(args, dialect))
-        return statistics
+    return answers.answer_each(args, _ask, _print_stats, _to_json)
 
-    def list_json(path: str, statistics: Stats) -> list[dict[str, Any]]:
-        return [{"path": path, **rules_to_json(dialect.rules_of), **to_json(statistics, args.top)}]
 
-    return answer_each(args, ask, list_json, partial(_print_stats, top=args.top or DEFAULT_ROWS, dialect=dialect))
+def _ask(args: argparse.Namespace, topic: Topic) -> Stats:
+    return topic.stats(args.by)
+
+
+def _to_json(args: argparse.Namespace, topic: Topic, statistics: Stats) -> dict[str, Any]:
+    return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     """Return what `stats --json` prints."""
     return {
-        "partitions": {json.dumps(number): _partition_json(part) for number, part in statistics.partitions.items()},
+        "partitions": {number: _partition_json(part) for number, part in statistics.partitions.items()},
         "findings": [asdict(finding) for finding in statistics.findings],
         "by": statistics.by,
         "rows": _rows_to_json(statistics)[:top],
@@ -130,25 +126,20 @@ def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     return fields
 
 
-def _print_stats(path: str, statistics: Stats, top: int, dialect: Dialect) -> None:
-    """Print the findings, and then the tables, with the `top` largest rows of each."""
+def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> None:
+    """Print the findings, and then the tables, with the largest rows of each."""
+    top = args.top or DEFAULT_ROWS
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     rows = _sum_families(statistics)
-    print_text(f"{path}: {count_of(len(statistics.findings), 'finding') if statistics.findings else 'no findings'}.")
-    print_findings(statistics.findings)
-    _print_moved_offsets(path, statistics.moved_offsets, top, dialect)
+    findings = statistics.findings
+    print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings'}.")
+    print_findings(findings)
+    _print_moved_offsets(topic, statistics.moved_offsets, top)
+    live = {number: f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None for number, part in largest}
     print_table(
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
-        [
-            (
-                number,
-                *attrgetter("segments", "batches", "records", "bytes")(part),
-                f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None,
-                *attrgetter("tombstones", "last_timestamp_ms")(part),
-            )
-            for number, part in largest
-        ],
+        [(number, *_COUNTS(part), live[number], part.tombstones, part.last_timestamp_ms) for number, part in largest],
     )
     if statistics.by == WRITER:
         _print_writers(statistics, top)
@@ -156,43 +147,49 @@ def _print_stats(path: str, statistics: Stats, top: int, dialect: Dialect) -> No
         print_table(
             (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
             [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
-            note=f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from "
-            "it, or if its transaction is open.",
+            note=f"A record is live if a Kafka {topic.kafka} broker ({topic.coordinator} coordinator) answers from it, "
+            "or if its transaction is open.",
         )
-    commits, aborts = (sum(map(attrgetter(f"{kind}_markers"), partitions.values())) for kind in ("commit", "abort"))
+    commits, aborts = (_sum(statistics, f"{kind}_markers") for kind in ("commit", "abort"))
     if commits or aborts:
         print_text(f"Markers: {count_of(commits, 'commit marker')} and {count_of(aborts, 'abort marker')}.")
     print_table(
         ("type", "version", "records", "first record (UTC)"),
         [
-            (_name_row(name.type, "type"), "tombstone" if name.version is None else name.version, *count_and_time)
-            for name, count in sort_versions(statistics.value_versions)
-            for count_and_time in [(count.records, count.first_timestamp_ms)]
+            (
+                _name_row(type_id, "type"),
+                "tombstone" if version is None else version,
+                each.records,
+                each.first_timestamp_ms,
+            )
+            for (type_id, version), each in sort_versions(statistics.value_versions)
         ],
         note="Version: of the record's value. A program that reads the topic itself has to know each of them. For "
         "example, Kafka 4.1 and newer write version 4 of OffsetCommit.",
     )
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
-        print_text(
-            f"Only the {top} largest of {len(partitions)} partitions and {row_count} rows are shown; --top N shows the "
-            "N largest."
-        )
+        print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows (see --top).")
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
-    records = sum(part.records for part in partitions.values())
+    records = _sum(statistics, "records")
     if records >= RECORDS_LOADED_PER_SECOND:
         print_text(
             f"A broker needs about {records / RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
             f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
         )
     # The change of the partition count is a finding.
-    print_topic_partitions(replace(statistics.topic_partitions, changed=None), dialect.coordinator)
-    print_gaps({number: part.gaps for number, part in partitions.items()})
+    answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.coordinator)
+    answers.print_gaps({number: part.gaps for number, part in partitions.items()})
 
 
-def _print_moved_offsets(path: str, moved: list[MovedOffset], top: int, dialect: Dialect) -> None:
+def _sum(statistics: Stats, name: str) -> int:
+    """Return the sum of a number of all partitions."""
+    return sum(getattr(part, name) for part in statistics.partitions.values())
+
+
+def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> None:
     """Print the positions of the groups that moved to another partition, because the partition count was changed."""
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
@@ -203,8 +200,8 @@ def _print_moved_offsets(path: str, moved: list[MovedOffset], top: int, dialect:
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown. To see all:")
-        rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
-        print_command(["kafkagroups", "stats", path, *rules, "--top", str(len(moved))])
+        rules = ("--coordinator", topic.coordinator, "--kafka", topic.dialect.kafka)
+        print_command(["kafkagroups", "stats", str(topic.path), *rules, "--top", str(len(moved))])
 
 
 def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
@@ -213,15 +210,13 @@ def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
     if not large:
         return sort_rows(statistics)
     summed = Stats(statistics.by)
-    sizes: Counter[str] = Counter()
+    sizes: Counter[object] = Counter()
     for name, count in statistics.rows.items():
         prefix = find_prefix(name) if isinstance(name, str) else None
-        sizes[prefix or ""] += 1
-        summed.add_row(prefix if prefix in large else name, count)
-    return [
-        (f"{name}… ({sizes[name]})" if isinstance(name, str) and name in large else name, count)
-        for name, count in sort_rows(summed)
-    ]
+        row = prefix if prefix in large else name
+        sizes[row] += 1
+        summed.add_row(row, count)
+    return [(f"{name}… ({sizes[name]})" if name in large else name, count) for name, count in sort_rows(summed)]
 
 
 def _list_cells(name: object, count: Count, by: str) -> tuple[object, ...]:
@@ -253,7 +248,7 @@ def _print_writers(statistics: Stats, top: int) -> None:
 
     def list_cells(writer: WriterCount) -> tuple[object, ...]:
         rate = writer.commits_per_minute
-        digits = 0 if rate is not None and rate >= 100 else 1
+        times = (writer.first_timestamp_ms, writer.last_timestamp_ms)
         return (
             writer.key.group,
             writer.partition,
@@ -261,13 +256,10 @@ def _print_writers(statistics: Stats, top: int) -> None:
             writer.key.records_per_batch,
             writer.commits,
             f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
-            None if rate is None else f"{rate:.{digits}f}",
+            None if rate is None else f"{rate:.{int(rate < 100)}f}",
             None if writer.interval_ms is None else f"{writer.interval_ms / 1000:.3f}",
             # Without the year and the seconds, so that the table fits.
-            *(
-                None if ms is None else format_time(ms)[5:16]
-                for ms in (writer.first_timestamp_ms, writer.last_timestamp_ms)
-            ),
+            *(None if ms is None else format_time(ms)[5:16] for ms in times),
         )
 
     print_table(
@@ -282,17 +274,13 @@ def _print_open_transactions(statistics: Stats) -> None:
     """Print the open transactions that are no findings."""
     found = {(each.partition, each.offset) for each in statistics.findings if each.kind == "hanging_transaction"}
     now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
-    rows = [
-        (
-            number,
-            *attrgetter("first_offset", "producer_id", "producer_epoch")(each),
-            None if each.since_ms < 0 else f"{(now_ms - each.since_ms) / 1000:.1f}",
-            ", ".join(each.groups),
-        )
-        for number, part in statistics.partitions.items()
-        for each in part.open_transactions
-        if (number, each.first_offset) not in found
-    ]
+    rows = []
+    for number, part in statistics.partitions.items():
+        for each in part.open_transactions:
+            age = None if each.since_ms < 0 else f"{(now_ms - each.since_ms) / 1000:.1f}"
+            if (number, each.first_offset) not in found:
+                groups = ", ".join(each.groups)
+                rows.append((number, each.first_offset, each.producer_id, each.producer_epoch, age, groups))
     print_table(
         ("part.", "open from offset", "producer", "epoch", "age s", "groups"),
         rows,
@@ -305,30 +293,25 @@ def _print_open_transactions(statistics: Stats) -> None:
 
 def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:
     """Print what the cleaner can and cannot clean, and what it has cleaned."""
+    rows = []
+    for number, part in largest:
+        reason = f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active"
+        cleaned = None if part.last_cleaned_ms is None else format_time(part.last_cleaned_ms)[:16]
+        sizes = (part.uncleanable_bytes, part.freed_bytes, part.cleaned_up_to)
+        rows.append((number, part.first_uncleanable_offset, reason, *sizes, cleaned))
     print_table(
         ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),
-        [
-            (
-                number,
-                part.first_uncleanable_offset,
-                f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active",
-                *attrgetter("uncleanable_bytes", "freed_bytes", "cleaned_up_to")(part),
-                None if part.last_cleaned_ms is None else format_time(part.last_cleaned_ms)[:16],
-            )
-            for number, part in largest
-        ],
+        rows,
         note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does '
         "not tell. The time assumes delete.retention.ms of 1 day.",
     )
-    if any(finding.kind == "load_failure" for finding in statistics.findings):
-        return  # After the failure, the coordinator does not read on, so the live records are not known.
-    live_records = sum(part.live_records for part in statistics.partitions.values())
-    live_bytes = sum(part.live_bytes for part in statistics.partitions.values())
-    print_text(
-        f"A complete cleaning would keep the {live_records} live records, with about {live_bytes} bytes. It also keeps "
-        "the newest record of each key that the coordinator does not read, and tombstones and markers for "
-        "delete.retention.ms."
-    )
+    # After a failure, the coordinator does not read on, so the live records are not known.
+    if not any(finding.kind == "load_failure" for finding in statistics.findings):
+        print_text(
+            f"A complete cleaning would keep the {statistics.live_records} live records, with about "
+            f"{_sum(statistics, 'live_bytes')} bytes. It also keeps the newest record of each key that the coordinator "
+            "does not read, and tombstones and markers for delete.retention.ms."
+        )
 
 
 def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
@@ -347,6 +330,5 @@ def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
 
 def _name_versions(versions: str) -> str:
     """Return Kafka versions, such as "2.3 – 4.0" or "4.1 – " (and newer), as words."""
-    if not versions:
-        return "every version"
-    return f"{versions.removesuffix(' – ')} and newer" if versions.endswith(" – ") else versions
+    text = versions.removesuffix(" – ")
+    return f"{text} and newer" if text != versions else versions or "every version"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from typing import Any
 
@@ -65,19 +64,15 @@ def run(args: argparse.Namespace) -> int:
         print_json(written)
     else:
         _print_text(args.out, written)
-    sys.stdout.flush()
     return 0
 
 
 def _print_text(out: str, written: dict[str, Any]) -> None:
     columns = ("segments", "batches", "records", "bytes")
-    partitions = written["partitions"]
-    rows = [(number, *(counts[column] for column in columns)) for number, counts in partitions.items()]
+    rows = [(number, *(counts[name] for name in columns)) for number, counts in written["partitions"].items()]
     print_table(("partition", *columns), rows)
-    record_count = sum(counts["records"] for counts in partitions.values())
-    byte_count = sum(counts["bytes"] for counts in partitions.values())
-    counts_text = f"{record_count} records, {byte_count} bytes in {len(partitions)} partitions"
-    print_text(f"{counts_text} of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}")
+    counts = f"{sum(row[3] for row in rows)} records, {sum(row[4] for row in rows)} bytes in {len(rows)} partitions"
+    print_text(f"{counts} of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}")
     transactions = written["transactions"]
     if any(transactions.values()):
         print_text("transactions: " + ", ".join(f"{number} {outcome}" for outcome, number in transactions.items()))

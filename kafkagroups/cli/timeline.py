@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kafkagroups.api import timeline
-from kafkagroups.cli.log_text import describe_unknown_group
-from kafkagroups.cli.options import answer_each, choose_dialect, find_rules
+from kafkagroups.cli import answers
 from kafkagroups.cli.output import format_time_ms, print_text
-from kafkagroups.cli.progress import spinner
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import Timeline, fold_replacements, order_by_time
 from kafkagroups.history.words import count_of, name_record
 from kafkagroups.loading.group_choice import has_wildcard
+from kafkagroups.topic import Topic
 
 POSITIONS_SHOWN = 20
 """The largest number of positions in each list of the text without --all."""
@@ -44,29 +42,26 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = find_rules(args, choose_dialect(args))
-    question = {"topic": args.topic, "since_time": args.since_time}
-
-    def ask(path: str) -> Timeline:
-        with spinner(path):
-            return timeline(path, args.group, all=args.all, retention_ms=args.retention, **question, **rules)
-
-    def list_json(path: str, history: Timeline) -> list[dict[str, Any]]:
-        return [({"path": path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
-
-    def print_answer(path: str, history: Timeline) -> None:
-        if history.events:
-            _print_history(history, args)
-        else:
-            _print_nothing(path, history, args)
-
-    return answer_each(args, ask, list_json, print_answer)
+    return answers.answer_each(args, _ask, _print_timeline, _to_json)
 
 
-def _print_nothing(path: str, history: Timeline, args: argparse.Namespace) -> None:
-    text = describe_unknown_group(args.group, args.group, path, history.topic_partitions)
+def _ask(args: argparse.Namespace, topic: Topic) -> Timeline:
+    selection = {"topic": args.topic, "since_time": args.since_time, "until_time": args.until_time}
+    return topic.timeline(args.group, all=args.all, retention_ms=args.retention, **selection)
+
+
+def _to_json(args: argparse.Namespace, topic: Topic, history: Timeline) -> list[dict[str, Any]]:
+    return [({"path": topic.path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
+
+
+def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
+    answers.print_default_rules(args, topic)
+    if history.events:
+        _print_history(history, args)
+        return
+    text = answers.describe_unknown_group(args.group, args.group, topic, history.topic_partitions)
     if args.topic is not None or args.since_time is not None:
-        text = f"No event of {args.group} in {path} that --topic and --since-time select."
+        text = f"No event of {args.group} in {topic.path} that --topic and --since-time select."
     if has_wildcard(args.group):
         text += " timeline needs the id of one group: kafkagroups explain also takes a pattern."
     print_text(text)
@@ -78,22 +73,15 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
     if len({event.partition for event in shown}) > 1:
         shown = [shown[number] for number in order_by_time(shown)]
         order = "The events of several partitions are in the order of their times. "
+    places = [name_record(event.partition, event.offset) for event in shown]
     if shown and shown[0].partition is not None:
-        first = shown[0]
-        meaning = (
-            f"{name_record(first.partition, first.offset)} is offset {first.offset} in partition {first.partition}"
-        )
-        print_text(f"{order}{meaning} of __consumer_offsets.")
-    position_width = max((len(name_record(event.partition, event.offset)) for event in shown), default=0)
-    for event in shown:
+        place = f"offset {shown[0].offset} in partition {shown[0].partition} of __consumer_offsets"
+        print_text(f"{order}{places[0]} is {place}.")
+    width = max(map(len, places), default=0)
+    for event, place in zip(shown, places, strict=True):
         # A gap has no time.
         time = "" if event.timestamp_ms is None else f"{format_time_ms(event.timestamp_ms):23} "
-        start = (
-            "gap: "
-            if event.event == "gap"
-            else f"{time}{name_record(event.partition, event.offset):>{position_width}} "
-        )
-        print_text(start + event.what)
+        print_text(f"{'gap:' if event.event == 'gap' else f'{time}{place:>{width}}'} {event.what}")
     _print_rewound(history, shows_all=args.all)
     _print_positions(history, shows_all=args.all)
     if args.retention is None and any(event.can_be_request for event in shown):
@@ -105,15 +93,17 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
 
 def _print_rewound(history: Timeline, *, shows_all: bool) -> None:
     """Print how far the positions that went back had been, and what the group reads twice."""
-    rewound = history.rewound if shows_all else history.rewound[:POSITIONS_SHOWN]
-    if not rewound:
-        return
-    print_text("Positions that went back, at the end of the log:")
-    for position in rewound:
+    shown = history.rewound if shows_all else history.rewound[:POSITIONS_SHOWN]
+    if shown:
+        print_text("Positions that went back, at the end of the log:")
+    for position in shown:
         print_text(f"  {position.describe_rewound().removesuffix('.')}; {position.describe_last_move()}.")
-    more = len(history.rewound) - len(rewound)
+    _print_more(len(history.rewound) - len(shown), " that went back")
+
+
+def _print_more(more: int, what: str = "") -> None:
     if more:
-        print_text(f"  {count_of(more, 'more position')} that went back: --all shows all of them.")
+        print_text(f"  {count_of(more, 'more position')}{what}: --all shows all of them.")
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:
@@ -127,11 +117,8 @@ def _print_positions(history: Timeline, *, shows_all: bool) -> None:
     for position in shown:
         place = name_record(position.partition, position.moved_record)
         mark = "!" if position.stands_still else " "
-        last_move = position.describe_last_move()
-        print_text(f"{mark} {position.topic_partition}: {position.now} ({place}), {last_move}.")
-    more = len(history.positions) - len(shown)
-    if more:
-        print_text(f"  {count_of(more, 'more position')}: --all shows all of them.")
+        print_text(f"{mark} {position.topic_partition}: {position.now} ({place}), {position.describe_last_move()}.")
+    _print_more(len(history.positions) - len(shown))
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:

@@ -190,7 +190,7 @@ def test_an_output_that_cannot_be_written_is_named(run, tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/full/path")
 
-    monkeypatch.setattr("kafkagroups.cli.compact.compact", refuse)
+    monkeypatch.setattr("kafkagroups.topic.clean", refuse)
     assert run("compact", LOG, "--out", tmp_path / "out") == (1, "", "kafkagroups: /full/path: Permission denied\n")
 
 

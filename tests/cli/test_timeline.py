@@ -28,7 +28,8 @@ def test_the_text_has_one_event_a_line_and_fits_80_columns(run):
             assert all(len(line) <= 80 for line in lines)
             result = kg.timeline(DATA / version, group, all=True)
             starts = [line for line in lines if not line.startswith("    ")]
-            assert len(starts) == 1 + sum(event.event != "rewind" for event in result.events)
+            assert starts[0] == "As Kafka 4.3.1 reads it (new coordinator; --kafka names another release)."
+            assert len(starts) == 2 + sum(event.event != "rewind" for event in result.events)
     status, out, _ = run("timeline", DATA / "3.9.2", "--group", "billing", "--kafka", "3.9.2")
     lines = out.splitlines()
     first_ms = next(iter(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-9"))).records[0].timestamp % 1000
@@ -81,7 +82,8 @@ def test_events_of_several_partitions_stand_in_the_order_of_their_times(run, tmp
     write(tmp_path / "__consumer_offsets-0", [("G",), ("C", 0), ("E",)], set())
     write(tmp_path / "__consumer_offsets-1", [("G",), ("C", 0), ("E",)], set())
     _, out, _ = run("timeline", tmp_path, "--group", "g", "--coordinator", "classic")
-    first, *lines = [line for line in out.splitlines() if not line.startswith("    ")]
+    rules, first, *lines = [line for line in out.splitlines() if not line.startswith("    ")]
+    assert rules == "As Kafka 3.9.2 reads it (classic coordinator; --kafka names another release)."
     assert first.startswith("The events of several partitions are in the order of their times.")
     assert [line.split()[2] for line in lines] == ["0:0", "1:0", "0:1", "1:1", "0:2", "1:2"]
     assert [line[:23] for line in lines] == sorted(line[:23] for line in lines)

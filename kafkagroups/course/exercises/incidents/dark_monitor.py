@@ -204,7 +204,7 @@ The folder has two partitions of the topic.
             f"`{OLD_CLIENT_GROUP}` still commits, and its commits have an expire time. Only value version 1 has this "
             "field. `lag-board` knows this version.",
             f"kafkagroups explain __consumer_offsets-9 --group {OLD_CLIENT_GROUP} --since-time 2026-03-17T11:27",
-            lines=14,
+            lines=15,
         ),
         Step(
             "In version 4, the length of `till-07` is one byte: 7 + 1, so `08`. The next byte is the letter `t`, `74`. "

@@ -172,7 +172,7 @@ in April. All lags in our monitoring are right.
             "`00 00` as key version 0, and `00 01` as the length of a group id. No group id follows.",
             f"kafkagroups explain . --group {FIRST_GROUP} --since-time 2026-04-14T20:59:30 "
             "--until-time 2026-04-14T21:01:30",
-            lines=7,
+            lines=8,
         ),
         Step(
             "`stats` counts the markers. They belong to no group.",

@@ -1,0 +1,214 @@
+"""What the commands that answer about logs have in common.
+
+Each PATH becomes a `Topic` with the rules of the options; its answer is printed as JSON or as a text. Several texts say
+where a log was cut, which bytes are missing, and what was assumed about the topic's partition count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from kafkagroups.cli.options import DEFAULT_PARTITIONS, choose_dialect
+from kafkagroups.cli.output import format_time, print_error, print_json, print_text
+from kafkagroups.cli.progress import spinner
+from kafkagroups.errors import KafkagroupsError, UsageError
+from kafkagroups.history.words import count_of, describe_topic, list_names
+from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
+from kafkagroups.log.damage import Gap
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.topic import Topic
+
+_RULES = ("partitions", "engine", "past_damage", "max_batch_bytes")
+"""The options that are rules of a `Topic`, apart from the coordinator and its version."""
+MOVES_SHOWN = 20
+"""A text names at most this number of groups that have moved to another partition."""
+
+
+@dataclass(frozen=True)
+class _SparkTopic(Topic):
+    """A topic whose questions Spark's tasks answer. Its path can be a URI."""
+
+    master: str | None = None
+
+    def load(self, *, progress: object = None, **stop: Any) -> Any:
+        return self._ask("load_groups", **stop)
+
+    def explain(self, *question: Any, **options: Any) -> Any:
+        return self._ask("explain", *question, **options)
+
+    def stats(self, by: str = "group") -> Any:
+        return self._ask("stats", by)
+
+    def _ask(self, question: str, *words: Any, **options: Any) -> Any:
+        from kafkagroups import spark
+
+        rules = dict(vars(self))
+        # The command prints the problems itself.
+        return getattr(spark, question)(rules.pop("path"), *words, **rules, **options, fail_on_damage=None)
+
+
+def open_topics(args: argparse.Namespace) -> list[Topic]:
+    """Return each PATH with the rules of the options."""
+    dialect = choose_dialect(args)
+    rules = {name: getattr(args, name) for name in _RULES if name in args}
+    kind: type[Topic] = Topic
+    if rules.get("engine") == "spark":
+        kind = _SparkTopic
+        rules |= {"engine": "auto", "master": args.master}
+    paths = args.paths if "paths" in args else [args.path]
+    return [kind(path, dialect.coordinator, dialect.kafka, **rules) for path in paths]
+
+
+def find_stop(args: argparse.Namespace) -> dict[str, Any]:
+    """Return where --until and --until-time end the reading, for a method of `Topic`."""
+    return {"until": args.until, "until_time": args.until_time}
+
+
+def answer_each(
+    args: argparse.Namespace,
+    ask: Callable[..., Any],
+    show: Callable[[argparse.Namespace, Topic, Any], None],
+    to_json: Callable[[argparse.Namespace, Topic, Any], object] = lambda args, topic, answer: answer.to_json(),
+    *,
+    list_problems: Callable[[Topic, Any], list[str]] = lambda topic, answer: answer.problems,
+    subjects: Iterable[tuple[Any, ...]] | None = None,
+    spins: bool = True,
+) -> int:
+    """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
+
+    `ask` gets the options and a subject: the topic of a PATH, or what `subjects` yields, the topic first. The JSON of
+    an answer is one object, or a list of objects. The problems of an answer are lines about bad data, for stderr. With
+    --fail-on-findings, the answers have findings. `spins`: a spinner is shown until the answer is there.
+    """
+    statuses = [0]
+    findings: list[object] = []
+    problems: set[str] = set()
+    has_text = False
+    for subject in subjects or [(topic,) for topic in open_topics(args)]:
+        topic = subject[0]
+        try:
+            _check_path(args, str(topic.path))
+            with spinner(str(topic.path)) if spins else nullcontext():
+                answer = ask(args, *subject)
+        except KafkagroupsError as error:
+            print_error(error)
+            statuses.append(2 if isinstance(error, UsageError) else 1)
+            continue
+        if args.json:
+            found = to_json(args, topic, answer)
+            for value in found if isinstance(found, list) else [found]:
+                print_json(value)
+        else:
+            if has_text:
+                print_text()
+            has_text = True
+            show(args, topic, answer)
+        new = [line for line in list_problems(topic, answer) if line not in problems]
+        problems.update(new)
+        statuses.append(print_problems(new))
+        if getattr(args, "fail_on_findings", False):
+            findings += answer.findings
+    return max(statuses) or (3 if findings else 0)
+
+
+def _check_path(args: argparse.Namespace, path: str) -> None:
+    """Raise UsageError if the path is a URI, which only Spark reads."""
+    scheme, is_uri, _ = path.partition("://")
+    if is_uri and getattr(args, "engine", "spark") != "spark" and not os.path.exists(path):
+        raise UsageError(f"{scheme}:// needs --engine spark")
+
+
+def print_problems(problems: Iterable[str]) -> int:
+    """Print the problems of an answer after the answer, and return the exit code."""
+    sys.stdout.flush()
+    status = 0
+    for line in problems:
+        print_error(line)
+        status = 1
+    return status
+
+
+def name_partition(partition: int | None) -> str:
+    """Return the name of a partition for a sentence. None is a log whose folder has no number."""
+    return "The log" if partition is None else f"Partition {partition}"
+
+
+def print_default_rules(args: argparse.Namespace, topic: Topic) -> None:
+    """Print which release's rules a text follows, if no option has named the release."""
+    if args.kafka is None:
+        print_text(f"As Kafka {topic.kafka} reads it ({topic.coordinator} coordinator; --kafka names another release).")
+
+
+def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:
+    """Print a line for each place with damaged bytes that the reader has skipped."""
+    for partition, gaps in gaps_by_partition.items():
+        for gap in gaps or []:
+            print_text(f"{name_partition(partition)} has a gap: {gap}.")
+
+
+def print_cut(args: argparse.Namespace, next_offsets: Mapping[int | None, int]) -> None:
+    """Print where --until or --until-time has cut the log: the first offset of each partition that was not read."""
+    if args.until is None and args.until_time is None:
+        return
+    offsets = (
+        f"{offset}" if partition is None else f"{offset} in partition {partition}"
+        for partition, offset in next_offsets.items()
+    )
+    print_text(f"The first offset after the cut is {', '.join(offsets)}.")
+
+
+def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:
+    """Return a sentence: the log has no record of the subject, and which partition stores the group.
+
+    `subject` is the group or one of its offsets. `found` has the partition count, if it is known.
+    """
+    partition = partition_for(group, found.count or DEFAULT_PARTITIONS)
+    condition = {
+        "option": "",
+        "folder": f", because the topic has {count_of(found.count or 0, 'partition')}, as this folder",
+        "unknown": f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)",
+    }[found.origin]
+    return f"No record of {subject} in {topic.path}; group {group} is stored in partition {partition}{condition}."
+
+
+def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:
+    """Print what `describe_topic_partitions` returns."""
+    for line in describe_topic_partitions(topic, coordinator, group):
+        print_text(line)
+
+
+def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:
+    """Return what was assumed about the partition count, whether it was changed, and which partitions are missing.
+
+    There is a line only if the count can change an answer. If `group` is not None, it must concern this group.
+    """
+    lines: list[str] = []
+    change = topic.changed
+    if change is not None and group in (None, *change.groups):
+        lines.append(_describe_change(change, change.groups if group is None else [group]))
+    shared = sorted(name for name in topic.shared_groups if group in (None, name))
+    if coordinator == "classic" and shared:
+        lines.append(
+            "A classic broker answers from the partition that it loads first, and brokers load partitions in any "
+            "order. Here the lowest partition is first. Another order can change the answers for: "
+            f"{list_names(shared)}."
+        )
+    return [*lines, *describe_topic(topic, coordinator, group)]
+
+
+def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
+    moves = [
+        f"{group} ({partition_for(group, change.from_count)} → {partition_for(group, change.to_count)})"
+        for group in groups
+    ]
+    return (
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {format_time(change.since_ms)} UTC. These groups have moved to another partition: "
+        f"{list_names(moves, MOVES_SHOWN)}."
+    )

@@ -28,7 +28,7 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 from kafkagroups.history.passes import Partition
-from kafkagroups.history.static_members import Shared, describe_settings
+from kafkagroups.history.static_members import describe_settings
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.words import describe_time, list_names
 
@@ -236,24 +236,22 @@ def _describe_differences(group_ids: list[str]) -> str:
 
 
 def find_shared_instances(partition: Partition) -> Iterator[Finding]:
-    for (group, instance_id), series in partition.totals.static_members.shared.items():
-        for shared in series:
-            yield _describe_shared(partition, group, instance_id, shared)
-
-
-def _describe_shared(partition: Partition, group: str, instance_id: str, shared: Shared) -> Finding:
-    first = shared.first
-    last = shared.last
-    what = (
-        f"Static member {instance_id} of group {group} got a new member id {shared.count} times, from offset "
-        f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
-        f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
-    )
-    remedy = (
-        f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the group, "
-        "and give each process its own id. Then look for records that both processes have handled."
-    )
-    return partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
+    for (group, instance_id), found in partition.totals.static_members.items():
+        for series in found:
+            first = series.first
+            last = series.newest[-1]
+            if first is None:
+                continue
+            what = (
+                f"Static member {instance_id} of group {group} got a new member id {series.settings.total()} times, from "
+                f"offset {first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+                f"({describe_time(last.timestamp_ms)}). {describe_settings(series)}"
+            )
+            remedy = (
+                f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the "
+                "group, and give each process its own id. Then look for records that both processes have handled."
+            )
+            yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
 RULES = (find_busy_groups, find_unsubscribed_offsets, find_shared_instances)

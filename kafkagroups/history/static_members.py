@@ -25,9 +25,8 @@ from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.records.consumer_protocol import decode_subscription
-from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.serde import decode
+from kafkagroups.records.serde import Record
 
 MIN_REPLACEMENTS = 5
 FAST_MS = 600_000
@@ -35,8 +34,6 @@ ALTERNATING_MS = 3_600_000
 MIN_SWITCHES = 3
 """How often the settings must change so that they cannot be those of one process with new settings."""
 SETTINGS_SHOWN = 4
-_MAX_SETTINGS = 20
-"""How many different settings of an instance id are counted."""
 Settings = tuple[str, ...]
 """What a member record tells about the process of the member: a text for each setting."""
 _HOST = 1
@@ -52,59 +49,44 @@ class Replacement(NamedTuple):
 
 
 @dataclass
-class Shared:
-    """An instance id that two processes share: its replacements from the first one on that fulfil the rule."""
+class Series:
+    """The replacements of an instance id, each within ALTERNATING_MS of the one before.
 
-    first: Replacement
-    last: Replacement
-    count: int = 0
-    switches: int = 0
-    """How often a replacement has other settings than the one before."""
-    settings: Counter[Settings] = field(default_factory=Counter)
-    """How often each of the settings occurs, for the first _MAX_SETTINGS different ones."""
-
-    def add(self, replacement: Replacement) -> None:
-        if len(self.settings) < _MAX_SETTINGS or replacement.settings in self.settings:
-            self.settings[replacement.settings] += 1
-        self.switches += replacement.settings != self.last.settings
-        self.count += 1
-        self.last = replacement
-
-
-class StaticMembers:
-    """The instance ids whose members were replaced. Memory follows the instance ids, not the records.
-
-    `shared` has the results by group and instance id, in the order of the first replacement of an instance id.
+    `first` is the first one from which on they fulfil the rule; None if they do not. From there on, `settings` counts
+    them by their settings, and `switches` how often the settings change.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self.shared: dict[tuple[str, str], list[Shared]] = {}
-        self._newest: dict[tuple[str, str], deque[Replacement]] = {}
-        """The newest replacements, each within ALTERNATING_MS of the one before."""
+    newest: deque[Replacement] = field(default_factory=lambda: deque(maxlen=MIN_REPLACEMENTS))
+    first: Replacement | None = None
+    switches: int = 0
+    settings: Counter[Settings] = field(default_factory=Counter)
 
-    def add(self, offset: int, timestamp_ms: int, key: bytes, value: bytes, indexes: Iterable[int]) -> None:
+    def add(self, replacement: Replacement) -> None:
+        self.newest.append(replacement)
+        if self.first is not None:
+            self._count(self.newest[-2], replacement)
+        elif len(self.newest) == MIN_REPLACEMENTS and _is_shared(self.newest):
+            self.first = self.newest[0]
+            for before, each in pairwise([self.first, *self.newest]):
+                self._count(before, each)
+
+    def _count(self, before: Replacement, replacement: Replacement) -> None:
+        self.switches += before.settings != replacement.settings
+        self.settings[replacement.settings] += 1
+
+
+class StaticMembers(dict[tuple[str, str], list[Series]]):
+    """The series of each group and instance id whose members were replaced. Memory follows the ids, not the records."""
+
+    def add(self, offset: int, timestamp_ms: int, record: Record, indexes: Iterable[int]) -> None:
         """Note a record of a group. The members with these indexes have new ids."""
-        record = decode(key, value, self._dialect)
         assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
         for index in indexes:
             member = record.value.members[index]
-            instance = (record.key.group, member.group_instance_id or "")
-            self._add(instance, Replacement(offset, timestamp_ms, _read_settings(member)))
-
-    def _add(self, instance: tuple[str, str], replacement: Replacement) -> None:
-        newest = self._newest.setdefault(instance, deque(maxlen=MIN_REPLACEMENTS))
-        found = self.shared.setdefault(instance, [])
-        if newest and replacement.timestamp_ms - newest[-1].timestamp_ms > ALTERNATING_MS:
-            newest.clear()
-        is_known = bool(found and newest and found[-1].last is newest[-1])
-        newest.append(replacement)
-        if is_known:
-            found[-1].add(replacement)
-        elif len(newest) == MIN_REPLACEMENTS and _is_shared(newest):
-            found.append(Shared(newest[0], newest[0]))
-            for each in newest:
-                found[-1].add(each)
+            series = self.setdefault((record.key.group, member.group_instance_id or ""), [])
+            if not series or timestamp_ms - series[-1].newest[-1].timestamp_ms > ALTERNATING_MS:
+                series[:] = [*(each for each in series if each.first is not None), Series()]
+            series[-1].add(Replacement(offset, timestamp_ms, _read_settings(member)))
 
 
 def _is_shared(series: Sequence[Replacement]) -> bool:
@@ -125,9 +107,9 @@ def _read_settings(member: MemberMetadata) -> Settings:
     return (*process, *timeouts, f"rack {rack or 'none'}")
 
 
-def describe_settings(shared: Shared) -> str:
+def describe_settings(series: Series) -> str:
     """Return what differs between the records, and what it means."""
-    counts = shared.settings
+    counts = series.settings
     if len(counts) == 1:
         return (
             "All these records have the same settings. Either two processes have this instance id and fence each "
@@ -135,11 +117,10 @@ def describe_settings(shared: Shared) -> str:
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
     lines = [f"{', '.join(compress(settings, different))} ({count} times)" for settings, count in counts.items()]
-    has_two = shared.switches >= MIN_SWITCHES
-    meaning = "Two processes have this instance id and fence each other. " if has_two else ""
+    meaning = "Two processes have this instance id and fence each other. " if series.switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
     if not different[_HOST]:
-        host = shared.first.settings[_HOST].removeprefix("host ").removeprefix("/")
+        host = series.newest[-1].settings[_HOST].removeprefix("host ").removeprefix("/")
         text += f" The host is always {host}, because Kafka keeps the host of a member that it replaces."
     return text

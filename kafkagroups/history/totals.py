@@ -72,8 +72,8 @@ class Totals:
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` are the numbers of abort
     and commit markers. `writers` are the Kafka versions that can have written the records, and `types` are the types of
     the records that are not offset records. `steps` are the steps back in time, and `static_members` the instance ids
-    with new member ids. `read_extents` returns where each group
-    has records, and `count_rows` what the records of each row come to, after the load of all logs.
+    with new member ids. `read_extents` returns where each group has records, and `count_rows` what the records of each
+    row come to, after the load of all logs.
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
@@ -93,9 +93,9 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> 
     counted = native.reading_of(shard).totals(by_topic)
     group_ids = counted["group_ids"]
     segments = zip(log.segments, counted["segments"], strict=True)
-    static_members = StaticMembers(dialect)
-    for replaced in counted["static_replacements"]:
-        static_members.add(*replaced)
+    static_members = StaticMembers()
+    for offset, timestamp_ms, key, value, indexes in counted["static_replacements"]:
+        static_members.add(offset, timestamp_ms, decode(key, value, dialect), indexes)
     return Totals(
         lambda groups, answers: _take_rows(counted, answers, log.partition),
         lambda: {group_ids[number]: Extent(*extent) for number, *extent in counted["extents"]},
@@ -139,12 +139,11 @@ def _find_writers(shard: Shard, counted: dict[str, Any], dialect: Dialect) -> se
     The engine keeps one example of the records that the same versions write. In records of the new protocols, any
     field can decide, so each of them is decoded.
     """
-    writers = set()
-    for key, value, is_transactional in counted["examples"]:
-        writers.add(writers_of(decode(key, value, dialect), is_transactional=is_transactional))
-    for _, _, key, value, is_plain in native.other_records(native.reading_of(shard)):
-        if not is_plain and value is not None:
-            writers.add(writers_of(decode(key, value, dialect)))
+    examples = counted["examples"]
+    writers = {writers_of(decode(key, value, dialect), is_transactional=flag) for key, value, flag in examples}
+    others = native.other_records(native.reading_of(shard))
+    odd = ((key, value) for _, _, key, value, is_plain in others if not is_plain and value is not None)
+    writers |= {writers_of(decode(key, value, dialect)) for key, value in odd}
     if any(not has_type(dialect, record_type) for _, record_type, _ in counted["other_rows"]):
         writers.add(EVERY_VERSION)
     return writers
@@ -165,13 +164,13 @@ class Observed(Fates):
         self._open: dict[int, OpenTransaction] = {}
         """The open transactions by producer id."""
         self._next_offset = log.start_offset
-        self._members: dict[bytes, dict[str, str]] = {}
+        self._members: dict[bytes, dict[str | None, str]] = {}
         """The member id of each instance id in the newest record of a group, by the key of the record."""
         self._step_start = -1
         self._newest_ms = NO_TIMESTAMP
         self._numbers = {name: number for number, name in enumerate(log.segments)}
         self._segments = [SegmentCount(base) for base in self._bases]
-        self._totals = Totals(self._count_rows, lambda: self._extents, self._segments, StaticMembers(dialect))
+        self._totals = Totals(self._count_rows, lambda: self._extents, self._segments, StaticMembers())
 
     def finish(self) -> Totals:
         """Return the totals after the last batch."""
@@ -243,17 +242,11 @@ class Observed(Fates):
         known = self._members.pop(key, {})
         if not members or members[0].group_instance_id is None:
             return
-        ids = {each.group_instance_id: each.member_id for each in members if each.group_instance_id is not None}
-        indexes = [
-            index
-            for index, member in enumerate(members)
-            if member.group_instance_id is not None
-            and known.get(member.group_instance_id, member.member_id) != member.member_id
-        ]
+        ids = [(each.group_instance_id, each.member_id) for each in members]
+        indexes = [index for index, (instance, member) in enumerate(ids) if known.get(instance, member) != member]
         if indexes:
-            value = log_record.value or b""
-            self._totals.static_members.add(log_record.offset, log_record.timestamp, key, value, indexes)
-        self._members[key] = ids
+            self._totals.static_members.add(log_record.offset, log_record.timestamp, record, indexes)
+        self._members[key] = {instance: member for instance, member in ids if instance is not None}
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:
         if fate is Fate.WINS:

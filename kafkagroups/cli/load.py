@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from kafkagroups import api
@@ -124,16 +123,14 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect, *, has_limit: boo
 def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
     """Update the snapshot with the new batches of the log, save it, and return its groups.
 
-    A snapshot stores the state of each partition before the last step of a load, and the offset up to which the
-    partition was read.
+    A snapshot has, for each partition, a segment with the records that still count, and the position of the log up to
+    which it holds.
     """
-    from kafkagroups.loading.snapshots import Snapshot, files
+    from kafkagroups.loading.snapshots import Snapshot
 
-    snapshot = Snapshot(dialect, {})
-    if files.has_snapshot(args.snapshot):
-        files.check_dialect(Path(args.snapshot), dialect)
-        snapshot = Snapshot.read(args.snapshot)
+    snapshot = Snapshot.resume(args.snapshot, dialect)
     snapshot = snapshot.advance(path, engine=args.engine, max_batch_bytes=args.max_batch_bytes)
+    print_problems(snapshot.notes)
     snapshot.save(args.snapshot)
     return snapshot.groups(path, args.partitions)
 

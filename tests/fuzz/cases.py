@@ -298,7 +298,6 @@ def change_snapshot(rnd: random.Random, folder: Path, file: Path) -> None:
 def sign_snapshot(folder: Path) -> None:
     """Write the sizes and checksums of the changed files into `snapshot.json`."""
     from crc32c import crc32c
-
     from kafkagroups.loading.snapshots.files import _checksum
 
     manifest = folder / "snapshot.json"

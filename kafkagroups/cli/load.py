@@ -131,7 +131,7 @@ def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> G
     snapshot = Snapshot.resume(args.snapshot, dialect)
     snapshot = snapshot.advance(path, engine=args.engine, max_batch_bytes=args.max_batch_bytes)
     print_problems(snapshot.notes)
-    snapshot.save(args.snapshot)
+    snapshot.save(args.snapshot, max_growth=0.5)
     return snapshot.groups(path, args.partitions)
 
 

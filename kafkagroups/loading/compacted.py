@@ -32,6 +32,7 @@ from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import Shard
+from kafkagroups.loading import native
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL
 from kafkagroups.log.position import FoundBatch
 from kafkagroups.log.record_batch import encode_batch
@@ -163,7 +164,7 @@ def _list_other_records(shard: Shard, batches: Iterable[FoundBatch]) -> tuple[Se
     The native engine leaves out records of classic groups that a later one replaces.
     """
     if isinstance(shard.offsets, NativeOffsets):
-        return [row[:4] for row in shard.offsets.reading.other_records()], shard.offsets.newest_commits
+        return [row[:4] for row in native.other_records(shard.offsets.reading)], shard.offsets.newest_commits
     rows: list[OtherRecord] = []
     newest_commits: dict[str, int] = {}
     newest_others: dict[str, int] = {}

@@ -116,7 +116,9 @@ class KeptPartition:
 
         Raises InvalidLog if the segment of the snapshot is damaged.
         """
-        saved, loaded, damage = self.saved, shard.loaded, shard.loaded.damage
+        saved = self.saved
+        loaded = shard.loaded
+        damage = loaded.damage
         if saved is not None:
             if damage is not None and damage.file == self.segment:
                 raise files.describe_damage(self.segment, damage.reason)
@@ -140,21 +142,24 @@ class KeptPartition:
             return self.take(replace(fold_batches(self.saved.partition, (), dialect), failure=failure))
         return self.take(_fold(self.log, dialect))
 
-    def save(self, folder: Path, dialect: Dialect) -> Saved:
+    def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
         """Write a segment that gives the shard into a folder. Return what a snapshot says of the partition.
 
-        Nothing is written if the segment is already there, and no batch came after it. If a compacted segment does not
-        give the same shard, which only odd logs can cause, the segment has all batches.
+        Nothing is written if the segment is already there, and few batches came after it (`Snapshot.save`). If a
+        compacted segment does not give the same shard, which only odd logs can cause, the segment has all batches.
         """
-        saved, shard, limit = self.saved, self.get_shard(dialect), self.log.max_batch_bytes
+        saved = self.saved
+        shard = self.get_shard(dialect)
         loaded = shard.loaded
+        limit = self.log.max_batch_bytes
         if shard.failure is not None:
             loaded = replace(loaded, error=str(shard.failure))
             return Saved(shard.partition, "", 0, 0, 0, 0, loaded, list(shard.seen_group_ids), {}, None, limit)
         counts = (loaded.batches, loaded.records)
         if saved is not None:
-            if saved.loaded.batches == loaded.batches and self.segment == os.path.abspath(folder / saved.file):
-                return msgspec.structs.replace(saved, loaded=loaded)
+            new_batches = loaded.batches - saved.loaded.batches
+            if new_batches <= max_growth * saved.batches and self.segment == os.path.abspath(folder / saved.file):
+                return saved if new_batches else msgspec.structs.replace(saved, loaded=loaded)
             removed = (saved.loaded.batches - saved.batches, saved.loaded.records - saved.records)
             counts = (counts[0] - removed[0], counts[1] - removed[1])
         file = files.name_segment(shard.partition)
@@ -204,9 +209,9 @@ class _Batches:
 
     def find_ends(self) -> dict[str, int]:
         """Return the end of each segment of the real log, up to the last one with a batch."""
-        source, saved = self._partition.source, self._partition.saved
-        ends = {} if saved is None else dict(saved.ends)
-        for segment in [] if source is None else source.segments:
+        partition = self._partition
+        ends = {} if partition.saved is None else dict(partition.saved.ends)
+        for segment in [] if partition.source is None else partition.source.segments:
             name = _name_of(segment)
             ends[name] = self._new_ends.get(segment, ends.get(name, 0))
         while ends and list(ends.values())[-1] == 0:
@@ -323,10 +328,19 @@ class Snapshot:
         partitions = self.partitions | {partition.log.partition: partition for partition in advanced}
         return Snapshot(self.dialect, dict(sorted(partitions.items(), key=lambda item: item[0] or 0)), notes)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, max_growth: float = 0) -> None:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.
 
         A crash at any point leaves the previous snapshot intact.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+        max_growth
+            How many new batches for each batch of a segment in the folder are not yet worth writing the segment again.
+            With 0, the folder has this snapshot. With more, it can have an earlier one, and the next load reads the new
+            batches again.
 
         Raises
         ------
@@ -338,13 +352,17 @@ class Snapshot:
         directory = Path(folder)
         try:
             files.prepare_folder(directory)
-            saved = {number: partition.save(directory, self.dialect) for number, partition in self.partitions.items()}
+            saved = {
+                number: partition.save(directory, self.dialect, max_growth)
+                for number, partition in self.partitions.items()
+            }
             files.commit_save(directory, self.dialect, saved.values())
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
         for number, partition in self.partitions.items():
-            now = KeptPartition.read(directory, saved[number])
-            self.partitions[number] = replace(now, source=partition.source, folded=partition.folded)
+            if partition.saved is None or partition.saved.file != saved[number].file:
+                now = KeptPartition.read(directory, saved[number])
+                self.partitions[number] = replace(now, source=partition.source, folded=partition.folded)
 
     @classmethod
     def read(cls, folder: str | Path) -> Snapshot:

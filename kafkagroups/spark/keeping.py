@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-WRITTEN = "partition long, damage string, saved string"
+WRITTEN = "damage string, saved string"
 """What a task returns for each log partition: where its log ends because of damage ("": nowhere), and a Saved."""
 
 
@@ -130,29 +130,19 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
 
         table = table.sort_by("base_offset")
         number: int = table["partition"][0].as_py()
-        partition = _to_partition(number)
+        partition = None if number < 0 else number
         old = KeptPartition.read(folder, old_saved[partition]) if partition in old_saved else None
         kept = advance_partition(old, table, partition, dialect, max_batch_bytes)
         # Positions in `table` are not those of the log's files, so a load of the files cannot go on from here.
         saved = msgspec.structs.replace(kept.save(folder, dialect), ends={}, last_batch=None)
-        row = {
-            "partition": number,
-            "damage": str(saved.loaded.damage or ""),
-            "saved": msgspec.json.encode(saved).decode(),
-        }
+        row = {"damage": str(saved.loaded.damage or ""), "saved": msgspec.json.encode(saved).decode()}
         return pa.Table.from_pylist([row])
 
     with task_errors():
         rows = batches.groupBy("partition").applyInArrow(advance, WRITTEN).collect()
-    new_saved = {_to_partition(row["partition"]): msgspec.json.decode(row["saved"], type=Saved) for row in rows}
-    if new_saved:
-        files.commit_save(folder, dialect, (old_saved | new_saved).values())
+    new_saved = {saved.partition: saved for saved in (msgspec.json.decode(row["saved"], type=Saved) for row in rows)}
+    files.commit_save(folder, dialect, (old_saved | new_saved).values())
     warn_of_damage([row["damage"] for row in rows if row["damage"]])
-
-
-def _to_partition(number: int) -> int | None:
-    """Return the partition for a number in the column `partition`, where -1 stands for None."""
-    return None if number < 0 else number
 
 
 def advance_partition(
@@ -173,13 +163,13 @@ def advance_partition(
     if rows[-1]["damage"] is not None:
         row = rows.pop()
         damage = Damage(row["file"], row["position"], row["base_offset"], row["damage"])
-    old_shard = None if old is None else old.get_shard(dialect)
-    old_end = -1 if old_shard is None else old_shard.loaded.next_offset
+    saved = None if old is None else old.saved
+    old_end = -1 if saved is None else saved.loaded.next_offset
     new_batches = [row for row in rows if row["next_offset"] > old_end]
-    if old is not None and old_shard is not None and (not new_batches or old_shard.failure is not None):
+    if old is not None and saved is not None and (not new_batches or not saved.file):
         next_offset = max([old_end, *(row["next_offset"] for row in new_batches)])
-        old_shard.loaded = replace(old_shard.loaded, next_offset=next_offset, damage=damage)
-        return old
+        loaded = replace(saved.loaded, next_offset=next_offset, damage=damage)
+        return replace(old, saved=msgspec.structs.replace(saved, loaded=loaded), folded=None)
     bytes_by_file: dict[str, bytearray] = {}
     starts: dict[str, int] = {}
     for row in new_batches:
@@ -200,6 +190,6 @@ def advance_partition(
     if isinstance(shard.failure, InvalidLog) and shard.failure.position is not None:
         shard.failure.position += starts[str(shard.failure.file)]
     # `log` contains only the new batches, so the segments of `log` are not all segments of the log partition.
-    loaded.segments = 1 if old_shard is None else old_shard.loaded.segments
+    loaded.segments = 1 if saved is None else saved.loaded.segments
     loaded.damage = damage
     return kept

@@ -380,6 +380,25 @@ def test_load_with_a_snapshot(tmp_path, capsys):
     assert "the snapshot cannot be read" in capsys.readouterr().err
 
 
+def test_a_segment_is_not_written_again_for_few_batches(tmp_path, capsys):
+    """`load --snapshot` reads a few new batches again next time. When they are many, it writes a new segment."""
+    synth.write(tmp_path, 1000, partitions=1, groups=200)
+    log = tmp_path / "__consumer_offsets-0"
+    state = tmp_path / "state"
+    (file,) = log.glob("*.log")
+    data = file.read_bytes()
+    frames = list(find_frames(data))
+    segments = []
+    for count in (len(frames) // 2, len(frames) // 2 + 3, len(frames) // 2 + 6, len(frames)):
+        file.write_bytes(data[: frames[count - 1].end])
+        assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
+        given = capsys.readouterr().out
+        assert main(["load", str(log), "--json"]) == 0
+        assert given == capsys.readouterr().out
+        segments += state.glob("*.log")
+    assert segments[0] == segments[1] == segments[2] != segments[3]
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_a_save_never_writes_through_a_name_that_was_there_before(kind, tmp_path):
     """A hostile folder can contain a link to another file, or a named pipe, at the name that the next save writes."""

@@ -8,7 +8,7 @@
 A saved snapshot is a log itself: for each partition, a compacted segment (compacted.py) and the position up to which it
 holds (snapshot_files.py). To advance it, a load reads this segment and then the rest of the real log, as one log, with
 either engine. If the log before the position is not the same any longer, for example because Kafka's cleaner has
-compacted it, all of the log is read again (`Snapshot.reread`).
+compacted it, all of the log is read again, and a note says so.
 
 The state of one partition is called a shard (groups/shard.py). A saved segment gives the shard before the last step of
 the load, which decides which groups exist (loading/caches.py), so transactions can still be open in it.
@@ -99,7 +99,9 @@ class KeptPartition:
         """
         saved = self.saved
         names = [_name_of(segment) for segment in log.segments]
-        if saved is None or saved.last_batch is None or names[: len(saved.ends)] != list(saved.ends):
+        if saved is None or saved.last_batch is None or not saved.ends:
+            return None
+        if names[: len(saved.ends)] != list(saved.ends):
             return None
         if (log.start_offset, log.max_batch_bytes) != (saved.loaded.start_offset, saved.max_batch_bytes):
             return None

@@ -310,7 +310,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is the saved result of a load, with the position at which to continue. It is a log itself: each partition has one segment with the records that still count. The next load reads this segment and then the log from the position on, so it works for both coordinators.
+# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is a small log: the records that still count, with the position at which to continue. It works for both coordinators, because the next load reads it before the rest of the log.
 #
 # Below, `yesterday` is the topic without the newest segment of each partition:
 
@@ -331,7 +331,7 @@ whole = course.measure_seconds(lambda: kg.load(topic))
 print(f"time: {resumed:.2f} s with the snapshot, {whole:.2f} s for a full load")
 
 # %% [markdown]
-# The snapshot must be read, too, so it pays if most records of the log no longer count. A broker saves no snapshots of this topic.
+# The snapshot must be read, too. So it pays if the log is very long. A broker saves no snapshots of this topic.
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, rules_to_json
-from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text
+from kafkagroups.cli.output import format_time_ms, print_error, print_line, print_table, print_text
 from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import find_expirations
@@ -129,15 +128,14 @@ def _load(args: argparse.Namespace, topic: Topic, **stop: Any) -> Groups:
     if not args.snapshot:
         with progress_bar() as progress:
             return topic.load(progress=progress, **stop)
-    from kafkagroups.loading.snapshots import Snapshot, files
+    from kafkagroups.loading.snapshots import Snapshot
 
     with spinner(str(topic.path)):
-        snapshot = Snapshot(topic.dialect, {})
-        if files.has_snapshot(args.snapshot):
-            files.check_dialect(Path(args.snapshot), topic.dialect)
-            snapshot = Snapshot.read(args.snapshot)
+        snapshot = Snapshot.resume(args.snapshot, topic.dialect)
         snapshot = snapshot.advance(topic.path, engine=args.engine, max_batch_bytes=args.max_batch_bytes)
-        snapshot.save(args.snapshot)
+        for note in snapshot.notes:
+            print_error(note)
+        snapshot.save(args.snapshot, max_growth=0.5)
         return snapshot.groups(str(topic.path), args.partitions)
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Self
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import build_group
 from kafkagroups.groups.log_records import LogKeys, read_control_type
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
+from kafkagroups.groups.offsets import Offsets, TopicPartition, build_offset_and_metadata
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.control import ControlType
@@ -43,12 +42,6 @@ class ClassicShard(Shard):
 
     removed_groups: dict[str, None] = field(default_factory=dict)
     removed_offsets: set[tuple[str, TopicPartition]] = field(default_factory=set)
-
-    def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
-        copied = super().copy_with_offsets(offsets)
-        copied.removed_groups = dict(self.removed_groups)
-        copied.removed_offsets = set(self.removed_offsets)
-        return copied
 
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         offsets = Offsets.copy_of(self.offsets, observer)

@@ -37,14 +37,12 @@ rules); for the new coordinator, CoordinatorLoaderImpl, OffsetMetadataManager.re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import ClassicShard
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.offsets import Offsets, ShardOffsets
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.segments import Log, Notes
@@ -56,22 +54,18 @@ def fold(
     log: Log,
     dialect: Dialect,
     stop: Stop = NO_STOP,
-    base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
     observer: Observer = NO_OBSERVER,
     notes: Notes | None = None,
 ) -> Shard:
     """Return the shard of a log. `stop` says where reading ends (log/stop.py).
 
-    `base` is the shard of the beginning of the same log, for example from a snapshot. Only the batches after this
-    beginning are replayed, onto a copy of `base`. If `base` is None, all batches are replayed onto an empty shard.
     `count_bytes` receives the size of each batch in bytes. The methods of `observer` are called for each batch and
     record (observer.py). `notes` says what else the reading has found so far.
     """
     notes = Notes() if notes is None else notes
-    shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
-    first_offset = None if base is None else base.loaded.next_offset
-    batches = _count_new_batches(batches_until(log, stop, notes), shard, first_offset, count_bytes, observer)
+    shard = create_shard(log, dialect)
+    batches = _count_batches(batches_until(log, stop, notes), shard, count_bytes, observer)
     replay_batches(shard, batches, observer)
     shard.loaded.damage = describe_rest(log, notes.damage, dialect)
     shard.loaded.gaps = notes.gaps if log.skips_damage else None
@@ -101,50 +95,31 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
         # A traceback refers to the variables of the load, so it would keep all decoded batches in memory.
         shard.failure = error.with_traceback(None)
         shard.loaded.record_offset = error.offset
-        # The iterator counts each batch that it yields (`_count_new_batches`).
+        # The iterator counts each batch that it yields (`_count_batches`).
         for _ in unread_batches:
             pass
 
 
-def create_shard(log: Log, dialect: Dialect, offsets: ShardOffsets | None = None) -> Shard:
-    """Return the shard of a log before the first batch is read.
-
-    `offsets` is the container for the shard's offsets. None: a new, empty container.
-    """
+def create_shard(log: Log, dialect: Dialect) -> Shard:
+    """Return the shard of a log before the first batch is read."""
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
-    return _choose_shard_class(dialect)(log.partition, dialect, loaded, Offsets() if offsets is None else offsets)
+    return _choose_shard_class(dialect)(log.partition, dialect, loaded)
 
 
 def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]:
     return ClassicShard if dialect.coordinator == "classic" else NewShard
 
 
-def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
-    """Return a copy of `base` for the next batches. The copy uses `offsets` as the container of its offsets."""
-    shard = base.copy_with_offsets(offsets)
-    shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, record_offset=None)
-    shard.loaded = replace(shard.loaded, damage=None, zeros=None, gaps=None)
-    shard.failure = None
-    return shard
-
-
-def _count_new_batches(
-    batches: Iterable[Batch], shard: Shard, first_offset: int | None, count_bytes: CountBytes, observer: Observer
+def _count_batches(
+    batches: Iterable[Batch], shard: Shard, count_bytes: CountBytes, observer: Observer
 ) -> Iterator[Batch]:
-    """Yield the batches with records at or above `first_offset`, and count these batches in `shard.loaded`.
-
-    If `first_offset` is None, all batches are yielded and counted. `count_bytes` receives the size of every batch, even
-    if the batch is not yielded.
-    """
+    """Yield the batches, and count them in `shard.loaded`. `count_bytes` receives the size of every batch."""
     loaded = shard.loaded
     for batch in batches:
         count_bytes(batch.size)
-        next_offset = batch.next_offset
-        if first_offset is not None and next_offset <= first_offset:
-            continue
         observer.start_batch(shard.partition, batch)
         loaded.batches += 1
         loaded.records += batch.count if batch.magic == 2 else record_count(batch)
-        loaded.next_offset = next_offset
+        loaded.next_offset = batch.next_offset
         yield batch

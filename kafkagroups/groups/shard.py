@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import GroupRecord
 from kafkagroups.groups.log_records import LogKeys, find_group_id
-from kafkagroups.groups.modern_group import AnyGroup, copy_group
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
@@ -152,17 +152,3 @@ class Shard(ABC):
             else:
                 seen_group_ids[group_id] = None
             yield log_record.offset, group_id, partition, content
-
-    def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
-        """Return a copy of this shard that has these offsets. Records can be replayed onto the copy."""
-        groups: dict[str, AnyGroup | GroupRecord] = {
-            group_id: group if isinstance(group, GroupRecord) else copy_group(group)
-            for group_id, group in self.groups.items()
-        }
-        return replace(
-            self,
-            loaded=replace(self.loaded),
-            offsets=offsets,
-            groups=groups,
-            seen_group_ids=dict(self.seen_group_ids),
-        )

@@ -115,7 +115,7 @@ def _encode_empty_batch(batch: Batch) -> bytes:
             position=batch.position,
         )
     attributes = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    return _encode_replacement(batch, (), attributes, NO_TIMESTAMP)
+    return encode_replacement(batch, (), attributes, NO_TIMESTAMP)
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
@@ -131,10 +131,10 @@ def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int |
     attributes = batch.attributes & kept_bits
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON
-    return _encode_replacement(batch, [record._replace(attributes=0) for record in records], attributes, horizon_ms)
+    return encode_replacement(batch, [record._replace(attributes=0) for record in records], attributes, horizon_ms)
 
 
-def _encode_replacement(
+def encode_replacement(
     batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None
 ) -> bytes:
     """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.

@@ -1,31 +1,32 @@
 """A snapshot that a Spark stream keeps up to date with a growing topic.
 
 Spark runs a stream in steps, which it calls micro-batches. A micro-batch contains the Kafka batches that the snapshot
-does not contain yet. For each log partition, one task reads the saved state, adds the Kafka batches, and writes the new
-state to a new file. The state of a log partition is a shard: the groups and offsets of the partition
-(groups/shard.py). After all tasks, Spark's driver saves a snapshot that names the new files.
+does not contain yet. For each log partition, one task loads the saved segment and then the Kafka batches, and writes a
+new segment (loading/snapshots.py). After all tasks, Spark's driver saves a snapshot that names the new segments.
 
 A crash at any point leaves the previous snapshot intact. After a crash, Spark sends some Kafka batches again. A task
-compares offsets, and skips the Kafka batches that the state already contains. So no Kafka batch is lost or added twice,
-even if Spark's checkpoint is lost. The checkpoint is the folder in which Spark stores the progress of the stream.
+compares offsets, and skips the Kafka batches that the snapshot already contains. So no Kafka batch is lost or added
+twice, even if Spark's checkpoint is lost: the folder in which Spark stores the progress of the stream.
 """
 
 from __future__ import annotations
 
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
+
+import msgspec
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.shard import Shard
+from kafkagroups.loading import snapshot_files as files
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.snapshots import files
-from kafkagroups.loading.snapshots.state_files import SavedState, read_state, write_state
-from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.loading.snapshot_files import Saved
+from kafkagroups.loading.snapshots import KeptPartition, Snapshot
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage
+from kafkagroups.log.segment_file import WHOLE_FILE
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-WRITTEN_STATES = "partition long, damage string, file string, next_offset long, size long, checksum long"
-"""What a task returns for each log partition: where its log ends because of damage ("": nowhere), and a SavedState."""
+WRITTEN = "damage string, saved string"
+"""What a task returns for each log partition: where its log ends because of damage ("": nowhere), and a Saved."""
 
 
 def keep(
@@ -96,10 +97,11 @@ def keep(
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
     files.prepare_folder(directory)
-    if files.has_snapshot(directory):
-        files.check_dialect(directory, dialect)
-        _check_states(directory)
-    else:
+    snapshot = Snapshot.resume(directory, dialect)
+    for note in snapshot.notes:
+        warnings.warn(note, stacklevel=2)
+    if not snapshot.partitions:
+        files.commit_save(directory, dialect, [])
         # With an old checkpoint, Spark would skip batches that no snapshot contains.
         shutil.rmtree(directory / files.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
@@ -116,87 +118,78 @@ def keep(
     return writer.start()
 
 
-def _check_states(folder: Path) -> None:
-    """Raise InvalidLog if a file of the snapshot is damaged. Without this check, a task would find the damage later."""
-    manifest = files.read_manifest(folder)
-    for partition, saved in manifest.states.items():
-        read_state(folder, saved, partition, manifest.dialect)
-
-
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
     """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (stream.py).
 
-    For each log partition, a task reads the saved state, adds the batches, and writes the new state to a new file.
+    For each log partition, a task adds the batches to the saved segment, and writes a new segment.
     """
-    save_number = files.prepare_folder(folder)
-    old_states = files.read_manifest(folder).states if files.has_snapshot(folder) else {}
+    old_saved = {saved.partition: saved for saved in files.read_manifest(folder).partitions}
 
     def advance(table: pa.Table) -> pa.Table:
         import pyarrow as pa
 
         table = table.sort_by("base_offset")
         number: int = table["partition"][0].as_py()
-        partition = _to_partition(number)
-        old_state = read_state(folder, old_states[partition], partition, dialect) if partition in old_states else None
-        state = advance_state(old_state, table, partition, dialect, max_batch_bytes)
-        # Spark can run a task twice. The random id gives each run its own file.
-        saved = write_state(folder, files.state_file_name(partition, save_number, uuid4().hex), state)
-        row = {"partition": number, "damage": str(state.loaded.damage or ""), **saved._asdict()}
+        partition = None if number < 0 else number
+        old = KeptPartition.read(folder, old_saved[partition]) if partition in old_saved else None
+        kept = advance_partition(old, table, partition, dialect, max_batch_bytes)
+        # Positions in `table` are not those of the log's files, so a load of the files cannot go on from here.
+        saved = msgspec.structs.replace(kept.save(folder, dialect), ends={}, last_batch=None)
+        row = {"damage": str(saved.loaded.damage or ""), "saved": msgspec.json.encode(saved).decode()}
         return pa.Table.from_pylist([row])
 
     with task_errors():
-        rows = batches.groupBy("partition").applyInArrow(advance, WRITTEN_STATES).collect()
-    new_states = {_to_partition(number): SavedState(*saved) for number, _, *saved in rows}
-    if new_states:
-        files.commit_save(folder, save_number, dialect, old_states | new_states)
+        rows = batches.groupBy("partition").applyInArrow(advance, WRITTEN).collect()
+    new_saved = {saved.partition: saved for saved in (msgspec.json.decode(row["saved"], type=Saved) for row in rows)}
+    files.commit_save(folder, dialect, (old_saved | new_saved).values())
     warn_of_damage([row["damage"] for row in rows if row["damage"]])
 
 
-def _to_partition(number: int) -> int | None:
-    """Return the partition for a number in the column `partition`, where -1 stands for None."""
-    return None if number < 0 else number
-
-
-def advance_state(
-    old_state: Shard | None,
+def advance_partition(
+    old: KeptPartition | None,
     table: pa.Table,
     partition: int | None,
     dialect: Dialect,
     max_batch_bytes: int = MAX_BATCH_BYTES,
-) -> Shard:
-    """Return the state of a log partition after the Kafka batches in `table`, which are in the order of the log.
+) -> KeptPartition:
+    """Return a log partition after the Kafka batches in `table`, which are in the order of the log.
 
-    `old_state` is None if the partition has no saved state. Batches that the old state already contains are skipped. If
-    a broker's load would fail at an earlier batch, only the next offset of the state changes. The last row can be the
-    damage at which the log ends. Raises InvalidLog if a batch is larger than `max_batch_bytes` after decompression.
+    `old` is None if the partition has no saved segment. Batches that the segment already contains are skipped. If a
+    broker's load would fail at an earlier batch, only the next offset changes. The last row can be the damage at which
+    the log ends. Raises InvalidLog if a batch is larger than `max_batch_bytes` after decompression.
     """
     rows = table.to_pylist()
     damage = None
     if rows[-1]["damage"] is not None:
         row = rows.pop()
         damage = Damage(row["file"], row["position"], row["base_offset"], row["damage"])
-    old_end = old_state.loaded.next_offset if old_state else -1
+    saved = None if old is None else old.saved
+    old_end = -1 if saved is None else saved.loaded.next_offset
     new_batches = [row for row in rows if row["next_offset"] > old_end]
-    if old_state and (not new_batches or old_state.failure is not None):
+    if old is not None and saved is not None and (not new_batches or not saved.file):
         next_offset = max([old_end, *(row["next_offset"] for row in new_batches)])
-        return replace(old_state, loaded=replace(old_state.loaded, next_offset=next_offset, damage=damage))
+        loaded = replace(saved.loaded, next_offset=next_offset, damage=damage)
+        return replace(old, saved=msgspec.structs.replace(saved, loaded=loaded), folded=None)
     bytes_by_file: dict[str, bytearray] = {}
-    first_position_by_file: dict[str, int] = {}
+    starts: dict[str, int] = {}
     for row in new_batches:
-        first_position_by_file.setdefault(row["file"], row["position"])
+        starts.setdefault(row["file"], row["position"])
         bytes_by_file.setdefault(row["file"], bytearray()).extend(row["bytes"])
     if damage is not None:
         bytes_by_file.setdefault(damage.file, bytearray())
     log = log_of_buffers(bytes_by_file, partition).limit_batches(max_batch_bytes)
-    state = advance_shard(old_state, log, dialect, choose_engine("auto"))
+    ranges = dict.fromkeys(bytes_by_file, WHOLE_FILE)
+    kept = KeptPartition(log, log) if old is None else old.join(log, ranges)
+    (shard,) = choose_engine("auto").fold_logs([kept.log], dialect)
+    loaded = kept.take(shard).loaded
     # In `log`, each file begins at its first new batch. So the position of an error must be converted to a position in
     # the whole file.
-    too_large = state.loaded.damage
-    if too_large is not None:  # The stream has checked the checksums.
-        position = first_position_by_file[too_large.file] + too_large.position
-        raise InvalidLog(too_large.reason, file=too_large.file, position=position, offset=too_large.offset)
-    if isinstance(state.failure, InvalidLog) and state.failure.position is not None:
-        state.failure.position += first_position_by_file[str(state.failure.file)]
+    if loaded.damage is not None:  # The stream has checked the checksums.
+        position = starts[loaded.damage.file] + loaded.damage.position
+        raise InvalidLog(loaded.damage.reason, file=loaded.damage.file, position=position, offset=loaded.damage.offset)
+    if isinstance(shard.failure, InvalidLog) and shard.failure.position is not None:
+        shard.failure.position += starts[str(shard.failure.file)]
     # `log` contains only the new batches, so the segments of `log` are not all segments of the log partition.
-    segments = old_state.loaded.segments if old_state else 1
-    return replace(state, loaded=replace(state.loaded, segments=segments, damage=damage))
+    loaded.segments = 1 if saved is None else saved.loaded.segments
+    loaded.damage = damage
+    return kept

@@ -310,7 +310,7 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is the saved result of a load, with the position at which to continue. It works for both coordinators, because the second load continues in the order of the log.
+# If you know yesterday's balance, you only need today's payments. A [**snapshot**](../docs/handbook/glossary.md#snapshot) is a small log: the records that still count, with the position at which to continue. It works for both coordinators, because the next load reads it before the rest of the log.
 #
 # Below, `yesterday` is the topic without the newest segment of each partition:
 

@@ -12,19 +12,19 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
 from kafkagroups.loading import snapshots
-from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.snapshots.files import FORMAT
-from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.loading.snapshot_files import FORMAT
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.folders import open_log
 from kafkagroups.log.frames import find_frames
 from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialects import dialect
 from tests.captured import LONG, captured, folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
-from tests.engine.same import shape
+from tests.engine.same import resumed_shape as shape
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"
@@ -83,23 +83,50 @@ def check_growing(path, engine, tmp_path):
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
-@pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_random_logs_that_grow(coordinator, engine):
-    """300 random logs, some with damage or failing loads, are read in up to five steps."""
-    rules = dialect(coordinator, None)
+@pytest.mark.parametrize(("coordinator", "kafka"), [*COORDINATORS, ("classic", "2.0.0"), ("new", "4.0.0")])
+def test_random_logs_that_grow(coordinator, kafka, engine, tmp_path):
+    """300 random logs, some with damage or failing loads, are read in up to five steps, each from the saved segment."""
+    rules = dialect(coordinator, kafka)
+    resumed = 0
     for seed in range(300):
         data = random_log(seed)
         rnd = random.Random(seed)
-        state = None
-        bases = [batch.base_offset for batch in log_of_buffers([(NAME, data)], 3)]
-        if bases != sorted(bases):  # Damage changed an offset, and a snapshot advances by offsets.
-            continue
+        snapshot = snapshots.Snapshot(rules)
         for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
             log = log_of_buffers([(NAME, data[:cut])], 3)
-            state = advance_shard(state, log, rules, choose_engine(engine))
-            wanted = OpenTopic([log_of_buffers([(NAME, data[:cut])], 3)], rules).load()
-            given = snapshots.Snapshot(rules, {3: state}).groups()
-            assert shape(given) == shape(wanted), (seed, cut)
+            snapshot = snapshot.advance_logs([log], engine=engine)
+            resumed += snapshot.partitions[3].saved is not None
+            wanted = shape(OpenTopic([log_of_buffers([(NAME, data[:cut])], 3)], rules).load())
+            snapshot.save(tmp_path)
+            assert shape(snapshot.groups()) == wanted, (seed, cut)
+            snapshot = snapshots.Snapshot.read(tmp_path)
+            assert shape(snapshot.groups()) == wanted, (seed, cut)
+    assert resumed > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("coordinator", "kafka"), COORDINATORS)
+@pytest.mark.parametrize("folder", ["harbour/3.9.2", "harbour/4.3.1", "new_protocols", "synth"])
+def test_a_log_that_was_cut_at_each_batch(folder, coordinator, kafka, tmp_path):
+    """A snapshot is taken at each batch of a log. The whole log is read from there, and answers what a load answers."""
+    logs = sorted({file.parent for file in Path("data", folder).rglob("*.log")})
+    if folder == "synth":
+        mixed = {"transactional": 0.5, "generations": 0.1, "modern": 0.3, "hanging": 0.1, "groups": 5, "keys": 3}
+        synth.write(tmp_path, 250, partitions=1, tombstones=0.3, seed=3, **mixed)
+        logs = [tmp_path / "__consumer_offsets-0"]
+    for path in logs:
+        whole = open_log(path)
+        wanted = shape(kg.load(path, coordinator, kafka))
+        for batch in whole:
+            number = whole.segments.index(batch.file)
+            end = {batch.file: ByteRange(0, batch.position + batch.size)}
+            part = whole.select_ranges({**dict.fromkeys(whole.segments[:number], WHOLE_FILE), **end})
+            snapshot = snapshots.Snapshot(dialect(coordinator, kafka)).advance_logs([part])
+            snapshot.save(tmp_path / "state")
+            resumed = snapshots.Snapshot.read(tmp_path / "state").advance(path)
+            failed = any(shard.failure for shard in snapshot.shards.values())
+            assert failed or all(partition.saved for partition in resumed.partitions.values())
+            assert shape(resumed.groups(str(path))) == wanted, (path, batch.base_offset)
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
@@ -144,14 +171,55 @@ def test_what_was_handed_out_stays(tmp_path):
     assert shape(second.groups()) == shape(kg.load(place, "classic"))
 
 
-def test_another_log_is_refused(tmp_path):
-    """A log that ends before the snapshot does is the caller's mistake."""
-    long = tmp_path / "long"
-    short = tmp_path / "short"
-    synth.write(long, 500, partitions=1)
-    synth.write(short, 100, partitions=1)
-    with pytest.raises(kg.UsageError, match="another log"):
-        snapshots.take_snapshot(long).advance(short)
+def change_batch(folder):
+    """The last batch has another record, with the right checksum, as in another log with the same sizes."""
+    *_, file = sorted(folder.glob("*.log"))
+    data = bytearray(file.read_bytes())
+    *_, last = find_frames(data)
+    data[last.position + 34] ^= 1  # The base timestamp.
+    data[last.position + 17 : last.position + 21] = crc32c(bytes(data[last.position + 21 :])).to_bytes(4, "big")
+    file.write_bytes(data)
+
+
+def clean(folder):
+    """The log cleaner has compacted the segments before the last one."""
+    cleaned = folder.with_name("cleaned")
+    kg.compact(folder, cleaned)
+    for file in folder.glob("*.log"):
+        file.unlink()
+    for file in cleaned.iterdir():
+        file.rename(folder / file.name)
+
+
+def delete_records(folder):
+    """The first segment is gone, as after DeleteRecords."""
+    min(folder.glob("*.log")).unlink()
+
+
+def cut(folder):
+    """The log ends earlier, as after an unclean election."""
+    *_, file = sorted(folder.glob("*.log"))
+    *_, last = find_frames(file.read_bytes())
+    os.truncate(file, last.position)
+
+
+@pytest.mark.parametrize("change", [change_batch, clean, delete_records, cut])
+def test_a_log_that_has_changed_is_read_again(change, tmp_path, capsys):
+    """A log that was replaced, cleaned or cut before the saved position is read as a whole, and one line says so."""
+    synth.write(tmp_path / "topic", 900, partitions=1, groups=5, segment_bytes=20_000)
+    log = tmp_path / "topic" / "__consumer_offsets-0"
+    state = tmp_path / "state"
+    snapshots.take_snapshot(log).save(state)
+    assert snapshots.Snapshot.read(state).advance(log).notes == []
+    change(log)
+    advanced = snapshots.Snapshot.read(state).advance(log)
+    assert shape(advanced.groups(str(log))) == shape(kg.load(log))
+    line = f"{log}: not the log of the snapshot any longer, so all of it was read"
+    assert advanced.notes == [line]
+    assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
+    assert capsys.readouterr().err == f"kafkagroups: {line}\n"
+    assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
@@ -219,44 +287,49 @@ def test_what_lies_on_disk(tmp_path):
     snapshot = snapshots.take_snapshot("data/harbour/3.9.2", "classic")
     folder = tmp_path / "state"
     folder.mkdir()
-    for left in ("snapshot.json.new", "9.1.state"):  # by a first save that was killed
+    for left in ("snapshot.json.new", f"9.{'0' * 32}.log"):  # by a first save that was killed
         (folder / left).write_text("")
     snapshot.save(folder)
     snapshot.save(folder)
-    said = json.loads((folder / "snapshot.json").read_text())
-    assert said["number"] == 2 and len(list(folder.glob("*.state"))) == len(said["partitions"])
-    assert {int(p): there["next_offset"] for p, there in said["partitions"].items()} == snapshot.next_offsets
+    said = json.loads((folder / "snapshot.json").read_text())["partitions"]
+    assert sorted(file.name for file in folder.glob("*.log")) == sorted(each["file"] for each in said)
+    assert {each["partition"]: each["loaded"]["next_offset"] for each in said} == snapshot.next_offsets
     with pytest.raises(kg.UsageError, match="no snapshot"):
         snapshots.Snapshot.read(tmp_path)
     with pytest.raises(kg.UsageError, match="expected an empty folder"):
         snapshot.save("data/harbour")
-    state = folder / next(iter(said["partitions"].values()))["file"]
-    whole = state.read_bytes()
+    segment = folder / said[0]["file"]
+    whole = segment.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:100] + bytes(50) + whole[150:], b""):
-        state.write_bytes(damaged)
-        with pytest.raises(kg.InvalidLog, match="the state cannot be read"):
+        segment.write_bytes(damaged)
+        with pytest.raises(kg.InvalidLog, match=r"the snapshot cannot be read: .*; delete the snapshot"):
             snapshots.Snapshot.read(folder)
     (folder / "snapshot.json").write_text(json.dumps({"format": FORMAT}))
     with pytest.raises(kg.InvalidLog):
         snapshots.Snapshot.read(folder)
 
 
-@pytest.mark.parametrize("old_format", [4, 8])
-def test_an_old_snapshot_is_refused(old_format, tmp_path, capsys):
-    """Format 4 contained a pickle, and format 8 arrays: one line says what to do, and no state is opened."""
+@pytest.mark.parametrize("old_format", [4, 8, 10])
+def test_an_old_snapshot_is_replaced(old_format, tmp_path, capsys):
+    """Format 4 contained a pickle, and format 10 JSON: one line says that the log is read again, and no state is."""
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / "9.1.state").write_bytes(b"cpathlib\nPath\n(S'%s'\ntR." % bytes(tmp_path / "ran"))
     manifest = {"number": 1, "coordinator": "classic", "kafka": "3.9.2"}
     partitions = {"9": {"file": "9.1.state", "next_offset": 24}}
     (folder / "snapshot.json").write_text(json.dumps({"format": old_format, **manifest, "partitions": partitions}))
-    found = f"expected a snapshot of format {FORMAT}, found format {old_format}"
-    expected = f"{folder}: {found}; delete the snapshot and take a new one"
-    for use in (snapshots.Snapshot.read, snapshots.Snapshot(dialect("classic", None), {}).save):
-        with pytest.raises(kg.UsageError, match=expected):
-            use(folder)
-    assert main(["load", "data/harbour/3.9.2", "--coordinator", "classic", "--snapshot", str(folder)]) == 2
-    assert capsys.readouterr().err.splitlines() == [f"kafkagroups: {expected}"]
+    found = f"{folder}: expected a snapshot of format {FORMAT}, found format {old_format}"
+    with pytest.raises(kg.UsageError, match=found):
+        snapshots.Snapshot.read(folder)
+    command = ["load", "data/harbour/3.9.2", "--coordinator", "classic", "--json"]
+    assert main([*command, "--snapshot", str(folder)]) == 0
+    first = capsys.readouterr()
+    assert first.err == f"kafkagroups: {found}. Now all of the log is read, and the snapshot is replaced\n"
+    assert main(command) == 0 and first.out == capsys.readouterr().out
+    assert main([*command, "--snapshot", str(folder)]) == 0
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (first.out, "")
+    assert not list(folder.glob("*.state"))
 
 
 def test_nothing_from_outside_is_unpickled():
@@ -268,27 +341,18 @@ def test_nothing_from_outside_is_unpickled():
 
 
 @pytest.mark.engine
-def test_a_state_is_one_line_of_json_whichever_engine_made_it(tmp_path):
-    """The states of all captured runs have the same content, so that a snapshot never depends on an engine."""
+def test_a_segment_is_the_same_whichever_engine_made_it(tmp_path):
+    """A snapshot never depends on an engine. Its segments are logs."""
     for number, folder in enumerate(folders("runs")):
         for coordinator, kafka in COORDINATORS:
             both = []
             for engine in ("python", "compiled"):
                 state = tmp_path / f"{number}-{coordinator}-{engine}"
                 snapshots.take_snapshot(folder, coordinator, kafka, engine=engine).save(state)
-                lines = {file.name: file.read_text().splitlines() for file in state.glob("*.state")}
-                both.append({name: without_order(json.loads(line)) for name, (line,) in lines.items()})
+                both.append({file.name.split(".")[0]: file.read_bytes() for file in state.glob("*.log")})
+                for file in state.glob("*.log"):
+                    assert kg.open_log(file).damage is None
             assert both[0] == both[1]
-
-
-def without_order(value):
-    """Return JSON with all lists sorted that have no different fields, and without transactions that have no commit."""
-    if isinstance(value, dict):
-        return {key: without_order(content) for key, content in value.items()}
-    if not isinstance(value, list):
-        return value
-    items = [without_order(item) for item in value if not (isinstance(item, list) and item[-1] == {})]
-    return sorted(items, key=repr) if len(set(map(type, items))) == 1 else items
 
 
 def test_load_with_a_snapshot(tmp_path, capsys):
@@ -311,49 +375,47 @@ def test_load_with_a_snapshot(tmp_path, capsys):
     ):
         assert main(["load", str(path), *wrong, "--coordinator", "classic", "--snapshot", state]) == 2
         assert said in capsys.readouterr().err
-    next(Path(state).glob("*.state")).write_bytes(b"nothing")
+    next(Path(state).glob("*.log")).write_bytes(b"nothing")
     # Damaged bytes are bad data, and no wrong usage (the exit codes of CONTRACT.md).
     assert main(["load", str(path), "--coordinator", "classic", "--snapshot", state]) == 1
-    assert "the state cannot be read" in capsys.readouterr().err
+    assert "the snapshot cannot be read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["0.2.state", "9.2.state", "snapshot.json.new"])
+def test_a_segment_is_not_written_again_for_few_batches(tmp_path, capsys):
+    """`load --snapshot` reads a few new batches again next time. When they are many, it writes a new segment."""
+    synth.write(tmp_path, 1000, partitions=1, groups=200)
+    log = tmp_path / "__consumer_offsets-0"
+    state = tmp_path / "state"
+    (file,) = log.glob("*.log")
+    data = file.read_bytes()
+    frames = list(find_frames(data))
+    segments = []
+    for count in (len(frames) // 2, len(frames) // 2 + 3, len(frames) // 2 + 6, len(frames)):
+        file.write_bytes(data[: frames[count - 1].end])
+        assert main(["load", str(log), "--snapshot", str(state), "--json"]) == 0
+        given = capsys.readouterr().out
+        assert main(["load", str(log), "--json"]) == 0
+        assert given == capsys.readouterr().out
+        segments += state.glob("*.log")
+    assert segments[0] == segments[1] == segments[2] != segments[3]
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_save_never_writes_through_a_name_that_was_there_before(name, kind, tmp_path):
-    """A hostile snapshot folder can contain links to other files and named pipes, at the names of the next save."""
+def test_a_save_never_writes_through_a_name_that_was_there_before(kind, tmp_path):
+    """A hostile folder can contain a link to another file, or a named pipe, at the name that the next save writes."""
     log = "data/harbour/4.3.1/__consumer_offsets-9"
     folder = tmp_path / "state"
     snapshots.take_snapshot(log).save(folder)
     mine = tmp_path / "mine"
     mine.write_text("kept")
+    new = folder / "snapshot.json.new"
     if kind == "link":
-        (folder / name).symlink_to(mine)
+        new.symlink_to(mine)
     else:
-        os.mkfifo(folder / name)
-    snapshots.Snapshot.read(folder).advance(log).save(folder)
-    assert mine.read_text() == "kept"
-    assert snapshots.Snapshot.read(folder).groups().keys() == kg.load(log).keys()
-
-
-@pytest.mark.parametrize("number", [2**63 - 1, 10**15, 10**15 - 1])
-def test_every_number_of_a_save_has_a_next_one(number, tmp_path):
-    """A forged number either is refused, or the next save can be read."""
-    log = "data/harbour/4.3.1/__consumer_offsets-9"
-    folder = tmp_path / "state"
+        os.mkfifo(new)
     snapshots.take_snapshot(log).save(folder)
-    content = json.loads((folder / "snapshot.json").read_text())
-    del content["checksum"]
-    content["number"] = number
-    checksum = crc32c(json.dumps(content, separators=(",", ":")).encode())
-    (folder / "snapshot.json").write_text(json.dumps(content | {"checksum": checksum}))
-    try:
-        snapshot = snapshots.Snapshot.read(folder)
-    except kg.InvalidLog as error:
-        assert number > 10**15 and "number" in str(error)
-        return
-    for _ in range(3):
-        snapshot.save(folder)
-        snapshot = snapshots.Snapshot.read(folder)
+    assert mine.read_text() == "kept" and not new.exists()
+    assert snapshots.Snapshot.read(folder).groups().keys() == kg.load(log).keys()
 
 
 def test_damage_before_an_oddly_named_segment_is_reported_again(tmp_path):

@@ -17,7 +17,7 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.gateway import scratch_folder
-from kafkagroups.spark.keeping import advance_state
+from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.tables.columns import arrow_schema
@@ -132,7 +132,7 @@ def test_a_kept_snapshot_reports_its_damage(topic, every):
     for segment, position in flips(topic, every):
         rows, _ = stream(topic, **GOES_ON)
         of_partition = rows.filter(pc.equal(rows["partition"], 9))
-        kept = Snapshot(RULES, {9: advance_state(None, of_partition, 9, RULES)}).groups(str(topic))
+        kept = Snapshot(RULES, {9: advance_partition(None, of_partition, 9, RULES)}).groups(str(topic))
         loaded = kg.load(topic / "__consumer_offsets-9")
         if not loaded.problems and not kept.problems:
             assert kept.partitions[9].records == loaded.partitions[9].records, (segment, position)
@@ -146,19 +146,20 @@ def test_a_kept_snapshot_reports_its_damage(topic, every):
     assert reported > 10
 
 
-def test_a_kept_snapshot_goes_on_after_a_repair(topic):
+def test_a_kept_snapshot_goes_on_after_a_repair(topic, tmp_path):
     """The damage ends the snapshot once. After the repair, the next batches follow, and the problem is gone."""
     first, *_ = sorted((topic / "__consumer_offsets-9").iterdir())
     data = first.read_bytes()
     first.write_bytes(data[:300] + b"?" + data[301:])
     rows, end = stream(topic, **GOES_ON)
-    state = advance_state(None, rows.filter(pc.equal(rows["partition"], 9)), 9, RULES)
-    assert "the log ends here" in Snapshot(RULES, {9: state}).groups().problems[0]
+    kept = Snapshot(RULES, {9: advance_partition(None, rows.filter(pc.equal(rows["partition"], 9)), 9, RULES)})
+    kept.save(tmp_path / "state")
+    assert "the log ends here" in kept.groups().problems[0]
     first.write_bytes(data)
     reader = stream_of(topic, **GOES_ON)
     later = reader.latestOffset(end, None)
     rows = pa.Table.from_batches([batch for part in reader.partitions(end, later) for batch in reader.read(part)])
-    kept = Snapshot(RULES, {9: advance_state(state, rows, 9, RULES)}).groups()
+    kept = Snapshot(RULES, {9: advance_partition(kept.partitions[9], rows, 9, RULES)}).groups()
     assert kept.problems == [] and kept.groups == kg.load(topic / "__consumer_offsets-9").groups
 
 

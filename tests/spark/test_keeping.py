@@ -14,7 +14,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.loading import snapshots
-from tests.engine.same import shape
+from tests.engine.same import resumed_shape as shape
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 JOB = Path(__file__).with_name("keep_job.py")
@@ -91,7 +91,7 @@ def compare_with_partial_loads(topic, folder, coordinator):
     if not (folder / "snapshot.json").exists():
         return
     snapshot = snapshots.Snapshot.read(folder)
-    for partition, state in snapshot.states.items():
-        given = snapshots.Snapshot(snapshot.dialect, {partition: state}).groups()
-        log = topic / f"__consumer_offsets-{partition}"
-        assert same(given, kg.load(log, coordinator, until=state.loaded.next_offset))
+    for number, partition in snapshot.partitions.items():
+        alone = snapshots.Snapshot(snapshot.dialect, {number: partition})
+        log = topic / f"__consumer_offsets-{number}"
+        assert same(alone.groups(), kg.load(log, coordinator, until=alone.next_offsets[number]))

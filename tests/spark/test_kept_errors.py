@@ -8,10 +8,10 @@ from crc32c import crc32c
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups.loading.snapshots import Snapshot, files, state_files
+from kafkagroups.loading.snapshots import Snapshot
 from kafkagroups.log.frames import find_frames
 from kafkagroups.records.dialects import dialect
-from kafkagroups.spark.keeping import advance_state
+from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.logs import task_errors
 from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
@@ -48,19 +48,19 @@ def test_an_error_after_a_resume_has_the_position_in_the_file(number, tmp_path):
     path.mkdir()
     (path / segment.name).write_bytes(data[:position])
     rows, end = new_rows(path, {})
-    state = advance_state(None, rows, 9, RULES)
+    kept = Snapshot(RULES, {9: advance_partition(None, rows, 9, RULES)})
+    kept.save(tmp_path / "state")
     (path / segment.name).write_bytes(with_bad_record(data, position))
     rows, _ = new_rows(path, end)
-    state = advance_state(state, rows, 9, RULES)
-    problems = Snapshot(RULES, {9: state}).groups(str(path)).problems
+    problems = Snapshot(RULES, {9: advance_partition(kept.partitions[9], rows, 9, RULES)}).groups(str(path)).problems
     assert f"byte {position}: expected" in problems[0]
     assert problems == kg.load(path, "classic").problems
 
 
-def test_a_damaged_state_is_named_by_the_driver():
-    """If a task finds a damaged state, the driver raises the InvalidLog of the task, without Spark's exception."""
-    with pytest.raises(kg.InvalidLog, match=r"^/state/3\.1\.state: the state cannot be read"), task_errors():
-        raise RuntimeError("at java\nkafkagroups.errors.InvalidLog: /state/3.1.state: the state cannot be read: x\n")
+def test_a_damaged_segment_is_named_by_the_driver():
+    """If a task finds a damaged segment, the driver raises the InvalidLog of the task, without Spark's exception."""
+    with pytest.raises(kg.InvalidLog, match=r"^/state/3\.log: the snapshot cannot be read"), task_errors():
+        raise RuntimeError("at java\nkafkagroups.errors.InvalidLog: /state/3.log: the snapshot cannot be read: x\n")
 
 
 @pytest.mark.java
@@ -70,9 +70,7 @@ def test_a_damaged_snapshot_is_not_kept(session, tmp_path):
     from kafkagroups.loading.snapshots import take_snapshot
 
     take_snapshot("data/harbour/3.9.2", "classic").save(tmp_path / "state")
-    saved = files.read_manifest(tmp_path / "state").states[9]
-    assert isinstance(saved, state_files.SavedState)
-    file = tmp_path / "state" / saved.file
+    (file,) = (tmp_path / "state").glob("9.*.log")
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     with pytest.raises(kg.InvalidLog, match="take a new one"):
         kgs.keep("data/harbour/3.9.2", tmp_path / "state", "classic", session=session)

@@ -21,7 +21,7 @@ CEILINGS = {
     "coordinator": 5100,
     "course": 10409,
     "groups": 2216,
-    "history": 4000,
+    "history": 4007,
     "html_report": 580,
     "kafka_tools": 720,
     "loading": 2045,

@@ -350,7 +350,7 @@ class Topic:
         >>> Topic("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").stats().partitions[9].next_offset
         44
         """
-        from kafkagroups.history.check import count_logs
+        from kafkagroups.history.scan import count_logs
         from kafkagroups.history.stats import check_row_kind
 
         check_row_kind(by)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.history.check import Check, CountedTopic, judge
+from kafkagroups.history.check import Check, judge
 from kafkagroups.history.finding import Finding, quote, sort_findings
+from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.history.words import describe_topic
 from kafkagroups.html_report.activity import PARTS, Activity, Story, TimeAxis, read_activity, read_stories

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from kafkagroups.history.check import CountedTopic, finish
 from kafkagroups.history.explain import Explanation, explain_log
 from kafkagroups.history.group_log import load_group_log
+from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
 from kafkagroups.loading.group_choice import choose_log

@@ -1,0 +1,135 @@
+"""Loads a topic and counts its records in one pass: `stats`, `check` and `report` are questions to the result.
+
+The native engine counts while it folds a log. If it cannot fold a log, the readable engine counts with an observer
+(totals.py). What only the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from kafkagroups.anatomy.written_by import describe_writers
+from kafkagroups.groups.answers import Answers
+from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.history.failures import FailedLoad, find_damage, find_gaps, find_zeros
+from kafkagroups.history.finding import sort_findings
+from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
+from kafkagroups.history.moved_groups import describe_misplaced, find_count_change, find_misplaced, find_moved_offsets
+from kafkagroups.history.partition_rules import RULES as PARTITION_RULES, ClockJump
+from kafkagroups.history.passes import ObservedLoad, Partition, read_again
+from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
+from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
+from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
+from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
+from kafkagroups.loading import native
+from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.log.segments import Log
+
+MAX_BYTES_IN_MEMORY = 32 * 2**20
+"""Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
+RULES = (find_damage, find_gaps, find_zeros, describe_misplaced, *GROUP_RULES, *PARTITION_RULES)
+"""What is asked about each partition, apart from the rules that follow the second pass."""
+
+
+def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
+    """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
+    counted = CountedTopic(topic, by)
+    return counted.sum_stats(counted.read_stats())
+
+
+class CountedTopic:
+    """A load of a topic that counts. `groups` is the result of the load, and `totals` has those of each partition.
+
+    `whole` is the one of `OpenTopic.load`. `topic_partitions` is the partition count of the topic. It does not say that
+    the count was changed if files that were copied into the wrong folder explain what the log shows.
+    """
+
+    def __init__(self, topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> None:
+        if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
+            topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
+        self.topic = topic
+        self.by = by
+        load = ObservedLoad(topic, lambda log, notes: Observed(topic.dialect, log, notes), whole, follow=native.COUNTS)
+        self.groups = load.groups
+        self.totals = {number: observer.finish() for number, observer in load.observers.items()}
+        for log in topic.logs:
+            shard = load.shards.get(log.partition)
+            if shard is not None:
+                self.totals[log.partition] = take_totals(shard, log, topic.dialect, by_topic=by == "topic")
+        self._misplaced, is_explained = find_misplaced(topic.logs, self.groups)
+        topic_partitions = self.groups.topic_partitions
+        self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
+
+    def read_stats(self) -> Iterator[Stats]:
+        """Yield the statistics of each log, after a second pass over it if something needs one."""
+        problems = self.groups.problems_by_partition
+        # Before the rules build any group.
+        parts = self.groups.groups.unbuilt()
+        answers = Answers(parts, self.groups.orphans.unbuilt())
+        for log in self.topic.logs:
+            stats = Stats(self.by, problems=problems[log.partition])
+            partition = self._count(log, stats, parts, answers)
+            details = TransactionDetails(partition.counts.open_transactions)
+            ranges = WriterRanges(partition)
+            version_counter = VersionCounter()
+            writers = WriterCounter(partition.dialect)
+            failure = FailedLoad(partition)
+            followers = [details, ranges, failure, EndlessCommits(partition), ClockJump(partition)]
+            followers += [version_counter] if self.by == "type" else []
+            followers += [writers] if self.by == WRITER else []
+            read_again(log, followers, self.topic.chosen_engine)
+            partition.counts.written_by_ranges = ranges.finish()
+            stats.value_versions = version_counter.counts
+            stats.writers = writers.finish(log.partition)
+            stats.known_groups = list_known_groups(log.partition, parts)
+            found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
+            stats.findings = list(chain.from_iterable(found))
+            stats.groups_lost = {log.partition: failure.lost}
+            yield stats
+
+    def _count(self, log: Log, stats: Stats, parts: dict[str, GroupParts], answers: Answers) -> Partition:
+        """Add the counts of a log to its statistics, and return what a rule can ask."""
+        totals = self.totals[log.partition]
+        loaded = self.groups.partitions[log.partition]
+        counts = PartitionStats(batches=loaded.batches, next_offset=loaded.next_offset, gaps=loaded.gaps)
+        counts.first_timestamp_ms, counts.last_timestamp_ms = totals.times or (None, None)
+        counts.abort_markers, counts.commit_markers = totals.markers
+        counts.open_transactions = transactions = sorted(totals.open_transactions, key=lambda each: each.first_offset)
+        counts.last_stable_offset = transactions[0].first_offset if transactions else loaded.next_offset
+        counts.written_by = describe_writers(totals.writers)
+        counts.add_segments(totals.segments)
+        stats.partitions[log.partition] = counts
+        commits: Counter[str] = Counter()
+        for row, count in totals.count_rows(self.groups, answers):
+            if row.group is not None and row.type in OFFSET_TYPES:
+                commits[row.group] += count.records - count.tombstones
+            counts.add(count)
+            if self.by != WRITER and (count.records or count.bytes or count.live_records):
+                count.in_partitions = [log.partition]
+                stats.add_row(log.partition if self.by == "partition" else getattr(row, self.by), count)
+        counts.records = loaded.records
+        counts.bytes = sum(segment.bytes for segment in totals.segments)
+        misplaced = self._misplaced.get(log.partition)
+        return Partition(log, self.topic.dialect, self.groups, loaded, parts, totals, counts, commits, misplaced)
+
+    def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
+        """Return the statistics of the topic. `stats_of_logs` are those of its logs."""
+        stats = Stats(self.by, topic_partitions=self.topic_partitions)
+        for log_stats in stats_of_logs:
+            stats.add(log_stats)
+        finish(stats, self.topic)
+        return stats
+
+
+def finish(stats: Stats, topic: OpenTopic) -> None:
+    """Add what only all partitions together show to their statistics, and sort the findings and the rows."""
+    change = stats.topic_partitions.changed
+    if change is not None:
+        stats.moved_offsets = find_moved_offsets(topic, change)
+        stats.findings.append(find_count_change(change))
+    of_topic = (*find_hanging(stats), *find_families(stats), *find_look_alikes(stats.known_groups))
+    stats.findings = sort_findings([*stats.findings, *of_topic])
+    stats.rows = dict(sort_rows(stats))

@@ -29,7 +29,7 @@ CEILINGS = {
     "history": 4000,
     "html_report": 580,
     "kafka_tools": 720,
-    "loading": 1758,
+    "loading": 1760,
     "log": 2637,
     "records": 2000,
     "repair": 1980,

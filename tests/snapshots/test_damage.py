@@ -322,6 +322,16 @@ def test_a_forged_manifest(topic, save):
     assert ROUNDS * 0.3 < refused < ROUNDS
 
 
+def test_a_position_far_behind_the_log(save):
+    """A position says that the log was read up to a byte that it does not have. All of the log is read (by fuzzing)."""
+    saved = save("all types")
+    content = forged.read_manifest(saved.folder)
+    for partition in content["partitions"]:
+        partition["ends"] = dict.fromkeys(partition["ends"], 2**53 - 1)
+    forged.write_manifest(saved.folder, content)
+    assert not saved.check()
+
+
 @pytest.mark.parametrize("topic", TOPICS)
 def test_json_that_is_no_json(topic, save):
     """The bytes of snapshot.json are not JSON, or JSON that a parser does not like."""

@@ -243,8 +243,8 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             if first is None:
                 continue
             what = (
-                f"Static member {instance_id} of group {group} got {series.settings.total()} new member ids, from "
-                f"offset {first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+                f"Static member {instance_id} of group {group} got a new member id {series.settings.total()} times, "
+                f"from offset {first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
                 f"({describe_time(last.timestamp_ms)}). {describe_settings(series)}"
             )
             remedy = (

@@ -78,8 +78,8 @@ def test_a_file_that_is_written_again_in_place_never_gives_a_mixture(segment, en
             file.seek(half)
             file.write(bytes(range(256)) * (half // 256))
 
-    with pytest.raises(native.HandedOver):
-        read_and_change(segment, scramble)
+    _, position = read_and_change(segment, scramble).damage
+    assert position <= half
     loaded = kg.load(segment.parent, engine=engine).partitions[0]
     assert loaded.damage.position <= half
 

@@ -26,7 +26,6 @@ napoleon_use_ivar = True
 napoleon_attr_annotations = False
 napoleon_use_rtype = False
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 60

@@ -22,6 +22,13 @@ from typing import Any
 
 MEMORY_BYTES = 3 << 29
 """A limit of addresses: 1 GiB for a command, and half as much for what the libraries map, most of it never used."""
+ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "COLUMNS": "120",
+    "NO_COLOR": "1",
+    # Arrow's own allocator takes a gigabyte of addresses at once.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 SECONDS = 60
 HANG = "hang"
 COMMANDS_PER_PROCESS = 1_000
@@ -106,7 +113,7 @@ class Worker:
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONHASHSEED": "0", "COLUMNS": "120", "NO_COLOR": "1"},
+            env=os.environ | ENVIRONMENT,
         )
 
 

@@ -55,7 +55,7 @@ def test_the_commands_run(kafka, monkeypatch, tmp_path, capsys):
             (tmp_path / "plan.json").unlink(missing_ok=True)
             assert main(arguments(line, values)) == 0, f"{line}\n{capsys.readouterr().err}"
             ran += 1
-    assert ran >= 25
+    assert ran >= 29
 
 
 def test_the_commands_that_connect_have_valid_options(monkeypatch):

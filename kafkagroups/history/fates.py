@@ -81,7 +81,7 @@ class RecordFate:
     is_unloaded
         Whether the record is ignored because the load of the partition fails.
     group_record
-        Group record: the group after the record's batch (record_details.py). None for other records. Only `explain`
+        Group record: the group after the record's batch (explain.py). None for other records. Only `explain`
         sets this attribute and the next two.
     cause
         Tombstone: how the record came to be, as far as the log tells. None for other records.

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
+from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.group_choice import has_wildcard, match_groups
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.progress import ByteProgress
+from kafkagroups.loading.load import ByteProgress, OpenTopic
+from kafkagroups.loading.rows import read_table
+from kafkagroups.loading.topic_partitions import has_wildcard, match_groups
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
@@ -22,8 +23,6 @@ from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records import dialects
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import arrow_schema, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

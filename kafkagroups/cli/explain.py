@@ -27,7 +27,7 @@ from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.words import count_of, describe_duration
-from kafkagroups.loading.group_choice import has_wildcard
+from kafkagroups.loading.topic_partitions import has_wildcard
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.topic import Topic
 

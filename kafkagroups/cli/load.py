@@ -18,16 +18,16 @@ from kafkagroups.groups.expire_times import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.words import count_of, list_names
-from kafkagroups.loading.group_choice import choose_log, has_wildcard, match_groups
+from kafkagroups.loading.group_json import group_json, modern_member_json, offsets_json, pending_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Start, judge_start
+from kafkagroups.loading.topic_partitions import choose_log, has_wildcard, match_groups
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
-from kafkagroups.tables.group_json import group_json, modern_member_json, offsets_json, pending_json, sorted_pending
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
-    from kafkagroups.tables.parquet import WrittenTables
+    from kafkagroups.loading.parquet import WrittenTables
 
 EXPIRATIONS_SHOWN = 10
 """The text shows at most this number of offsets with an expire time: those that expire first."""
@@ -81,7 +81,7 @@ def _write_parquet(args: argparse.Namespace, topic: Topic) -> WrittenTables:
     """Load one PATH, and write its tables as Parquet files."""
     import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
 
-    from kafkagroups.tables.parquet import new_tables, write_tables
+    from kafkagroups.loading.parquet import new_tables, write_tables
 
     with new_tables(args.to) as folder:
         # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.

@@ -32,15 +32,13 @@ from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_grou
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
-from kafkagroups.loading.group_choice import choose_log
+from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.loading.topic_partitions import TopicPartitions, choose_log
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.stop import NO_STOP
-from kafkagroups.tables.group_json import description_json, group_json, offsets_json
-from kafkagroups.tables.offset_fields import offset_json
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
 """The events whose sentence is shown at their record. The others repeat what the record's columns contain.

@@ -17,13 +17,13 @@ from kafkagroups.groups.shard import Shard
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native
+from kafkagroups.loading.columns import Column, Row, record_batches
+from kafkagroups.loading.engine_columns import copy_records
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.tables.columns import Column, columns_of, record_batches
-from kafkagroups.tables.engine_columns import copy_records
-from kafkagroups.tables.rows import Row, partition_number, record_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def read_record_table(
         if shard is not None:
             return _copy(log, dialect, shard, columns)
     with_json = any(column.name == "json" for column in columns)
-    return record_batches(columns_of("records"), columns, record_rows(log, dialect, with_json=with_json))
+    return record_batches(columns, record_rows(log, dialect, with_json=with_json))
 
 
 def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
@@ -58,7 +58,7 @@ def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.
             yield from _read_followed(log, topic.dialect, columns, answers)
         else:
             fates.settle(groups)
-            yield from record_batches(columns_of("fates"), columns, _fate_rows(log, topic.dialect, fates))
+            yield from record_batches(columns, _fate_rows(log, topic.dialect, fates))
 
 
 def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answers: Answers) -> Iterator[pa.RecordBatch]:
@@ -90,11 +90,15 @@ def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:
     for entry in fates:
         entries[entry.offset].append(entry)
     for row in record_rows(log, dialect, with_json=False):
-        number, offset, *columns, key, value, value_version, _, error = row
         # Several records of an odd log can have the same offset, and so can a batch that cannot be split into records.
-        same_offset = entries.get(offset)
-        is_other_record = key is None and same_offset and same_offset[0].type is not None
+        same_offset = entries.get(row["offset"])
+        is_other_record = row["key"] is None and same_offset and same_offset[0].type is not None
         entry = same_offset.popleft() if same_offset and not is_other_record else _UNREADABLE
-        sizes = (len(key or b""), None if value is None else len(value))
-        fate = (entry.fate or Fate.IGNORED).value
-        yield (number, offset, *columns, value_version, error, entry.member_id, entry.committed, *sizes, fate, entry.by)
+        yield row | {
+            "member_id": entry.member_id,
+            "committed_offset": entry.committed,
+            "key_bytes": len(row["key"] or b""),
+            "value_bytes": None if row["value"] is None else len(row["value"]),
+            "fate": (entry.fate or Fate.IGNORED).value,
+            "by": entry.by,
+        }

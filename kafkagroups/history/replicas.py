@@ -39,13 +39,13 @@ from typing import Any, NamedTuple
 from kafkagroups.coordinator.leader_epochs import find_truncation_offset
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
+from kafkagroups.loading.group_json import description_json, offsets_json, pending_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.tables.group_json import description_json, offsets_json, pending_json
 
 _FIELDS = {
     "groups": ("type", "state", "protocol_type", "protocol", "members"),

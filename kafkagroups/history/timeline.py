@@ -25,11 +25,11 @@ from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
+from kafkagroups.loading.frames import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.holes import DamagedHole, Hole
-from kafkagroups.tables.frames import events_frame
 
 if TYPE_CHECKING:
     import pandas as pd

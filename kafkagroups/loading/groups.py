@@ -2,22 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import Orphan
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.caches import Cache
-from kafkagroups.loading.lazy_mapping import LazyMapping
 from kafkagroups.loading.topic_partitions import FoundPartitions, TopicPartitions
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import dialect
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Parts = TypeVar("Parts")
+Value = TypeVar("Value")
+
+
+class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
+    """A mapping of names to values, each made by `build` from its `parts` when it is first used.
+
+    To decode all groups of a large log takes long, and most callers use only a few.
+    """
+
+    def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:
+        self._parts = dict(parts)
+        self._build = build
+        self._built: dict[str, Value] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._built:
+            self._built[name] = self._build(self._parts[name])
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def select(self, names: Collection[str]) -> LazyMapping[Parts, Value]:
+        """Return a mapping that has only these names. Names that this mapping does not have are ignored."""
+        selected = LazyMapping({name: self._parts[name] for name in names if name in self._parts}, self._build)
+        selected._built = {name: self._built[name] for name in names if name in self._built}
+        return selected
+
+    def unbuilt(self) -> dict[str, Parts]:
+        """Return by name the parts of each value that was not built yet."""
+        return {name: parts for name, parts in self._parts.items() if name not in self._built}
+
+    def add(self, other: LazyMapping[Parts, Value]) -> None:
+        """Add all values of another mapping: the values that were built, and the parts of the values that were not."""
+        self._parts |= other._parts
+        self._built |= other._built
+
 
 KnownGroups = LazyMapping[GroupParts, AnyGroup]
 Orphans = LazyMapping[OrphanParts, Orphan]
@@ -142,7 +189,7 @@ class Groups(Mapping[str, AnyGroup]):
             Columns: group, topic, partition, offset, leader_epoch, metadata, commit_timestamp, expire_timestamp,
             topic_id, record_offset. Times are in ms since the epoch.
         """
-        from kafkagroups.tables.frames import offsets_frame
+        from kafkagroups.loading.frames import offsets_frame
 
         return offsets_frame(self.groups.values())
 
@@ -155,7 +202,7 @@ class Groups(Mapping[str, AnyGroup]):
             Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for
             members of classic groups, `member_epoch` for members of consumer, share and streams groups.
         """
-        from kafkagroups.tables.frames import members_frame
+        from kafkagroups.loading.frames import members_frame
 
         return members_frame(self.groups.values())
 

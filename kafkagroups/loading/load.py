@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
@@ -16,8 +17,8 @@ from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_
 from kafkagroups.loading.caches import Cache, create_cache
 from kafkagroups.loading.engines import Engine, choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups
-from kafkagroups.loading.record_times import LogTimes
-from kafkagroups.loading.topic_partitions import FoundPartitions, PartitionsOf, ReadTimes, TopicPartitions
+from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, PartitionsOf, TopicPartitions
+from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -103,7 +104,7 @@ class WholeTopic(NamedTuple):
     partitions_of: PartitionsOf
 
 
-def settle(cache: Cache, whole: WholeTopic, read_times: ReadTimes) -> TopicPartitions | None:
+def settle(cache: Cache, whole: WholeTopic, read_times: LogTimes) -> TopicPartitions | None:
     """Decide the topic's partition count after all shards were added to a cache, and keep the groups that it answers.
 
     Return None if no group has records in several partitions. The count then changes no answer, and it is decided when
@@ -124,3 +125,23 @@ def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
     except (LoadFailed, BadBytes) as error:
         return replace(shard.loaded, error=str(error))
     return replace(shard.loaded)
+
+
+class ByteProgress:
+    """Adds up the bytes that the engines read, and calls `report` with "loading", the sum, and `total`.
+
+    An engine calls this object with the number of bytes that it has read since its last call. The sum is limited to
+    `total`, the size of all logs in bytes: if the native engine hands a partition to the readable engine, both
+    engines count the bytes of the partition.
+    """
+
+    def __init__(self, report: Progress, total: int) -> None:
+        self._report = report
+        self._total = total
+        self._done = 0
+        self._lock = Lock()
+
+    def __call__(self, count: int, /) -> None:
+        with self._lock:
+            self._done = min(self._done + count, self._total)
+            self._report("loading", self._done, self._total)

@@ -33,6 +33,7 @@ from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
 from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
+from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, segment_errors
@@ -42,7 +43,6 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
-from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS
 
 INTERFACE = 2
 """The number of the interface that this code expects of the module."""

@@ -38,9 +38,8 @@ from kafkagroups.loading.compacted import compact, has_same_state
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
-from kafkagroups.loading.record_times import LogTimes
 from kafkagroups.loading.snapshot_files import Saved
-from kafkagroups.loading.topic_partitions import FoundPartitions, is_folder
+from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
 from kafkagroups.log.checksums import crc32c
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs

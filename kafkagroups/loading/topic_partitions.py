@@ -16,21 +16,32 @@ If the partition count was changed, older records of a group stay in the home pa
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.groups.log_records import LogKeys
+from kafkagroups.loading import native
+from kafkagroups.loading.engines import PYTHON, Engine
+from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.partitioning import hash_group, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 
 DEFAULT_PARTITION_COUNT = 50
 """The default of offsets.topic.num.partitions."""
 _MAX_OLD_COUNT = 10_000
 _MAX_PLACES = 1000
 """The limits of the search for the partition count before a change: the largest count, and the number of groups."""
+_FIRST_BATCHES = 1000
+"""How many batches at the beginning of a partition can tell which of several old counts is right."""
 PartitionsOf = Mapping[str, Sequence[int | None]]
 """By group id: the partitions that contain records of the group. None is a log without a partition number."""
 
@@ -42,19 +53,64 @@ class RecordTimes(NamedTuple):
     last_ms: int
 
 
-class ReadTimes:
-    """The times of records, for a log that no group shares with another log: no times are needed."""
+class LogTimes:
+    """The times of the records in logs that were loaded, which are read a second time.
 
-    def of_groups(self, partition: int | None, group_ids: Collection[str]) -> Mapping[str, RecordTimes]:
-        """Return the times of these groups in a partition. A group without timestamps in the partition is left out."""
-        return {}
+    Only groups with records in several partitions need them. `stops` says where reading has ended in each partition
+    (log/stop.py), and `engine` reads the times. A partition that is not among the logs has no times.
+    """
 
-    def of_first_records(self, partition: int | None) -> Mapping[str, RecordTimes]:
+    def __init__(
+        self,
+        logs: Sequence[Log] = (),
+        dialect: Dialect = DEFAULT_DIALECT,
+        stops: Mapping[int | None, Stop] | None = None,
+        engine: Engine = PYTHON,
+    ) -> None:
+        self._log_of = {log.partition: log for log in logs}
+        self._dialect = dialect
+        self._stops = stops or {}
+        self._engine = engine
+
+    def of_groups(self, partition: int | None, group_ids: Collection[str]) -> dict[str, RecordTimes]:
+        """Return the times of these groups in a partition. A group without timestamps there is left out."""
+        if self._engine.name == "compiled" and partition in self._log_of:
+            extents = native.read_extents(self._log_of[partition], self._dialect, self._stops[partition])
+            if extents is not None:
+                found = {group_id: extents[group_id].times for group_id in group_ids if group_id in extents}
+                return {group_id: RecordTimes(*times) for group_id, times in found.items() if times is not None}
+        return _collect_times(self._read_records(partition), frozenset(group_ids))
+
+    def of_first_records(self, partition: int | None) -> dict[str, RecordTimes]:
         """Return the times of the groups with records at the beginning of a partition."""
-        return {}
+        return _collect_times(self._read_records(partition, _FIRST_BATCHES), None)
+
+    def _read_records(self, partition: int | None, max_batches: int | None = None) -> Iterator[tuple[str, int]]:
+        """Yield the group id and the timestamp of each record of a group. Records that cannot be read are left out."""
+        if partition not in self._log_of:
+            return
+        keys = LogKeys(self._dialect)
+        with suppress(BadBytes):  # The load has ended at this batch, too.
+            for batch in islice(batches_until(self._log_of[partition], self._stops[partition]), max_batches):
+                for record in () if batch.is_control else batch.records:
+                    with suppress(BadBytes):
+                        group_id = keys[record.key].group_id
+                        if group_id is not None:
+                            yield group_id, record.timestamp
 
 
-NO_TIMES = ReadTimes()
+def _collect_times(records: Iterable[tuple[str, int]], group_ids: Collection[str] | None) -> dict[str, RecordTimes]:
+    """Return the times of these groups in one log; None means all groups."""
+    times: dict[str, RecordTimes] = {}
+    for group_id, timestamp in records:
+        if timestamp != NO_TIMESTAMP and (group_ids is None or group_id in group_ids):
+            first_ms, last_ms = times.get(group_id, (timestamp, timestamp))
+            times[group_id] = RecordTimes(min(first_ms, timestamp), max(last_ms, timestamp))
+    return times
+
+
+NO_TIMES = LogTimes()
+"""For logs that share no group: no times are needed."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +220,7 @@ class FoundPartitions:
         """
         return cls([log.partition for log in logs], stop.until_offset is None and is_folder(logs, path), option)
 
-    def decide(self, partitions_of: PartitionsOf, read_times: ReadTimes = NO_TIMES) -> TopicPartitions:
+    def decide(self, partitions_of: PartitionsOf, read_times: LogTimes = NO_TIMES) -> TopicPartitions:
         """Return the partition count. `read_times` is only used for groups with records in several partitions."""
         shared_groups = sorted(group_id for group_id, numbers in partitions_of.items() if len(numbers) > 1)
         numbers = {number for number in self.numbers if number is not None}
@@ -210,7 +266,7 @@ class _Places:
     the same, and the time of their first record there. `read_times` reads the times of records.
     """
 
-    def __init__(self, partitions_of: PartitionsOf, count: int, read_times: ReadTimes) -> None:
+    def __init__(self, partitions_of: PartitionsOf, count: int, read_times: LogTimes) -> None:
         self.read_times = read_times
         self.other_partitions: dict[str, list[int]] = {}
         groups_in: dict[int, list[str]] = {}
@@ -282,3 +338,50 @@ def _find_largest(explained_by: Mapping[int, int]) -> list[int]:
     """Return the keys with the largest value, in ascending order."""
     largest = max(explained_by.values())
     return sorted(count for count, explained in explained_by.items() if explained == largest)
+
+
+def choose_log(
+    logs: Sequence[Log],
+    group: str,
+    partitions: int | None,
+    find_numbers: Callable[[], set[int | None]],
+    *,
+    path: str,
+) -> Sequence[Log]:
+    """Return the log with the records of a group, in a list. An offset to stop at belongs to one partition.
+
+    With `partitions`, the group id decides which log it is. Otherwise `find_numbers` returns the numbers of the
+    partitions with records of the group.
+
+    Raises UsageError if there is not exactly one log.
+    """
+    numbers = find_numbers() if partitions is None else {partition_for(group, partitions)}
+    chosen = [log for log in logs if log.partition in numbers]
+    if len(chosen) == 1:
+        return chosen
+    if chosen:
+        listed = ", ".join(str(log.partition) for log in chosen)
+        reason = f"partitions {listed} have records of {group}: give the folder of one of them, or --partitions"
+    elif partitions is not None:
+        reason = f"{path} has no folder of partition {min(numbers, key=str)}, which stores {group}"
+    else:
+        reason = f"no partition in {path} has a record of {group}"
+    raise UsageError(f"an offset to stop at needs one partition: {reason}")
+
+
+def match_groups(group_ids: Iterable[str], pattern: str) -> list[str]:
+    """Return the groups that a text names: the group with exactly this id, or all groups that the pattern matches.
+
+    In a pattern, * stands for any characters and ? for one character. If no group matches, the result is the text
+    itself.
+    """
+    known = set(group_ids)
+    if pattern in known or not has_wildcard(pattern):
+        return [pattern]
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    matches = re.compile(expression, re.DOTALL).fullmatch
+    return sorted(group_id for group_id in known if matches(group_id)) or [pattern]
+
+
+def has_wildcard(pattern: str) -> bool:
+    return "*" in pattern or "?" in pattern

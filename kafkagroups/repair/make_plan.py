@@ -22,10 +22,11 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.engines import PYTHON, create_observed_engine
-from kafkagroups.loading.group_choice import match_groups
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.topic_partitions import match_groups
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
@@ -34,7 +35,6 @@ from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
 from kafkagroups.records.serde import decode
 from kafkagroups.records.share_group import ShareGroupStatePartitionMetadataValue
 from kafkagroups.repair.plan import GroupPlan, LeftOut, PlannedOffset, RescuePlan, Why, check_targets
-from kafkagroups.tables.columns import columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ the files. Damaged bytes are an error everywhere, because the answer would silen
 """
 
 from kafkagroups.spark.keeping import keep
-from kafkagroups.spark.logs import DamagedLog
 from kafkagroups.spark.questions import explain, stats
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, load, load_groups
+from kafkagroups.spark.tasks import DamagedLog
 
 __all__ = ["DamagedLog", "Tables", "explain", "keep", "load", "load_groups", "register", "session", "stats"]

@@ -30,8 +30,8 @@ from kafkagroups.log.segment_file import WHOLE_FILE
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.spark.logs import task_errors, warn_of_damage
 from kafkagroups.spark.session import register, session as get_session
+from kafkagroups.spark.tasks import task_errors, warn_of_damage
 
 if TYPE_CHECKING:
     import pyarrow as pa

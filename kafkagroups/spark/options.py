@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import parse_whole_number
+from kafkagroups.loading.columns import Column, arrow_schema, columns_of
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import Dialect, dialect
-from kafkagroups.tables.columns import Column, arrow_schema, columns_of
 from kafkagroups.topic import Topic
 
 FORMAT = "consumer_offsets"

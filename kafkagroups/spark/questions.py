@@ -16,13 +16,13 @@ from kafkagroups.history.group_log import load_group_log
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
-from kafkagroups.loading.group_choice import choose_log
 from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.topic_partitions import choose_log
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.spark.logs import find_damage, find_shared_logs, open_topic, run_for_each_log
 from kafkagroups.spark.session import prepare, session as get_session
+from kafkagroups.spark.tasks import find_damage, find_shared_logs, open_topic, run_for_each_log
 from kafkagroups.topic import Rules, Topic
 
 if TYPE_CHECKING:

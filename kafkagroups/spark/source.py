@@ -2,7 +2,7 @@
 
     spark.read.format("consumer_offsets").option("table", "offsets").load(path)
 
-    table            one of tables.columns.TABLES (default: offsets); a stream (stream.py) has records or batches
+    table            one of loading.columns.TABLES (default: offsets); a stream (stream.py) has records or batches
     coordinator      classic or new (default: new)
     kafka            the coordinator's Kafka version (default: 3.9.2 for classic, 4.3.1 for new)
     path, paths      partition directories, .log files or folders of them: the arguments of `.load(…)`,
@@ -45,14 +45,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.rows import GROUP_TABLES, partition_number
 from kafkagroups.log.damage import NAMED_GROUPS
 from kafkagroups.log.locations import find_all_logs
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.logs import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
 from kafkagroups.spark.stream import OffsetsStream
-from kafkagroups.tables.rows import GROUP_TABLES, partition_number
+from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.topic import read_topic_table
 
 if TYPE_CHECKING:

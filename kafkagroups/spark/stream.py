@@ -2,7 +2,7 @@
 
     spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
-    table                           records: each row is a record (columns: tables.columns.TABLES)
+    table                           records: each row is a record (columns: loading.columns.TABLES)
                                     batches: each row is a Kafka batch (columns: options.BATCHES); the column `bytes`
                                     has the batch and its header unchanged, for jobs that decode batches themselves; if
                                     you set a schema, the columns of options.LOCATED_BATCHES are possible, too
@@ -18,15 +18,18 @@ A log partition is a partition of the topic `__consumer_offsets`. Spark calls a 
 this module, a position in the stream (`StreamOffset`) contains the Kafka offset of the next record of each log
 partition.
 
-growth.py finds the new batches: in segments that have grown, in new segments, and in new partitions. An incomplete
-batch is read when it is complete. It counts as damage if nobody is writing it any more.
+New batches are in segments that have grown, in new segments, and in new partitions. A Position (log/position.py) says
+how far a log was read. It is read only up to a batch that is incomplete or has a wrong checksum, because a broker may
+still be writing this batch, and then a later call reads it. It is damage if it cannot get better: a batch or a segment
+follows, which a broker writes later, or nobody has written the file for a minute.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,17 +38,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading.columns import Row, record_batches
+from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import find_logs, local_path
 from kafkagroups.log.position import Position
+from kafkagroups.log.segment_file import ByteRange, MissingSegment
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.growth import file_paths, file_size, find_end, limit_sizes, read_until
-from kafkagroups.spark.logs import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.spark.options import Options
-from kafkagroups.tables.columns import record_batches
-from kafkagroups.tables.rows import Row, partition_number, record_rows
+from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +58,10 @@ if TYPE_CHECKING:
 
     A log partition with damage has a second entry (DAMAGED). So Spark sees that something is new, and runs the tasks.
     """
+
+_SECONDS_OF_WRITING = 60
+"""A broker writes a batch in much less time than this number of seconds."""
+
 
 DAMAGED = "damaged "
 """The start of the second entry's name. It has the same Kafka offset, at which the damage is."""
@@ -102,7 +109,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Remember the file sizes, because a query with this trigger reads only what exists at its start."""
         logs = self._find_logs().values()
-        self.file_sizes_at_start = {path: file_size(path) for log in logs for path in file_paths(log)}
+        self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """Return the position in the stream after the last complete batch of each log partition."""
@@ -110,8 +117,8 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         damaged = {}
         for partition, log in self._find_logs().items():
             if self.file_sizes_at_start is not None:
-                log = limit_sizes(log, self.file_sizes_at_start)
-            position, damage, is_damaged = find_end(log, self._position_at(partition, ends.get(partition, 0)))
+                log = _limit_sizes(log, self.file_sizes_at_start)
+            position, damage, is_damaged = _find_end(log, self._position_at(partition, ends.get(partition, 0)))
             if position.next_offset > ends.get(partition, 0):
                 ends[partition] = position.next_offset
                 self.positions.setdefault(partition, {})[position.next_offset] = position
@@ -148,9 +155,9 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             position = self._position_at(int(name), start_offset)
             damage = None
             if has_new_damage:  # It is found again, because a restarted query has not called `latestOffset`.
-                _, damage, _ = find_end(log, self._position_at(int(name), end_offset))
-            unread_files = file_paths(log)[log.find_segment(position) :]
-            unread_bytes = sum(file_size(path) for path in unread_files) - position.byte
+                _, damage, _ = _find_end(log, self._position_at(int(name), end_offset))
+            unread_files = _file_paths(log)[log.find_segment(position) :]
+            unread_bytes = sum(_file_size(path) for path in unread_files) - position.byte
             sized_logs.append((unread_bytes, (log, position, end_offset, damage)))
         return [StreamTask(logs) for logs in distribute(sized_logs, self.options.tasks)] if sized_logs else []
 
@@ -178,7 +185,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 section = LogSection(log, position, end_offset)
                 rows = record_rows(section, options.dialect, with_json="json" in schema.names)
-            for arrow_batch in record_batches(options.all_columns, columns, rows):
+            for arrow_batch in record_batches(columns, rows):
                 yield pa.RecordBatch.from_arrays(arrow_batch.columns, schema=schema)
         exclude_objects_from_gc()
 
@@ -207,7 +214,7 @@ class LogSection(Log):
         self.end_offset = end_offset
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch, _ in read_until(self, self.position, self.end_offset):
+        for batch, _ in _read_until(self, self.position, self.end_offset):
             yield batch
 
 
@@ -223,8 +230,103 @@ def _find_logs_so_far(path: str, folder: str) -> list[Log]:
 
 def _batch_rows(log: Log, position: Position, end_offset: int, damage: Damage | None) -> Iterator[Row]:
     """Yield the rows of the table `batches`: the Kafka batches of a part of a log, and the damage after them."""
-    number = partition_number(log.partition)
-    for batch, data in read_until(log, position, end_offset):
-        yield number, batch.base_offset, batch.next_offset, data, batch.file, batch.position, None
+    place = {"partition": partition_number(log.partition)}
+    for batch, data in _read_until(log, position, end_offset):
+        batch_place = {"file": batch.file, "position": batch.position}
+        yield place | batch_place | {"base_offset": batch.base_offset, "next_offset": batch.next_offset, "bytes": data}
     if damage is not None:
-        yield number, damage.offset, damage.offset, b"", damage.file, damage.position, damage.reason
+        row = {"file": damage.file, "position": damage.position, "damage": damage.reason, "bytes": b""}
+        yield place | row | {"base_offset": damage.offset, "next_offset": damage.offset}
+
+
+def _limit_sizes(log: Log, file_sizes: Mapping[str, int]) -> Log:
+    """Return a log with only the first bytes of each file. `file_sizes` maps the path of a file to their number."""
+    return log.select_ranges(
+        {segment: ByteRange(0, file_sizes.get(_file_path(log, segment), 0)) for segment in log.segments}
+    )
+
+
+def _find_end(log: Log, position: Position) -> tuple[Position, Damage | None, bool]:
+    """Return the position after the last complete batch that follows `position`, and what is wrong there, if anything.
+
+    The last value says whether it is damage. It is not if a broker may still be writing the batch.
+    """
+    end, damage, is_certain = _read_on(log, position)
+    if damage is None or is_certain:
+        return end, damage, is_certain
+    path = _file_path(log, damage.file)
+    later_segments = log.segments[log.segments.index(damage.file) + 1 :]
+    has_successor = any(map(log.segment_size, later_segments)) or log.select_after(damage) is not None
+    has_grown = _file_size(path) > log.segment_size(damage.file)
+    is_old = not has_grown and time.time() - os.path.getmtime(path) > _SECONDS_OF_WRITING
+    # A broker may have completed the batch, and written the next one, since it was read.
+    return end, damage, (has_successor or is_old) and _read_on(log, end)[1] == damage
+
+
+def _read_on(log: Log, start: Position) -> tuple[Position, Damage | None, bool]:
+    """Return what `find_end` returns, but damage is only certain if the offsets fall.
+
+    A reader of new batches would take batches for old ones after such a place, so the position is before it.
+    """
+    end = before = previous = start
+    try:
+        for found in log.find_batches(start):
+            frame = found.frame
+            is_next = (found.segment, frame.position, found.inode) == previous[1:]
+            is_in_later_segment = previous is not start and found.segment != previous.segment
+            if frame.base_offset < previous.next_offset and (is_next or is_in_later_segment):
+                return before, _falling_offsets(previous, frame.base_offset, before.next_offset), True
+            if frame.next_offset > start.next_offset:
+                found.parse()
+                before, end = end, found.end
+            previous = found.end
+    except MissingSegment:
+        return end, None, False  # The cleaner has deleted the file after the folder was listed.
+    except InvalidLog as error:
+        return end, log.describe_damage(error, max(end.next_offset, log.start_offset)), False
+    if previous.next_offset < start.next_offset:
+        place = previous._replace(next_offset=start.next_offset)
+        return start, _falling_offsets(place, previous.next_offset, previous.next_offset), True
+    return end, None, False
+
+
+def _falling_offsets(previous: Position, next_offset: int, offset: int) -> Damage:
+    reason = f"the offsets fall from {previous.next_offset} to {next_offset}"
+    return Damage(previous.segment, previous.byte, offset, reason)
+
+
+def _read_until(log: Log, position: Position, end_offset: int) -> Iterator[tuple[Batch, bytes]]:
+    """Yield in order the batches after a position whose base offset is below `end_offset`, with their bytes in the log.
+
+    Raises InvalidLog if a batch is damaged: the file has changed since `find_end` read the batch. Raises UsageError if
+    a file was deleted.
+    """
+    if position.next_offset >= end_offset:
+        return  # The next batch may be damaged.
+    try:
+        for found in log.read_new_batches(position):
+            if found.frame.base_offset >= end_offset:
+                return
+            yield found.parse(), found.data
+            if found.frame.next_offset >= end_offset:
+                return  # The next batch may be incomplete.
+    except MissingSegment as error:
+        raise UsageError(f"{error.reason}: the file was deleted before it was read; start the stream again") from None
+
+
+def _file_path(log: Log, segment: str) -> str:
+    """Return the path of the file of a segment."""
+    return os.path.join(log.folder, segment)
+
+
+def _file_paths(log: Log) -> list[str]:
+    """Return the paths of the files of all segments, in the order of the log."""
+    return [_file_path(log, segment) for segment in log.segments]
+
+
+def _file_size(path: str) -> int:
+    """Return the size of a file in bytes; 0 if the file was deleted."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.groups import Groups, describe_failure, join_groups
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.parquet import TABLES, WrittenTables
+from kafkagroups.loading.rows import read_table
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import local_path
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.spark.logs import find_damage, find_shared_logs, open_topic, run_for_each_log, task_errors
 from kafkagroups.spark.session import register, session as get_session
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import columns_of
-from kafkagroups.tables.parquet import TABLES, WrittenTables
+from kafkagroups.spark.tasks import find_damage, find_shared_logs, open_topic, run_for_each_log, task_errors
 from kafkagroups.topic import Limits, Topic, read_topic_table
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Tables:
     Attributes
     ----------
     offsets, pending, groups, members, partitions, records, fates : DataFrame
-        The tables. ``kafkagroups.tables.columns.TABLES`` lists their columns.
+        The tables. ``kafkagroups.loading.columns.TABLES`` lists their columns.
 
     Notes
     -----

@@ -11,10 +11,10 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
+from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.repair.pull import pull as pull_topic
-from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 from tests.broker.broker import CLASSIC, PASSWORD
 
 pytest.importorskip("kafka", reason="no kafka-python")

@@ -13,7 +13,7 @@ from tests.broker.broker import CLASSIC
 from tests.captured import captured
 
 pytest.importorskip("kafka", reason="no kafka-python")
-from kafkagroups.tables.group_json import group_json, pending_json
+from kafkagroups.loading.group_json import group_json, pending_json
 from tests.broker import client, material
 from tests.broker.test_brokers import described, failed, ours_of_all_topics
 

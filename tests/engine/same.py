@@ -15,8 +15,8 @@ from kafkagroups.errors import KafkagroupsError
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.rows import read_table
 from kafkagroups.records.dialects import CHECKED_VERSIONS
-from kafkagroups.tables.arrow import read_table
 
 RULES = [(name, kafka) for name, versions in CHECKED_VERSIONS.items() for kafka in versions]
 """Each coordinator with each release whose loads were compared with a broker's."""

@@ -10,11 +10,11 @@ from typing import Any
 from kafkagroups import spark as kgs
 from kafkagroups.api import explain, load, stats
 from kafkagroups.history.stats import ROW_KINDS
+from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.rows import read_table
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import columns_of
 from tests.spark.tables import LOADED, in_order
 
 LOGS_PER_LOAD = 200

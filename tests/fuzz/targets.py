@@ -12,12 +12,12 @@ from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.anatomy.batches import list_batch_fields
+from kafkagroups.loading.group_json import group_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
-from kafkagroups.tables.group_json import group_json
 from tests.captured import captured, rows
 from tests.engine.random_logs import random_log
 from tests.engine.same import compare, shape

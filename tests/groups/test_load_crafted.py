@@ -9,7 +9,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
+from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
 from tests import cases
 from tests.captured import captured
 from tests.releases.answers import CONSUMER_MEMBER

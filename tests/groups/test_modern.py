@@ -9,9 +9,9 @@ import base64
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.loading.group_json import group_json
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.tables.group_json import group_json
 
 ONE = "AAAAAAAAAAAAAAAAAAAAAQ"
 TWO = "AAAAAAAAAAAAAAAAAAAAAg"

@@ -6,10 +6,9 @@ import kafkagroups as kg
 from kafkagroups.api import explain
 from kafkagroups.history.fates import Fates, history_json
 from kafkagroups.loading.engines import create_observed_engine
+from kafkagroups.loading.group_json import group_json, offset_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import open_logs
-from kafkagroups.tables.group_json import group_json
-from kafkagroups.tables.offset_fields import offset_json
 from tests.captured import captured
 from tests.cases import case
 from tests.groups.test_load_runs import DATA

@@ -54,7 +54,7 @@ def test_offsets_are_plain_dicts_that_can_be_changed(groups):
 
 def test_changes_reach_the_tables(groups):
     """The Arrow tables show the changed group."""
-    from kafkagroups.tables.arrow import read_table
+    from kafkagroups.loading.rows import read_table
 
     groups["billing"].offsets.clear()
     assert "billing" not in read_table(groups, "offsets").read_all()["group"].to_pylist()

@@ -13,9 +13,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.producer_state import ProducerStates, add_batch, read_marker
-from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 from tests.captured import captured
 from tests.cases import case
 

@@ -7,12 +7,12 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.group_json import offsets_json, pending_json
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.repair.plan import Why, parse_plan
-from kafkagroups.tables.group_json import offsets_json, pending_json
 from tests.captured import LONG, captured, some_folders
 from tests.cases import case
 from tests.engine.random_logs import random_log

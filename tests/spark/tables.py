@@ -7,9 +7,9 @@ from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafkagroups.api import record_table
+from kafkagroups.loading.columns import arrow_schema, columns_of
+from kafkagroups.loading.rows import read_table
 from kafkagroups.spark.source import ConsumerOffsets
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import arrow_schema, columns_of
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
 """Every table but `records` and `fates`."""

@@ -11,10 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
 from kafkagroups.api import load_table
+from kafkagroups.loading.columns import TABLES, arrow_schema, columns_of
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.spark.source import ConsumerOffsets, Task
-from kafkagroups.tables.columns import TABLES, arrow_schema, columns_of
 from tests.spark.tables import in_order, make_reader, read
 
 DATA = "data/harbour"
@@ -135,7 +135,7 @@ def test_half_a_surrogate_pair_becomes_a_question_mark():
 
 def test_batches_end_before_they_are_too_large(monkeypatch):
     """A batch has at most so many rows and about so many bytes."""
-    import kafkagroups.tables.columns as columns
+    import kafkagroups.loading.columns as columns
 
     monkeypatch.setattr(columns, "BATCH_ROWS", 3)
     data = encode_batch([LogRecord(i, 5, b"\0\1", b"v" * 100) for i in range(8)])

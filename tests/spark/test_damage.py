@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
+from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
@@ -20,7 +21,6 @@ from kafkagroups.spark.gateway import scratch_folder
 from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
-from kafkagroups.tables.columns import arrow_schema
 from tests.loading.test_topic_partitions import widened
 from tests.spark.tables import read
 

@@ -8,14 +8,14 @@ from crc32c import crc32c
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
+from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
 from kafkagroups.log.frames import find_frames
 from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.keeping import advance_partition
-from kafkagroups.spark.logs import task_errors
 from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
-from kafkagroups.tables.columns import arrow_schema
+from kafkagroups.spark.tasks import task_errors
 
 RULES = dialect("classic", None)
 

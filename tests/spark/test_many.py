@@ -5,11 +5,11 @@ from collections import defaultdict
 import pytest
 
 from kafkagroups import spark as kgs
+from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.rows import read_table
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.columns import columns_of
 from tests.spark.tables import LOADED
 
 pytestmark = pytest.mark.java

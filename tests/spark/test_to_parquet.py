@@ -8,7 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.tables.columns import arrow_schema, columns_of
+from kafkagroups.loading.columns import arrow_schema, columns_of
 from tests.spark.tables import LOADED, in_order, loaded_rows
 
 DATA = "data/harbour/3.9.2"

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
-from kafkagroups.tables.columns import MIN_TIMESTAMP_MS, TIMESTAMP_END_MS, columns_of
+from kafkagroups.loading.columns import MIN_TIMESTAMP_MS, TIMESTAMP_END_MS, columns_of
 
 JSON = """value struct<data struct<offset: long, leaderEpoch: int, metadata: string, commitTimestamp: long,
     expireTimestamp: long, topicId: string, protocolType: string, generation: int, protocol: string, leader: string,

@@ -1,15 +1,15 @@
 """The columns of a log's tables (`TABLES`), and the conversion of rows to Arrow record batches.
 
-`TABLES` uses Spark's type names. A `?` after the type means that the column can be null. The Arrow schema and Spark's
-schema are made from `TABLES`. The first column of every table is `partition`: the number of the partition of
-`__consumer_offsets` that the row comes from. The number is -1 if the name of the log's folder has no number.
+`TABLES` uses Spark's type names; a `?` after the type means that the column can be null. Arrow's schema and Spark's are
+made from it. The first column of every table is `partition`: the number of the partition of `__consumer_offsets`, or -1
+if the name of the log's folder has no number.
 
-A column `…_ms` contains a time in ms since the epoch, as the log stores the time. The column with the same name but
-without `_ms` contains the same time as a timestamp. The timestamp is null if its year is outside pandas' range.
+A column `…_ms` has a time in ms since the epoch, as the log stores it. The column with the same name but without `_ms`
+has the same time as a timestamp, which is null if its year is outside pandas' range.
 
-A row (rows.py) is a tuple with a value for each column, except for the timestamps, which are computed from the `…_ms`
-columns. In Arrow, half of a surrogate pair in a string becomes `?`, because UTF-8 cannot encode it (records/text.py).
-pyarrow is imported only when it is needed.
+A row is a dict with a value for each column except the timestamps, which come from the `…_ms` columns. A column that is
+not in a row is null. In Arrow, half of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it
+(records/text.py). pyarrow is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.text import encode_utf8
-from kafkagroups.tables.offset_fields import OFFSET_FIELDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Row = dict[str, Any]
+"""The values of a row by the names of their columns. Other entries are ignored."""
 
 BATCH_ROWS = 65_536
 """The largest number of rows in an Arrow record batch."""
@@ -46,21 +48,13 @@ class Column(NamedTuple):
 
 
 def _parse_columns(text: str) -> tuple[Column, ...]:
-    """Return the columns in a text like "partition int, topic string?"."""
     pairs = (column.split() for column in text.split(","))
     return tuple(Column(name, type_name.rstrip("?"), type_name.endswith("?")) for name, type_name in pairs)
 
 
-def _describe_offset_columns() -> str:
-    """Return the columns of a committed offset as a text that `_parse_columns` can read."""
-    columns = ["partition int", "group string", "topic string", "topic_partition int"]
-    for field in OFFSET_FIELDS:
-        columns.append(f"{field.column} {field.type}")
-        if field.column.endswith("_ms"):
-            columns.append(f"{field.column.removesuffix('_ms')} timestamp?")
-    return ", ".join(columns)
-
-
+_OFFSET_COLUMNS = """partition int, group string, topic string, topic_partition int, committed_offset long,
+    leader_epoch int?, metadata string, commit_timestamp_ms long, commit_timestamp timestamp?,
+    expire_timestamp_ms long?, expire_timestamp timestamp?, topic_id string?, record_offset long"""
 _RECORD_COLUMNS = """partition int, offset long, timestamp_ms long?, timestamp timestamp?, batch_offset long,
     producer_id long?, producer_epoch short?, transactional boolean, control string?, type int?, name string?,
     group string?, topic string?, topic_partition int?"""
@@ -73,8 +67,8 @@ TABLES = {
         f"""{_RECORD_COLUMNS}, value_version int?, error string?, member_id string?, committed_offset long?,
         key_bytes int, value_bytes int?, fate string, by long?"""
     ),
-    "offsets": _parse_columns(_describe_offset_columns()),
-    "pending": _parse_columns(f"{_describe_offset_columns()}, producer_id long"),
+    "offsets": _parse_columns(_OFFSET_COLUMNS),
+    "pending": _parse_columns(f"{_OFFSET_COLUMNS}, producer_id long"),
     "groups": _parse_columns(
         """partition int, group string, type string, state string, protocol_type string?, protocol string?,
         generation int?, leader string?, group_epoch int?, members int, offsets int, pending int"""
@@ -127,48 +121,35 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([pa.field(column.name, types[column.type], column.nullable) for column in columns])
 
 
-def record_batches(
-    table_columns: Sequence[Column], columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table as Arrow record batches.
-
-    `columns` are the columns of the result. Each row has the values of `table_columns`, except for the timestamps.
-    """
+def record_batches(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Arrow record batches with these columns."""
     import pyarrow as pa
 
     schema = arrow_schema(columns)
-    columns_of_rows = [column for column in table_columns if column.type != "timestamp"]
-    index_of_column = {column.name: index for index, column in enumerate(columns_of_rows)}
-    indexes_of_any_size = [index for index, column in enumerate(columns_of_rows) if column.type in _TYPES_OF_ANY_SIZE]
-    for chunk in _split_rows(rows, indexes_of_any_size):
-        values_by_index = list(zip(*chunk, strict=True))
+    for chunk in _split_rows(rows, [column.name for column in columns if column.type in _TYPES_OF_ANY_SIZE]):
         arrays = []
         for column, field in zip(columns, schema, strict=True):
             if column.type == "timestamp":
-                times_ms = values_by_index[index_of_column[f"{column.name}_ms"]]
-                arrays.append(to_arrow_array(field.type, [_to_microseconds(time_ms) for time_ms in times_ms]))
+                values = [_to_microseconds(row.get(f"{column.name}_ms")) for row in chunk]
             else:
-                arrays.append(to_arrow_array(field.type, values_by_index[index_of_column[column.name]]))
+                values = [row.get(column.name) for row in chunk]
+            arrays.append(to_arrow_array(field.type, values))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 _TYPES_OF_ANY_SIZE = ("string", "binary", "array<string>")
-"""The types whose values can have any size."""
 _BYTES_PER_ELEMENT = 32
 """The size that is assumed for an element of a list (a topic or a partition)."""
 
 
-def _split_rows(rows: Iterable[tuple[Any, ...]], indexes_of_any_size: list[int]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows in lists that fit into a record batch.
-
-    `indexes_of_any_size` contains the indexes of the columns whose values can have any size.
-    """
-    chunk = []
+def _split_rows(rows: Iterable[Row], names_of_any_size: Sequence[str]) -> Iterator[list[Row]]:
+    """Yield the rows in lists that fit into a record batch. Only the named columns have values of any size."""
+    chunk: list[Row] = []
     size = 0
     for row in rows:
         chunk.append(row)
-        for index in indexes_of_any_size:
-            content = row[index]
+        for name in names_of_any_size:
+            content = row.get(name)
             size += len(content) * _BYTES_PER_ELEMENT if isinstance(content, list) else len(content or "")
         if len(chunk) == BATCH_ROWS or size > BATCH_BYTES:
             yield chunk
@@ -179,17 +160,13 @@ def _split_rows(rows: Iterable[tuple[Any, ...]], indexes_of_any_size: list[int])
 
 
 def _to_microseconds(time_ms: int | None) -> int | None:
-    """Return a time in microseconds, or None if the time is not in the range of a timestamp."""
     if time_ms is None or not MIN_TIMESTAMP_MS <= time_ms < TIMESTAMP_END_MS:
         return None
     return time_ms * 1000
 
 
 def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return Python values as an Arrow array.
-
-    The array is built from buffers, because `pa.array` would import pandas, which takes long.
-    """
+    """Return values as an Arrow array, built from buffers: `pa.array` would import pandas, which takes a second."""
     import pyarrow as pa
 
     present = [value is not None for value in values]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.rows import read_table
 from kafkagroups.log.locations import file_system, local_path, public_uri, remote_errors
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.tables.arrow import read_table
-from kafkagroups.tables.loaded_groups import LoadedGroups
 
 TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
@@ -50,7 +50,7 @@ def new_tables(folder: str) -> Iterator[str]:
     yield folder
 
 
-def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
+def write_tables(groups: Groups, folder: str) -> WrittenTables:
     """Write the tables of loaded groups into a folder, one file per table. `folder` is a path or a URI."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter

@@ -14,13 +14,7 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offset_columns import GroupOffsets
-from kafkagroups.records.control import ControlType
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.record_json import to_json
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import decode
-from kafkagroups.records.text import decode_utf8
-from kafkagroups.tables.columns import (
+from kafkagroups.loading.columns import (
     BATCH_BYTES,
     BATCH_ROWS,
     MIN_TIMESTAMP_MS,
@@ -29,6 +23,12 @@ from kafkagroups.tables.columns import (
     arrow_schema,
     to_arrow_array,
 )
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.record_json import to_json
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import decode
+from kafkagroups.records.text import decode_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa

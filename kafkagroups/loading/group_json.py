@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 from kafkagroups.groups.group import Group
@@ -19,7 +20,6 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, Read
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
 from kafkagroups.records.structs import to_json
-from kafkagroups.tables.offset_fields import offset_json
 
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
@@ -125,24 +125,28 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
     return assigned
 
 
-def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
-    """Return the subscribed topics and the assigned partitions of a member as two lists of texts.
+def member_rows(group: AnyGroup) -> Iterator[dict[str, Any]]:
+    """Yield a row for each member: its JSON, with `group`, `generation`, `subscribed_topics`, `assigned_partitions`.
 
-    `member` is the member's JSON. The lists depend on the type of the group:
-
-    - classic: a partition is `topic-partition`. A list is None if its bytes (the member's subscription or
-      assignment) cannot be read.
-    - streams: the first list is None, and the second list has the active tasks as `subtopology_task`.
-    - consumer or share: a partition is `topic id-partition`.
+    A classic group has partitions as `topic-partition`, and a list is None if its bytes cannot be read. A streams group
+    has no topics, and its active tasks as `subtopology_task`. Others have partitions as `topic id-partition`.
     """
-    assignment = member["assignment"] or {}
-    if isinstance(group, Group):
-        return (member["subscription"] or {}).get("topics"), assignment.get("partitions")
-    if group.type == "streams":
-        active_tasks = assignment["active"].items()
-        return None, [f"{subtopology}_{task}" for subtopology, tasks in active_tasks for task in tasks]
-    partitions = [f"{topic_id}-{number}" for topic_id, numbers in assignment.items() for number in numbers]
-    return member["subscribed_topic_names"], partitions
+    description = description_json(group)
+    for member in description["members"]:
+        assignment = member["assignment"] or {}
+        if isinstance(group, Group):
+            topics = (member["subscription"] or {}).get("topics")
+            assigned = assignment.get("partitions")
+        else:
+            topics = member.get("subscribed_topic_names")
+            separator, numbers_of = ("_", assignment["active"]) if group.type == "streams" else ("-", assignment)
+            assigned = [f"{name}{separator}{number}" for name, numbers in numbers_of.items() for number in numbers]
+        yield member | {
+            "group": group.group_id,
+            "generation": description.get("generation"),
+            "subscribed_topics": topics,
+            "assigned_partitions": assigned,
+        }
 
 
 def _tasks_by_role(assignment: Any, suffix: str = "") -> dict[str, dict[str, list[int]]]:
@@ -205,6 +209,19 @@ def _assignment(member: Member) -> dict[str, Any] | None:
         "version": assignment.version,
         "partitions": _partition_texts(message.assigned_partitions),
         "user_data": _base64(message.user_data),
+    }
+
+
+def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
+    """Return a committed offset as `load --json` prints it."""
+    return {
+        "offset": offset.offset,
+        "leader_epoch": offset.leader_epoch,
+        "metadata": offset.metadata,
+        "commit_timestamp": offset.commit_timestamp,
+        "expire_timestamp": offset.expire_timestamp,
+        "topic_id": offset.topic_id,
+        "record_offset": offset.record_offset,
     }
 
 

@@ -1,0 +1,180 @@
+"""The tables of loaded groups (`read_table`), and the rows of all tables.
+
+A row is a dict with the names of the columns (columns.py). Committed offsets that are still in the columns of the
+native engine are copied without a row for each (engine_columns.py), which is much faster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
+from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, record_batches
+from kafkagroups.loading.engine_columns import copy_offsets, split_by_storage
+from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.segments import Log
+from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.record_json import to_json
+from kafkagroups.records.serde import decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PartsOfGroups = Iterable[tuple[str, GroupParts]]
+"""The id and the parts of each group (groups/group_parts.py), as `Groups.parts` yields them."""
+
+
+def read_table(groups: Groups, table: str, names: Iterable[str] | None = None) -> pa.RecordBatchReader:
+    """Return a table of loaded groups: any table except `records` and `fates`, which are not made from groups.
+
+    `names` are the columns to return, in this order; None means all. Raises UsageError if there is no such table or
+    column.
+    """
+    import pyarrow as pa
+
+    columns = columns_of(table, names)
+    return pa.RecordBatchReader.from_batches(arrow_schema(columns), _read_batches(groups, table, columns))
+
+
+def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    if table not in GROUP_TABLES:
+        yield from record_batches(columns, _partition_rows(groups))
+        return
+    parts = list(groups.parts())
+    if table == "offsets":
+        in_columns, parts = split_by_storage(parts)
+        yield from copy_offsets(in_columns, columns)
+    yield from record_batches(columns, GROUP_TABLES[table](parts))
+
+
+def partition_number(partition: int | None) -> int:
+    """Return the value of the column `partition`: the partition's number, or -1 if its log's folder has no number."""
+    return -1 if partition is None else partition
+
+
+def _partition_rows(groups: Groups) -> Iterator[Row]:
+    for partition, loaded in groups.partitions.items():
+        damage = "; ".join(loaded.describe_damage()) or None
+        yield vars(loaded) | {"partition": partition_number(partition), "damage": damage}
+
+
+def _offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
+    for group_id, parts in groups:
+        offsets = dict(parts.offsets)
+        for partition in sorted(offsets):
+            yield _offset_row(parts.group.partition, group_id, partition, offsets[partition])
+
+
+def _pending_rows(groups: PartsOfGroups) -> Iterator[Row]:
+    """Yield a row for each producer with a pending commit for a topic-partition."""
+    for group_id, parts in groups:
+        for partition, producer_id, offset in sorted_pending(parts.pending):
+            yield _offset_row(parts.group.partition, group_id, partition, offset) | {"producer_id": producer_id}
+
+
+def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
+    return offset_json(offset) | {
+        "partition": partition_number(log_partition),
+        "group": group_id,
+        "topic": partition.topic,
+        "topic_partition": partition.partition,
+        "committed_offset": offset.offset,
+        "commit_timestamp_ms": offset.commit_timestamp,
+        "expire_timestamp_ms": offset.expire_timestamp,
+    }
+
+
+def _group_rows(groups: PartsOfGroups) -> Iterator[Row]:
+    """Yield the description of each group, with the numbers of its members, offsets and pending topic-partitions."""
+    for group_id, parts in groups:
+        group = parts.decode_group()
+        description = description_json(group)
+        yield description | {
+            "partition": partition_number(group.partition),
+            "group": group_id,
+            "members": len(description["members"]),
+            "offsets": len(parts.offsets),
+            "pending": len({partition for offsets in parts.pending.values() for partition in offsets}),
+        }
+
+
+def _member_rows(groups: PartsOfGroups) -> Iterator[Row]:
+    for _, parts in groups:
+        group = parts.decode_group()
+        for row in member_rows(group):
+            yield row | {"partition": partition_number(group.partition)}
+
+
+GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
+    "offsets": _offset_rows,
+    "pending": _pending_rows,
+    "groups": _group_rows,
+    "members": _member_rows,
+}
+"""The tables whose rows come from loaded groups."""
+
+
+def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterator[Row]:
+    """Yield the rows of the table `records`. Without `with_json`, the column `json` is null, which is faster.
+
+    A record that cannot be decoded has the reason in the column `error`. A batch that cannot be split into records is
+    one row, with its first offset.
+    """
+    for batch in log:
+        try:
+            records = batch.records
+        except InvalidLog as error:
+            unreadable = LogRecord(batch.base_offset, batch.max_timestamp, None, None, magic=batch.magic)
+            yield _record_row(log, batch, unreadable) | {"error": str(error)}
+            continue
+        for record in records:
+            row = _record_row(log, batch, record)
+            try:
+                yield row | _decode_columns(batch, record, dialect, with_json)
+            except BadBytes as error:
+                yield row | {"error": str(error)}
+
+
+def _record_row(log: Log, batch: Batch, record: LogRecord) -> Row:
+    """Return the columns of a record that need no decoding."""
+    has_producer = batch.producer_id != NO_PRODUCER_ID
+    return {
+        "partition": partition_number(log.partition),
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp if record.magic else None,
+        "batch_offset": batch.base_offset,
+        "producer_id": batch.producer_id if has_producer else None,
+        "producer_epoch": batch.producer_epoch if has_producer else None,
+        "transactional": batch.is_transactional,
+        "key": record.key,
+        "value": record.value,
+    }
+
+
+def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
+    """Return the columns that need decoding. Raises BadBytes if the record cannot be decoded."""
+    if batch.is_control:
+        control_type = decode_control_key(log_record.key)
+        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+        # Other control records keep their names in upper case.
+        return {"control": control_type.name.lower() if is_marker else control_type.name}
+    record = decode(log_record.key, log_record.value, dialect)
+    key = record.key
+    row = {
+        "type": record.type,
+        "name": record.name,
+        "group": find_group_id(record),
+        "value_version": record.value_version,
+        "json": json.dumps(to_json(record, dialect)) if with_json else None,
+    }
+    if isinstance(key, OFFSET_KEYS):
+        row |= {"topic": key.topic, "topic_partition": key.partition}
+    return row

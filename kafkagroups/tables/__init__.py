@@ -1,1 +1,0 @@
-"""The tables of a log: JSON, rows, Arrow, pandas and Parquet."""

@@ -16,20 +16,19 @@ deleted a group, the tombstone of a classic group says so: it deletes any group,
 
 Every record stays in its batch, and the last batch stays even if it is empty, so that the copy ends where the log ends.
 A batch can now begin with a later record. Only the classic coordinator looks at the first offset of a batch, to compare
-different batches, so no answer changes.
+different batches, so no answer changes. All of this needs offsets that rise. They fall only in logs that no broker
+wrote, and of these a snapshot keeps all batches.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from kafkagroups.groups.classic_shard import ClassicShard
 from kafkagroups.groups.fold import fold_batches
-from kafkagroups.groups.group import Group, GroupRecord
 from kafkagroups.groups.log_records import LogKeys, read_keys
-from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading import native
@@ -37,158 +36,129 @@ from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP,
 from kafkagroups.log.position import FoundBatch
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.record_filter import encode_replacement
-from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkagroups.records.serde import Record, decode_with_key, encode
+from kafkagroups.records.serde import Record, encode
 
 KeyAndValue = tuple[bytes, bytes | None]
-OtherRecord = tuple[int, int, bytes, bytes | None]
-"""A record that is not an offset record: its offset, the offset of the newest commit of its group if it is newer than
-the record before of this kind (otherwise -1), its key and its value."""
 
 
-def compact(shard: Shard, batches: Iterable[FoundBatch]) -> bytes:
-    """Return a segment with the records that still count. `batches` are those that gave `shard`, and are read twice.
+class Compacted(NamedTuple):
+    """A segment, how many batches and records it has, and the ids of the groups with records in it."""
 
-    Raises UsageError if a batch has offsets that no broker writes. The caller must check with `has_same_state` that a
-    load of the segment gives the same shard: for a log with odd offsets, it may not.
+    segment: bytes
+    batches: int
+    records: int
+    group_ids: set[str]
+
+
+def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
+    """Return a segment with the records that still count; None if the offsets in the log do not always rise.
+
+    `batches` are those that gave `shard`, and are read twice. Raises UsageError if a batch has offsets that cannot be
+    written again.
     """
-    records = _find_group_records(shard, batches)
-    pending = {offset for _, offset in _list_pending(shard)}
-    commits = pending.union(_list_committed(shard))
-    offsets = sorted(commits | records.keys())
-    for offset in commits:
-        records.pop(offset, None)  # The commit itself creates its group.
+    pending = {
+        commit.record_offset: group_id
+        for groups in shard.offsets.pending.values()
+        for group_id, commits in groups.items()
+        for commit in commits.values()
+    }
+    # A mapping of the native engine decodes all of its offsets for `items`, but each one again for `values`.
+    commits = pending | {
+        commit.record_offset: group_id
+        for group_id, committed in shard.offsets.committed.items()
+        for _, commit in committed.items()
+    }
+    records: dict[int, KeyAndValue] = {}
+    try:
+        kept = _keep_group_records(shard, batches)
+    except _OffsetsFall:
+        return None
+    for of_group in kept.values():
+        # If a commit still counts, it creates its group itself.
+        records |= {offset: record for offset, record in of_group.items() if offset not in commits}
+    offsets = sorted(commits.keys() | records.keys())
     segment = bytearray()
+    copied_batches = copied_records = 0
     is_last_kept = True
     index = 0
+    next_offset = None
     for found in batches:
-        end = bisect_left(offsets, found.frame.next_offset, index)
+        frame = found.frame
+        if frame.last_offset < frame.base_offset or (next_offset is not None and frame.base_offset < next_offset):
+            return None
+        next_offset = frame.next_offset
+        end = bisect_left(offsets, next_offset, index)
         is_last_kept = index < end
         if is_last_kept:
             segment += _copy_batch(found, set(offsets[index:end]), records, pending)
+            copied_batches += 1
+            copied_records += end - index
         index = end
-        last_offset = found.frame.last_offset
     if not is_last_kept:
+        last_offset = frame.last_offset
         times = {"base_timestamp": NO_TIMESTAMP, "max_timestamp": NO_TIMESTAMP}
         segment += encode_batch((), base_offset=last_offset, last_offset=last_offset, **times)
-    return bytes(segment)
+        copied_batches += 1
+    return Compacted(bytes(segment), copied_batches, copied_records, {*commits.values(), *kept})
 
 
-def has_same_state(shard: Shard, compacted: Shard) -> bool:
-    """Return whether a load of a compacted segment has given the state of the whole log.
-
-    Offsets are compared by the offsets of their records, because the records were copied.
-    """
-    return (
-        compacted.failure is None
-        and compacted.loaded.damage is None
-        and compacted.loaded.next_offset == shard.loaded.next_offset
-        and compacted.groups.keys() == shard.groups.keys()
-        and _list_removed(compacted) == _list_removed(shard)
-        and sorted(_list_committed(compacted)) == sorted(_list_committed(shard))
-        and sorted(_list_pending(compacted)) == sorted(_list_pending(shard))
-        and all(_is_same_group(group, compacted.groups[group_id]) for group_id, group in shard.groups.items())
-    )
+class _OffsetsFall(Exception):
+    """The offset of a record is not above that of the record before, or not in its batch."""
 
 
-def _list_removed(shard: Shard) -> set[str]:
-    """Return the groups whose last group record is a tombstone, which the classic coordinator remembers."""
-    return set(shard.removed_groups) if isinstance(shard, ClassicShard) else set()
-
-
-def _is_same_group(group: AnyGroup | GroupRecord, other: AnyGroup | GroupRecord) -> bool:
-    return group == other or _decode(group) == _decode(other)
-
-
-def _decode(group: AnyGroup | GroupRecord) -> AnyGroup:
-    return group.decode() if isinstance(group, GroupRecord) else group
-
-
-def _list_committed(shard: Shard) -> Iterator[int]:
-    """Yield the offset of the record of each committed offset."""
-    # A mapping of the native engine decodes all of its offsets for `items`, but each one again for `values`.
-    return (offset.record_offset for offsets in shard.offsets.committed.values() for _, offset in offsets.items())
-
-
-def _list_pending(shard: Shard) -> Iterator[tuple[int, int]]:
-    """Yield the producer id and the offset of the record of each pending offset."""
-    for producer_id, groups in shard.offsets.pending.items():
-        for offsets in groups.values():
-            yield from ((producer_id, offset.record_offset) for offset in offsets.values())
-
-
-def _find_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[int, KeyAndValue]:
-    """Return by offset the records that give the groups of a shard, apart from those that commits create."""
-    others, newest_commits = _list_other_records(shard, batches)
+def _keep_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[str, dict[int, KeyAndValue]]:
+    """Return by group id and offset the records from which the groups of a shard can be built again."""
+    if isinstance(shard.offsets, NativeOffsets):  # The engine hands a log over if its offsets do not rise.
+        others: Iterable[native.OtherRecord] = native.other_records(shard.offsets.reading)
+        newest_commits: Mapping[str, int] = shard.offsets.newest_commits
+    else:
+        others, newest_commits = _list_other_records(shard, batches)
     kept: dict[str, dict[int, KeyAndValue]] = {}
     replayed = fold_batches(shard.partition, (), shard.dialect)
-    groups = replayed.groups
-    removals: dict[str, int] = {}
-    keys = LogKeys(shard.dialect)
-
-    def create(group_id: str, commit: int) -> None:
-        groups[group_id] = Group(group_id, shard.partition)
-        kept[group_id] = {commit: _encode_group(group_id, GroupMetadataValue("", 0, None, None, -1, ()))}
-
-    is_classic = isinstance(shard, ClassicShard)
-    for offset, commit_before, key, value in others:
-        decoded, group_id, *_ = keys[key]
-        if group_id is None:
-            continue
-        if isinstance(decoded.content, GroupMetadataKey):
-            kept[group_id] = {offset: (key, value)}
-            groups.pop(group_id, None)
-            if value is not None:
-                groups[group_id] = GroupRecord(shard.partition, offset, key, value, shard.dialect)
-        elif not is_classic:
-            if commit_before >= 0 and group_id not in groups:
-                create(group_id, commit_before)
-            was_known = group_id in groups
-            replayed.replay_group(offset, decode_with_key(decoded, value), group_id)
-            if group_id in groups and isinstance(decoded.content, GroupIdKey):
-                kept.setdefault(group_id, {})[offset] = (key, value)
-            elif was_known and group_id not in groups:
-                kept[group_id] = {offset: _encode_group(group_id, None)}
-        if group_id not in groups:
-            removals[group_id] = offset
-    for group_id, commit in {} if is_classic else newest_commits.items():
-        if group_id not in groups and commit > removals.get(group_id, -1):
-            create(group_id, commit)
-    return {offset: record for records in kept.values() for offset, record in records.items()}
+    for group_id, offset, record, begins in native.replay_other_records(replayed, others, newest_commits):
+        if begins:
+            kept[group_id] = {}
+        if record is None:
+            is_empty = group_id in replayed.groups
+            value = GroupMetadataValue("", 0, None, None, -1, ()) if is_empty else None
+            record = encode(Record(2, GroupMetadataKey(group_id), value, 3 if is_empty else None))
+        kept.setdefault(group_id, {})[offset] = record
+    return kept
 
 
-def _list_other_records(shard: Shard, batches: Iterable[FoundBatch]) -> tuple[Sequence[OtherRecord], Mapping[str, int]]:
-    """Return the records that are not offset records, and by group id the offset of its newest commit.
-
-    The native engine leaves out records of classic groups that a later one replaces.
-    """
-    if isinstance(shard.offsets, NativeOffsets):
-        return [row[:4] for row in native.other_records(shard.offsets.reading)], shard.offsets.newest_commits
-    rows: list[OtherRecord] = []
+def _list_other_records(
+    shard: Shard, batches: Iterable[FoundBatch]
+) -> tuple[Sequence[native.OtherRecord], Mapping[str, int]]:
+    """Return the records that are not offset records, and by group id the offset of its newest commit."""
+    rows: list[native.OtherRecord] = []
     newest_commits: dict[str, int] = {}
     newest_others: dict[str, int] = {}
     keys = LogKeys(shard.dialect)
+    last_offset = -1
     for found in batches:
         for group_id, key, record in read_keys(found.parse(), keys):
+            if not last_offset < record.offset < found.frame.next_offset:
+                raise _OffsetsFall
+            last_offset = record.offset
             if key.partition is None:
                 commit = newest_commits.get(group_id, -1)
-                is_newer = commit > newest_others.get(group_id, -1)
-                rows.append((record.offset, commit if is_newer else -1, record.key or b"", record.value))
+                commit_before = commit if commit > newest_others.get(group_id, -1) else -1
+                is_plain = isinstance(key.decoded.content, GroupMetadataKey)
+                rows.append((record.offset, commit_before, record.key or b"", record.value, is_plain))
                 newest_others[group_id] = record.offset
             elif record.value is not None:
                 newest_commits[group_id] = record.offset
+        last_offset = found.frame.last_offset
     return rows, newest_commits
 
 
-def _encode_group(group_id: str, value: GroupMetadataValue | None) -> KeyAndValue:
-    return encode(Record(2, GroupMetadataKey(group_id), value, None if value is None else 3))
-
-
-def _copy_batch(found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: set[int]) -> bytes:
+def _copy_batch(
+    found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: Mapping[int, str]
+) -> bytes:
     """Return a batch with only some of its records. `changed` has the keys and values of some offsets."""
     batch = found.parse()
-    is_pending = not pending.isdisjoint(kept)
+    is_pending = not kept.isdisjoint(pending)
     records = []
     is_whole = batch.magic == 2
     for record in batch.records:
@@ -203,4 +173,4 @@ def _copy_batch(found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndV
     if not is_pending:
         attributes &= ~TRANSACTIONAL
         batch = replace(batch, producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=-1)
-    return encode_replacement(batch, records, attributes, None) if records else b""  # Odd logs: an offset occurs twice.
+    return encode_replacement(batch, records, attributes, None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count, groupby
@@ -49,6 +49,15 @@ INTERFACE = 2
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
 """What `read` follows: nothing; what the records come to; and also the fate of each record."""
+
+
+OtherRecord = tuple[int, int, bytes, bytes | None, bool]
+"""A record that is not an offset record: its offset, the offset of the newest commit of its group since the record
+before of this kind (-1: none), its key, its value, and whether it is a group record that can certainly be read."""
+GroupChange = tuple[str, int, tuple[bytes, bytes | None] | None, bool]
+"""The id of a group, the offset of the record that changes it, the key and the value of this record, and whether no
+record before it matters to the group any longer. They are None if a commit creates the group, or if a record of another
+kind deletes it: the record of a classic group that does the same would be another one."""
 
 
 class HandedOver(Exception):
@@ -356,14 +365,16 @@ def make_shard(reading: Any, log: Log, dialect: Dialect) -> Shard:
     if reading.batches:
         shard.loaded.next_offset = reading.next_offset
     try:
-        _replay_other_records(shard, offsets)
+        shard.seen_group_ids.update(dict.fromkeys(offsets.newest_commits))
+        for _ in replay_other_records(shard, other_records(reading), offsets.newest_commits):
+            pass
     except (LoadFailed, BadBytes) as error:
         # The readable engine must load the log again: only its shard has the exact content at the failure.
         raise HandedOver(log.path, 0, f"the load fails: {error}") from None
     return shard
 
 
-def other_records(reading: Any) -> Iterator[tuple[int, int, bytes, bytes | None, bool]]:
+def other_records(reading: Any) -> Iterator[OtherRecord]:
     """Yield the records of a `Reading` that are not offset records (python.rs), a part at a time."""
     for start in count(step=BATCH_ROWS):
         part = reading.other_records(start, BATCH_ROWS)
@@ -372,34 +383,44 @@ def other_records(reading: Any) -> Iterator[tuple[int, int, bytes, bytes | None,
             return
 
 
-def _replay_other_records(shard: Shard, offsets: NativeOffsets) -> None:
-    """Replay the records that are not offset records, and create the groups that only have commits.
+def replay_other_records(
+    shard: Shard, records: Iterable[OtherRecord], newest_commits: Mapping[str, int]
+) -> Iterator[GroupChange]:
+    """Replay the records that are not offset records, create the groups that only have commits, and yield each change.
 
-    In the new coordinator, a commit creates its group if the group does not exist. The classic coordinator creates
-    these groups after the load, in the cache (loading/caches.py).
+    `newest_commits` has the offset of the newest commit of each group. In the new coordinator, a commit creates its
+    group if the group does not exist. The classic coordinator creates these groups after the load, in the cache
+    (caches.py).
     """
     is_classic = isinstance(shard, ClassicShard)
-    shard.seen_group_ids.update(dict.fromkeys(offsets.newest_commits))
+    groups = shard.groups
     last_removals: dict[str, int] = {}
     """By group id: the Kafka offset of the last record after which the group did not exist."""
-    for offset, commit_before, key, value, is_plain in other_records(offsets.reading):
+    for offset, commit_before, key, value, is_plain in records:
         if is_plain:
             group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode()
             shard.seen_group_ids[group_id] = None
             _replay_plain(shard, group_id, offset, key, value)
+            yield group_id, offset, (key, value), True
         else:
             record, group_id = shard.decode_record(LogRecord(offset, NO_TIMESTAMP, key, value))
-            if not is_classic and commit_before >= 0:
-                shard.groups.setdefault(group_id, Group(group_id, shard.partition))
-            if is_classic or isinstance(record.key, GroupMetadataKey | GroupIdKey):
+            if not is_classic and commit_before >= 0 and group_id not in groups:
+                groups[group_id] = Group(group_id, shard.partition)
+                yield group_id, commit_before, None, True
+            was_known = group_id in groups
+            is_of_group = isinstance(record.key, GroupMetadataKey)
+            if is_of_group or (isinstance(record.key, GroupIdKey) and not is_classic):
                 shard.replay_group(offset, record, group_id)
-        if group_id not in shard.groups:
+                if is_of_group or group_id in groups:
+                    yield group_id, offset, (key, value), is_of_group
+                elif was_known:
+                    yield group_id, offset, None, True
+        if group_id not in groups:
             last_removals[group_id] = offset
-    if is_classic:
-        return
-    for group_id, newest_commit in offsets.newest_commits.items():
-        if group_id not in shard.groups and newest_commit > last_removals.get(group_id, -1):
-            shard.groups[group_id] = Group(group_id, shard.partition)
+    for group_id, newest_commit in {} if is_classic else newest_commits.items():
+        if group_id not in groups and newest_commit > last_removals.get(group_id, -1):
+            groups[group_id] = Group(group_id, shard.partition)
+            yield group_id, newest_commit, None, True
 
 
 def _replay_plain(shard: Shard, group_id: str, offset: int, key: bytes, value: bytes | None) -> None:

@@ -34,7 +34,7 @@ from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading import snapshot_files as files
 from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.compacted import compact, has_same_state
+from kafkagroups.loading.compacted import compact
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
@@ -45,7 +45,7 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.position import FoundBatch
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
-from kafkagroups.log.segments import Log, log_of_buffers
+from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
@@ -148,36 +148,34 @@ class KeptPartition:
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
         """Write a segment that gives the shard into a folder. Return what a snapshot says of the partition.
 
-        Nothing is written if the segment is already there, and few batches came after it (`Snapshot.save`). If a
-        compacted segment does not give the same shard, which only odd logs can cause, the segment has all batches.
+        Nothing is written if the segment is already there, and few batches came after it (`Snapshot.save`). If the
+        offsets in the log fall, the segment has all batches.
         """
         saved = self.saved
         shard = self.get_shard(dialect)
         loaded = shard.loaded
         limit = self.log.max_batch_bytes
+        seen_ids = list(shard.seen_group_ids)
         if shard.failure is not None:
             loaded = replace(loaded, error=str(shard.failure))
-            return Saved(shard.partition, "", 0, 0, 0, 0, loaded, list(shard.seen_group_ids), {}, None, limit)
+            return Saved(shard.partition, "", 0, 0, 0, 0, loaded, seen_ids, {}, None, limit)
         counts = (loaded.batches, loaded.records)
         if saved is not None:
             new_batches = loaded.batches - saved.loaded.batches
             if new_batches <= max_growth * saved.batches and self.segment == os.path.abspath(folder / saved.file):
                 return saved if new_batches else msgspec.structs.replace(saved, loaded=loaded)
-            removed = (saved.loaded.batches - saved.batches, saved.loaded.records - saved.records)
-            counts = (counts[0] - removed[0], counts[1] - removed[1])
+            counts = (saved.batches + new_batches, loaded.records - saved.loaded.records + saved.records)
         file = files.name_segment(shard.partition)
         batches = _Batches(self, counts[0], loaded.next_offset)
         chunks: Iterable[bytes] = (found.data for found in batches)
         seen = [] if saved is None else saved.seen
+        compacted = None
         with suppress(UsageError):
-            segment = compact(shard, batches)
-            log = log_of_buffers([(file, segment)], shard.partition).limit_batches(limit)
-            log.start_offset = loaded.start_offset
-            compacted = _fold(log, dialect)
-            if has_same_state(shard, compacted):
-                chunks = [segment]
-                counts = (compacted.loaded.batches, compacted.loaded.records)
-                seen = [group_id for group_id in shard.seen_group_ids if group_id not in compacted.seen_group_ids]
+            compacted = compact(shard, batches)
+        if compacted is not None:
+            chunks = [compacted.segment]
+            counts = (compacted.batches, compacted.records)
+            seen = [group_id for group_id in seen_ids if group_id not in compacted.group_ids]
         size, checksum = files.write_file(folder / file, chunks)
         position = (batches.find_ends(), batches.last_batch)
         return Saved(shard.partition, file, size, checksum, *counts, loaded, seen, *position, limit)

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkagroups import spark as kgs
-from kafkagroups.spark import steps
+from kafkagroups.spark import new_coordinator as steps
 from tests.spark.test_many import ordered, readable
 
 pytestmark = pytest.mark.java

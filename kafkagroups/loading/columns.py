@@ -47,7 +47,8 @@ class Column(NamedTuple):
     nullable: bool
 
 
-def _parse_columns(text: str) -> tuple[Column, ...]:
+def parse_columns(text: str) -> tuple[Column, ...]:
+    """Return the columns in a text like "partition int, topic string?"."""
     pairs = (column.split() for column in text.split(","))
     return tuple(Column(name, type_name.rstrip("?"), type_name.endswith("?")) for name, type_name in pairs)
 
@@ -60,25 +61,25 @@ _RECORD_COLUMNS = """partition int, offset long, timestamp_ms long?, timestamp t
     group string?, topic string?, topic_partition int?"""
 
 TABLES = {
-    "records": _parse_columns(
+    "records": parse_columns(
         f"{_RECORD_COLUMNS}, key binary?, value binary?, value_version int?, json string?, error string?"
     ),
-    "fates": _parse_columns(
+    "fates": parse_columns(
         f"""{_RECORD_COLUMNS}, value_version int?, error string?, member_id string?, committed_offset long?,
         key_bytes int, value_bytes int?, fate string, by long?"""
     ),
-    "offsets": _parse_columns(_OFFSET_COLUMNS),
-    "pending": _parse_columns(f"{_OFFSET_COLUMNS}, producer_id long"),
-    "groups": _parse_columns(
+    "offsets": parse_columns(_OFFSET_COLUMNS),
+    "pending": parse_columns(f"{_OFFSET_COLUMNS}, producer_id long"),
+    "groups": parse_columns(
         """partition int, group string, type string, state string, protocol_type string?, protocol string?,
         generation int?, leader string?, group_epoch int?, members int, offsets int, pending int"""
     ),
-    "members": _parse_columns(
+    "members": parse_columns(
         """partition int, group string, member_id string, group_instance_id string?, client_id string,
         client_host string, session_timeout_ms int?, rebalance_timeout_ms int?, subscribed_topics array<string>?,
         assigned_partitions array<string>?, member_epoch int?"""
     ),
-    "partitions": _parse_columns(
+    "partitions": parse_columns(
         """partition int, segments long, batches long, records long, start_offset long, next_offset long,
         error string?, damage string?"""
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
@@ -91,9 +92,6 @@ class Groups(Mapping[str, AnyGroup]):
         `ModernGroup`.
     orphans
         By group id: offsets that the coordinator keeps although the group does not exist.
-    elsewhere
-        By group id: the partitions that contain records of the group but do not answer requests for the group. These
-        records have no effect.
     partitions_of
         By group id: all partitions that contain records of the group, also of groups that no longer exist.
     topic
@@ -115,7 +113,6 @@ class Groups(Mapping[str, AnyGroup]):
     partitions: dict[int | None, LoadedPartition] = field(default_factory=dict)
     groups: KnownGroups = field(default_factory=lambda: KnownGroups({}, GroupParts.build))
     orphans: Orphans = field(default_factory=lambda: Orphans({}, OrphanParts.build))
-    elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
     partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
     topic: FoundPartitions = field(default_factory=FoundPartitions, repr=False)
     decided_partitions: TopicPartitions | None = field(default=None, repr=False, compare=False)
@@ -126,6 +123,23 @@ class Groups(Mapping[str, AnyGroup]):
         if self.decided_partitions is None:
             self.decided_partitions = self.topic.decide(self.partitions_of)
         return self.decided_partitions
+
+    @cached_property
+    def elsewhere(self) -> dict[str, list[int | None]]:
+        """By group id: the partitions that contain records of the group but do not answer requests for the group.
+
+        These records have no effect. A group without other partitions is left out.
+        """
+        count = self.topic.option if self.decided_partitions is None else self.decided_partitions.count
+        answering = {group_id: parts.group.partition for group_id, parts in self.parts()}
+        elsewhere = {}
+        for group_id, numbers in self.partitions_of.items():
+            # If the group does not exist and the count is not known, assume that the first partition answers.
+            home = partition_for(group_id, count) if count and numbers[0] is not None else numbers[0]
+            others = [number for number in numbers if number != answering.get(group_id, home)]
+            if others:
+                elsewhere[group_id] = others
+        return elsewhere
 
     @property
     def kafka_rules(self) -> str | None:
@@ -177,7 +191,8 @@ class Groups(Mapping[str, AnyGroup]):
             self,
             groups=self.groups.select(group_ids),
             orphans=self.orphans.select(group_ids),
-            elsewhere={name: self.elsewhere[name] for name in group_ids if name in self.elsewhere},
+            partitions_of={name: self.partitions_of[name] for name in group_ids if name in self.partitions_of},
+            decided_partitions=self.topic_partitions,
         )
 
     def offsets_frame(self) -> pd.DataFrame:
@@ -246,10 +261,7 @@ def collect_groups(
     `topic` is None if the partitions of the topic are not known. `topic_partitions` is None if no group has records in
     several partitions.
     """
-    topic = topic or FoundPartitions()
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
-    answering_partition_of = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
-    partition_count = topic.option if topic_partitions is None else topic_partitions.count
     return Groups(
         cache.dialect.coordinator,
         cache.dialect.kafka,
@@ -257,9 +269,8 @@ def collect_groups(
         loaded,
         KnownGroups(cache.groups, GroupParts.build),
         Orphans(orphans, OrphanParts.build),
-        _find_elsewhere(cache.partitions_of, answering_partition_of, partition_count),
         cache.partitions_of,
-        topic,
+        topic or FoundPartitions(),
         topic_partitions,
     )
 
@@ -280,34 +291,4 @@ def join_groups(
         for group_id, partition_numbers in load.partitions_of.items():
             whole.partitions_of.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
-    answering_partition_of = {group_id: parts.group.partition for group_id, parts in whole.parts()}
-    partition_count = topic.option if topic_partitions is None else topic_partitions.count
-    whole.elsewhere = _find_elsewhere(whole.partitions_of, answering_partition_of, partition_count)
     return whole
-
-
-def _find_elsewhere(
-    partitions_of: dict[str, list[int | None]],
-    answering_partition_of: Mapping[str, int | None],
-    partition_count: int | None,
-) -> dict[str, list[int | None]]:
-    """Return by group id the partitions that contain records of a group but do not answer requests for the group.
-
-    A group without other partitions is left out. `partitions_of` maps a group id to all partitions that contain records
-    of the group. `answering_partition_of` maps the id of each existing group to the partition that answers.
-    `partition_count` is None if the topic's partition count is not known.
-    """
-    elsewhere = {}
-    for group_id, partition_numbers in partitions_of.items():
-        if len(partition_numbers) == 1 and not partition_count:
-            continue
-        # If the group does not exist and the count is not known, assume that the first partition answers.
-        answering_partition = partition_numbers[0]
-        if group_id in answering_partition_of:
-            answering_partition = answering_partition_of[group_id]
-        elif partition_count and partition_numbers[0] is not None:
-            answering_partition = partition_for(group_id, partition_count)
-        other_partitions = [partition for partition in partition_numbers if partition != answering_partition]
-        if other_partitions:
-            elsewhere[group_id] = other_partitions
-    return elsewhere

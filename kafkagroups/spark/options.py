@@ -12,32 +12,33 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import parse_whole_number
-from kafkagroups.loading.columns import Column, arrow_schema, columns_of
+from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_columns
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.records.dialects import Dialect, dialect
 from kafkagroups.topic import Topic
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""
-OPTIONS = (
-    *("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown"),
-    *("max_batch_bytes", "past_damage", "failOnDamage"),
-)
+_DEFAULTS: dict[str, str | None] = {
+    "table": "offsets",
+    "coordinator": "new",
+    "kafka": None,
+    "path": None,
+    "paths": "[]",
+    "cwd": None,
+    "partitions": None,
+    "engine": "auto",
+    "tasks": None,
+    "pushdown": "false",
+    "max_batch_bytes": str(MAX_BATCH_BYTES),
+    "past_damage": "false",
+    "failOnDamage": "true",
+}
+"""The default of each option, as text. The module docstring of source.py explains the options."""
 
-BATCHES = (
-    Column("partition", "int", False),
-    Column("base_offset", "long", False),
-    Column("next_offset", "long", False),
-    Column("bytes", "binary", False),
-)
+BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
 """The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
-LOCATED_BATCHES = (
-    *BATCHES,
-    Column("file", "string", False),
-    Column("position", "long", False),
-    Column("damage", "string", True),
-)
+LOCATED_BATCHES = (*BATCHES, *parse_columns("file string, position long, damage string?"))
 """The columns BATCHES, and where each batch begins: the path of the segment's file, and the position in bytes in this
 file. A stream has the other columns only if the user sets a schema that names them. If it names `damage`, a place at
 which the log ends has a row with the reason, without bytes, if the option `failOnDamage` is false."""
@@ -71,45 +72,37 @@ class Options:
     def parse(cls, user_options: Mapping[str, str], default_tasks: int) -> Options:
         """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
-        `user_options` contains the options that the user has set, as text. Spark's mapping ignores the case of an
-        option's name. `default_tasks` is the default of `tasks`.
+        `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
         """
-        unknown = sorted(set(map(str.lower, user_options)) - set(map(str.lower, OPTIONS)))
+        unknown = sorted(set(map(str.lower, user_options)) - set(map(str.lower, _DEFAULTS)))
         if unknown:
-            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(OPTIONS)}")
-        paths = json.loads(user_options.get("paths", "[]"))
-        if "path" in user_options:
-            paths.append(user_options["path"])
+            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(_DEFAULTS)}")
+        given = {name: user_options.get(name, default) for name, default in _DEFAULTS.items()}
+        paths = [*json.loads(given["paths"] or ""), *([given["path"]] if "path" in user_options else [])]
         if not paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
-        partitions = user_options.get("partitions")
-        limit = user_options.get("max_batch_bytes", str(MAX_BATCH_BYTES))
         options = cls(
-            table=user_options.get("table", "offsets"),
+            table=given["table"] or "",
             paths=tuple(paths),
-            cwd=user_options.get("cwd") or os.getcwd(),
-            tasks=_parse_count("tasks", user_options.get("tasks", str(default_tasks))),
-            pushdown=_parse_flag("pushdown", user_options),
-            fail_on_damage=_parse_flag("failOnDamage", user_options, default="true"),
+            cwd=given["cwd"] or os.getcwd(),
+            tasks=_parse_count("tasks", given) or default_tasks,
+            pushdown=_parse_flag("pushdown", given),
+            fail_on_damage=_parse_flag("failOnDamage", given),
             topic=Topic(
                 "",
-                user_options.get("coordinator", "new"),
-                user_options.get("kafka"),
-                partitions=None if partitions is None else _parse_count("partitions", partitions),
-                engine=user_options.get("engine", "auto"),
-                past_damage=_parse_flag("past_damage", user_options),
-                max_batch_bytes=_parse_count("max_batch_bytes", limit),
+                given["coordinator"] or "",
+                given["kafka"],
+                partitions=_parse_count("partitions", given),
+                engine=given["engine"] or "",
+                past_damage=_parse_flag("past_damage", given),
+                max_batch_bytes=_parse_count("max_batch_bytes", given) or MAX_BATCH_BYTES,
             ),
         )
         if options.topic.engine not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.topic.engine!r}")
         assert options.columns  # The property raises a UsageError for an unknown table.
-        assert options.dialect  # This property raises it for an unknown coordinator or Kafka version.
+        assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
-
-    @property
-    def dialect(self) -> Dialect:
-        return dialect(self.topic.coordinator, self.topic.kafka)
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
@@ -132,20 +125,22 @@ def check_schema(options: Options, schema: StructType) -> None:
             )
 
 
-def _parse_flag(name: str, user_options: Mapping[str, str], default: str = "false") -> bool:
-    """Return the value of an option that is true or false. `default` is the value if the user has not set it."""
-    value = user_options.get(name, default).lower()
+def _parse_flag(name: str, given: Mapping[str, str | None]) -> bool:
+    value = (given[name] or "").lower()
     if value not in ("true", "false"):
-        raise UsageError(f"option {name}: expected true or false, found {user_options[name]!r}")
+        raise UsageError(f"option {name}: expected true or false, found {given[name]!r}")
     return value == "true"
 
 
-def _parse_count(option: str, text: str) -> int:
-    """Return the value of an option that is a number above 0."""
+def _parse_count(name: str, given: Mapping[str, str | None]) -> int | None:
+    """Return the value of an option that is a number above 0; None if it was not given."""
+    text = given[name]
+    if text is None:
+        return None
     try:
         count = parse_whole_number(text)
     except UsageError as error:
-        raise UsageError(f"option {option}: {error}") from None
+        raise UsageError(f"option {name}: {error}") from None
     if count < 1:
-        raise UsageError(f"option {option}: expected a number above 0, found {text!r}")
+        raise UsageError(f"option {name}: expected a number above 0, found {text!r}")
     return count

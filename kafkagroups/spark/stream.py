@@ -184,7 +184,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 rows = _batch_rows(log, position, end_offset, damage if "damage" in schema.names else None)
             else:
                 section = LogSection(log, position, end_offset)
-                rows = record_rows(section, options.dialect, with_json="json" in schema.names)
+                rows = record_rows(section, options.topic.dialect, with_json="json" in schema.names)
             for arrow_batch in record_batches(columns, rows):
                 yield pa.RecordBatch.from_arrays(arrow_batch.columns, schema=schema)
         exclude_objects_from_gc()

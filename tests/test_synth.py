@@ -13,7 +13,7 @@ from kafkagroups import synth
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.synth import files, requests
+from kafkagroups.synth import files, request_batches as requests
 
 pytestmark = pytest.mark.slow
 

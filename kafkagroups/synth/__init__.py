@@ -10,9 +10,11 @@ have the same length, and all topic names have the same length. So batches of th
 few values. For each type and width, one batch is encoded as a template. numpy copies the template and fills in the
 values.
 
-    settings.py    the arguments of `write`          events.py     the batches of a partition, with markers
-    names.py       group names and their partitions  templates.py  one encoded batch of each type and width
-    requests.py    random requests                   files.py      the bytes of the batches, and the segments
+    topic_settings.py   the arguments of `write`
+    group_names.py      group names, and the partitions that store the groups
+    request_batches.py  random requests, and the batches of a partition that they become
+    templates.py        one encoded batch of each type and width
+    files.py            the bytes of the batches, and the segments
 
 Simpler than Kafka: the topics of `write` follow the rules below. So the counts that `write` returns are exact, and they
 are the same for the classic and the new coordinator:
@@ -32,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.log.outputs import create_folder, new_folder
-from kafkagroups.synth.settings import WIDTH, Settings, check_settings
+from kafkagroups.synth.topic_settings import WIDTH, Settings, check_settings
 
 __all__ = ["WIDTH", "Settings", "write"]
 
@@ -70,9 +72,9 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     check_settings(all_settings)
     import numpy as np
 
-    from kafkagroups.synth import events, files, names, requests
+    from kafkagroups.synth import files, group_names, request_batches as requests
 
-    group_digits, partition_of_group = names.choose_groups(all_settings)
+    group_digits, partition_of_group = group_names.choose_groups(all_settings)
     create_folder(Path(folder))
     all_requests = requests.draw_requests(all_settings)
     partition_of_request = partition_of_group[all_requests["group"]]
@@ -96,8 +98,8 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
         # strict is False, because np.split returns one empty array if there are no requests and no partitions.
         for number, request_times in zip(partition_numbers.tolist(), times_of_each_partition, strict=False):
             partition_requests = all_requests[request_times]
-            events.mark_live(all_settings, partition_requests, is_live)
-            batches = events.build_events(all_settings, request_times, partition_requests, number)
+            requests.mark_live(all_settings, partition_requests, is_live)
+            batches = requests.build_events(all_settings, request_times, partition_requests, number)
             partition_counts[str(number)] = files.write_partition(
                 whole_folder / f"__consumer_offsets-{number}", all_settings, batches, group_digits, report_records
             )

@@ -12,6 +12,7 @@ column "offset".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,10 @@ from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.outputs import name_file
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.synth.events import count_batch_records
-from kafkagroups.synth.names import TOPICS, Array, format_digits
-from kafkagroups.synth.requests import COMMIT_MARKER, TOMBSTONES
-from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
+from kafkagroups.synth.group_names import TOPICS, Array, format_digits
+from kafkagroups.synth.request_batches import COMMIT_MARKER, TOMBSTONES, count_batch_records
 from kafkagroups.synth.templates import Template, build_template
+from kafkagroups.synth.topic_settings import TOPIC_PARTITIONS, Settings
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 """The timestamp (ms) of the first request."""
@@ -53,39 +53,26 @@ def write_partition(
     base_offsets = np.cumsum(counts) - counts
     sizes = _calculate_sizes(settings, events)
     written = {"segments": 0, "batches": len(events), "records": int(counts.sum()), "bytes": 0}
-    segment_size = 0
-    file = None
-    try:
-        for part in _split_parts(sizes):
-            data, ends = _build_batches(settings, events[part], base_offsets[part], sizes[part], group_digits)
-            first = 0  # The index of the part's first batch that is not written yet.
-            while first < len(ends):
-                start = int(ends[first - 1]) if first else 0
-                free_bytes = settings.segment_bytes - segment_size
-                # The batches from index `first` up to, not including, `stop` fit into the segment.
-                stop = int(np.searchsorted(ends, start + free_bytes, "right"))
-                is_full = segment_size > 0 and stop <= first
-                if file is None or is_full:
-                    if file:
-                        file.close()
-                    # The file stays open until the segment is full, so there is no `with`.
-                    file = open(folder / segment_name(int(base_offsets[part][first])), "wb")  # noqa: SIM115
-                    written["segments"] += 1
-                    segment_size = 0
-                    continue
-                # A segment contains at least one batch, even if this batch is larger than a segment.
-                stop = max(stop, first + 1)
-                end = int(ends[stop - 1])
-                file.write(data[start:end])
-                segment_size += end - start
-                first = stop
-            written["bytes"] += len(data)
-            report(int(counts[part].sum()))
-    except OSError as error:
-        raise name_file(error, file.name if file else folder) from None
-    finally:
-        if file:
-            file.close()
+    free_bytes = 0
+    place = folder
+    with ExitStack() as segments:
+        try:
+            for part in _split_parts(sizes):
+                bodies = _build_batches(settings, events[part], base_offsets[part], sizes[part], group_digits)
+                for base_offset, batch in zip(base_offsets[part].tolist(), bodies, strict=True):
+                    # A segment contains at least one batch, even if this batch is larger than a segment.
+                    if not written["segments"] or len(batch) > free_bytes:
+                        segments.close()
+                        place = folder / segment_name(base_offset)
+                        file = segments.enter_context(open(place, "wb"))
+                        written["segments"] += 1
+                        free_bytes = settings.segment_bytes
+                    file.write(batch)
+                    free_bytes -= len(batch)
+                    written["bytes"] += len(batch)
+                report(int(counts[part].sum()))
+        except OSError as error:
+            raise name_file(error, place) from None
     return written
 
 
@@ -117,11 +104,8 @@ def _calculate_sizes(settings: Settings, events: Array) -> Array:
 
 def _build_batches(
     settings: Settings, events: Array, base_offsets: Array, sizes: Array, group_digits: Array
-) -> tuple[memoryview, Array]:
-    """Return the bytes of all batches in log order, and the position in these bytes at which each batch ends.
-
-    `sizes` contains the size of each batch in bytes before compression.
-    """
+) -> Iterator[memoryview]:
+    """Yield the bytes of each batch, in log order. `sizes` contains the sizes before compression."""
     ends = np.cumsum(sizes)
     starts = ends - sizes
     out = np.empty(ends[-1], "u1")
@@ -133,21 +117,17 @@ def _build_batches(
         columns = _build_columns(settings, events[same_template], base_offsets[same_template], group_digits, width)
         copies = _fill_template(template, columns)
         copy_type = f"V{len(template.data)}"  # numpy then treats the bytes of a copy as one value.
-        _view_unaligned(out, copy_type)[starts[same_template]] = copies.view(copy_type)
+        # Element n of this view is the value that begins at byte n.
+        places = np.ndarray((len(out) - len(template.data) + 1,), copy_type, out, strides=(1,))
+        places[starts[same_template]] = copies.view(copy_type)
     codec = CompressionType[settings.codec.upper()]
-    if codec:
-        is_marker = events["batch_type"] >= COMMIT_MARKER
-        out, ends = _compress_batches(codec, out.data, starts, ends, is_marker)
-        starts = np.concatenate([[0], ends[:-1]])
-    data = out.data
-    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-    _view_unaligned(out, ">u4")[starts + CRC_POSITION] = [crc32c(data[start + CRC_FROM : end]) for start, end in bounds]
-    return data, ends
-
-
-def _view_unaligned(out: Array, dtype: str) -> Array:
-    """Return a view of the bytes `out`: element n is the value of type `dtype` that begins at byte n."""
-    return np.ndarray((len(out) - np.dtype(dtype).itemsize + 1,), dtype, out, strides=(1,))
+    is_marker = events["batch_type"] >= COMMIT_MARKER
+    for start, end, is_uncompressed in zip(starts.tolist(), ends.tolist(), is_marker.tolist(), strict=True):
+        batch = out.data[start:end]
+        if codec and not is_uncompressed:  # As in Kafka, markers are not compressed.
+            batch = _compress_batch(codec, batch)
+        batch[CRC_POSITION : CRC_POSITION + 4] = crc32c(batch[CRC_FROM:]).to_bytes(4, "big")
+        yield batch
 
 
 def _build_columns(
@@ -189,23 +169,10 @@ def _fill_template(template: Template, columns: dict[str, list[Array]]) -> Array
     return copies
 
 
-def _compress_batches(
-    codec: CompressionType, data: memoryview, starts: Array, ends: Array, is_marker: Array
-) -> tuple[Array, Array]:
-    """Compress the records of each batch. Return the bytes of all batches, and the position at which each batch ends.
-
-    `is_marker` has a bool for each batch. As in Kafka, markers are not compressed.
-    """
-    out = bytearray()
-    new_ends = []
-    for start, end, is_uncompressed in zip(starts.tolist(), ends.tolist(), is_marker.tolist(), strict=True):
-        header = bytearray(data[start : start + HEADER_SIZE])
-        body = bytes(data[start + HEADER_SIZE : end])
-        if not is_uncompressed:
-            body = compress(codec, body)
-            # The field `length` counts the bytes of the batch after the fields `offset` and `length` (LOG_OVERHEAD).
-            header[LENGTH_POSITION : LENGTH_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
-            header[ATTRIBUTES_POSITION + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
-        out += header + body
-        new_ends.append(len(out))
-    return np.frombuffer(out, "u1"), np.array(new_ends)
+def _compress_batch(codec: CompressionType, batch: memoryview) -> memoryview:
+    body = compress(codec, bytes(batch[HEADER_SIZE:]))
+    header = bytearray(batch[:HEADER_SIZE])
+    # The field `length` counts the bytes of the batch after the fields `offset` and `length` (LOG_OVERHEAD).
+    header[LENGTH_POSITION : LENGTH_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
+    header[ATTRIBUTES_POSITION + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
+    return memoryview(header + body)

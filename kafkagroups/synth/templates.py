@@ -15,7 +15,7 @@ import re
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,11 @@ from kafkagroups.records.consumer_protocol import (
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.text import uuid_text
-from kafkagroups.synth.names import GROUP, TOPIC, Array
-from kafkagroups.synth.requests import (
+from kafkagroups.synth.group_names import GROUP, TOPIC, Array
+from kafkagroups.synth.request_batches import (
     ABORT_MARKER,
     COMMIT_MARKER,
     EMPTY_GENERATION,
@@ -45,7 +46,7 @@ from kafkagroups.synth.requests import (
     TOMBSTONES,
     TXN_BIT,
 )
-from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
+from kafkagroups.synth.topic_settings import TOPIC_PARTITIONS, Settings
 
 # The placeholders of numbers. If a column has several slots, the placeholder of slot n is the number below plus n.
 _BASE_OFFSET = 0x71A5_0000_0000_0001
@@ -83,28 +84,20 @@ class Template(NamedTuple):
 @lru_cache(256)
 def build_template(batch_type: int, width: int, settings: Settings) -> Template:
     """Return the template of a batch type (a constant of requests.py) and a width."""
-    attributes = 0
-    producer = NO_PRODUCER_ID
-    # In a batch without a producer, both fields are -1.
-    producer_epoch = -1
-    sequence = -1
-    if batch_type in (COMMIT_MARKER, ABORT_MARKER):
-        attributes = TRANSACTIONAL | CONTROL
-        producer = _PRODUCER
-        producer_epoch = 0
+    is_marker = batch_type in (COMMIT_MARKER, ABORT_MARKER)
+    is_in_transaction = is_marker or (batch_type < TOMBSTONES and batch_type & TXN_BIT != 0)
+    if is_marker:
         marker_type = ControlType.COMMIT if batch_type == COMMIT_MARKER else ControlType.ABORT
         pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
     else:
-        is_commit = batch_type < TOMBSTONES
-        if is_commit and batch_type & TXN_BIT:
-            attributes = TRANSACTIONAL
-            producer = _PRODUCER
-            producer_epoch = 0
-            sequence = 0
         pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
     records = [LogRecord(_BASE_OFFSET + index, _TIME, key, value) for index, (key, value) in enumerate(pairs)]
     data = encode_batch(
-        records, attributes=attributes, producer_id=producer, producer_epoch=producer_epoch, base_sequence=sequence
+        records,
+        attributes=(TRANSACTIONAL if is_in_transaction else 0) | (CONTROL if is_marker else 0),
+        producer_id=_PRODUCER if is_in_transaction else NO_PRODUCER_ID,
+        producer_epoch=0 if is_in_transaction else -1,
+        base_sequence=0 if is_in_transaction and not is_marker else -1,
     )
     return Template(np.frombuffer(data, "u1"), tuple(_find_variables(data, width, settings)))
 
@@ -147,65 +140,40 @@ def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, t
 
 def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
     """Return the value of a group record of a classic group: a generation with or without members."""
-    if batch_type == EMPTY_GENERATION:
-        return GroupMetadataValue(
-            protocol_type="consumer",
-            generation=_GENERATION,
-            protocol=None,
-            leader=None,
-            current_state_timestamp=_TIME,
-            members=(),
-        )
     members = []
-    for number in range(settings.members):
-        topics = [
-            (_topic_name(slot, settings), partitions) for slot, partitions in _assign_partitions(settings, number)
-        ]
+    for number in range(settings.members if batch_type == GENERATION else 0):
+        assigned = [(_topic_name(slot, settings), numbers) for slot, numbers in _assign_partitions(settings, number)]
+        topics = tuple(topic for topic, _ in assigned)
+        partitions = tuple(TopicAndPartitions(topic, numbers) for topic, numbers in assigned if numbers)
         subscription = ConsumerProtocolSubscription(
-            topics=tuple(topic for topic, _ in topics),
-            user_data=None,
-            owned_partitions=(),
-            generation_id=-1,
-            rack_id=None,
+            topics, user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
         )
-        assigned = tuple(TopicAndPartitions(topic, partitions) for topic, partitions in topics if partitions)
-        assignment = ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=None)
-        members.append(
-            MemberMetadata(
-                member_id=_member_id(number),
-                group_instance_id=None,
-                client_id=f"consumer-{number}",
-                client_host="/127.0.0.1",
-                rebalance_timeout=300_000,
-                session_timeout=1_800_000,
-                subscription=encode_versioned(VersionedMessage(version=3, message=subscription)),
-                assignment=encode_versioned(VersionedMessage(version=3, message=assignment)),
-            )
+        assignment = ConsumerProtocolAssignment(partitions, user_data=None)
+        member = MemberMetadata(
+            member_id=_member_id(number),
+            group_instance_id=None,
+            client_id=f"consumer-{number}",
+            client_host="/127.0.0.1",
+            rebalance_timeout=300_000,
+            session_timeout=1_800_000,
+            subscription=encode_versioned(VersionedMessage(version=3, message=subscription)),
+            assignment=encode_versioned(VersionedMessage(version=3, message=assignment)),
         )
-    return GroupMetadataValue(
-        protocol_type="consumer",
-        generation=_GENERATION,
-        protocol="range",
-        leader=members[0].member_id,
-        current_state_timestamp=_TIME,
-        members=tuple(members),
-    )
+        members.append(member)
+    leader, protocol = (members[0].member_id, "range") if members else (None, None)
+    return GroupMetadataValue("consumer", _GENERATION, protocol, leader, _TIME, tuple(members))
 
 
 def _build_epoch(group: str, settings: Settings) -> list[Record]:
-    """Return the records of a new epoch of a modern group.
+    """Return the records of a new epoch of a modern group, in the order of a coordinator.
 
     Every member has a new subscription and a new target assignment, and already has all partitions of the target.
     """
-    topics = tuple(_topic_name(slot, settings) for slot, _ in _assign_partitions(settings, 0))
-    members = []
+    topics = tuple(_topic_name(slot, settings) for slot in range(settings.topics_of_group))
+    subscriptions = []
     targets = []
     assignments = []
     for number in range(settings.members):
-        member_id = _member_id(number)
-        assigned = [
-            (_topic_id(slot), partitions) for slot, partitions in _assign_partitions(settings, number) if partitions
-        ]
         metadata = consumer_group.ConsumerGroupMemberMetadataValue(
             instance_id=None,
             rack_id=None,
@@ -217,37 +185,28 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
             server_assignor=None,
             classic_member_metadata=None,
         )
-        target = consumer_group.ConsumerGroupTargetAssignmentMemberValue(
-            tuple(consumer_group.TopicPartition(topic_id, partitions) for topic_id, partitions in assigned)
-        )
+        assigned = [(_topic_id(slot), numbers) for slot, numbers in _assign_partitions(settings, number) if numbers]
+        target = tuple(consumer_group.TopicPartition(topic_id, numbers) for topic_id, numbers in assigned)
+        current = tuple(consumer_group.TopicPartitions(topic_id, numbers, None) for topic_id, numbers in assigned)
         assignment = consumer_group.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=_GENERATION,
             previous_member_epoch=_GENERATION,
             state=0,  # The state "stable".
-            assigned_partitions=tuple(
-                consumer_group.TopicPartitions(topic_id, partitions, assignment_epochs=None)
-                for topic_id, partitions in assigned
-            ),
+            assigned_partitions=current,
             partitions_pending_revocation=(),
         )
-        # The record types are 3: epoch of the group, 5: member, 6: epoch of the target assignment, 7: target assignment
-        # of a member, 8: current assignment of a member. All values have version 0.
-        members.append(Record(5, consumer_group.ConsumerGroupMemberMetadataKey(group, member_id), metadata, 0))
-        targets.append(Record(7, consumer_group.ConsumerGroupTargetAssignmentMemberKey(group, member_id), target, 0))
-        assignments.append(
-            Record(8, consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group, member_id), assignment, 0)
-        )
-    epoch_key = consumer_group.ConsumerGroupMetadataKey(group)
-    epoch = consumer_group.ConsumerGroupMetadataValue(_GENERATION)
-    target_key = consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group)
+        key = (group, _member_id(number))
+        subscriptions.append(_record(5, key, metadata))
+        targets.append(_record(7, key, consumer_group.ConsumerGroupTargetAssignmentMemberValue(target)))
+        assignments.append(_record(8, key, assignment))
+    epoch = _record(3, (group,), consumer_group.ConsumerGroupMetadataValue(_GENERATION))
     target_epoch = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(_GENERATION, _TIME)
-    return [
-        *members,
-        Record(3, epoch_key, epoch, 0),
-        *targets,
-        Record(6, target_key, target_epoch, 0),
-        *assignments,
-    ]
+    return [*subscriptions, epoch, *targets, _record(6, (group,), target_epoch), *assignments]
+
+
+def _record(record_type: int, key: tuple[str, ...], value: Any) -> Record:
+    key_class: Any = RECORD_TYPES[record_type].key
+    return Record(record_type, key_class(*key), value, 0)
 
 
 def _member_id(number: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.text import java_hash
-from kafkagroups.synth.settings import MAX_GROUPS, Settings
+from kafkagroups.synth.topic_settings import MAX_GROUPS, Settings
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -1,17 +1,14 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
-An event (events.py) describes one batch. The width of a batch is its number of offset records. It is 1 for group
-records, and 0 for a marker. A template (templates.py) is an encoded batch of one type and width, with placeholders for
-the values that differ between batches.
-
-A column contains the values for one placeholder, one value for each batch: for example all base offsets. Some columns
-have several slots, because a batch contains several values: the n-th offset that a batch commits is in slot n of the
-column "offset".
+A template (templates.py) is an encoded batch of one type and width, with placeholders for the values that differ
+between batches, which are events (request_batches.py). A column has the values for one placeholder, one for each batch:
+for example all base offsets. Some columns have several slots, because a batch contains several values: the n-th offset
+that a batch commits is in slot n of the column "offset".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,8 +31,6 @@ _PART_BYTES = 64 * 1024 * 1024
 """The batches are built in memory in parts of about this size."""
 _WIDTH_LIMIT = 64
 """All widths are below this limit. The id of a template is `batch_type * _WIDTH_LIMIT + width`."""
-_TEMPLATE_ID_LIMIT = 16 * _WIDTH_LIMIT
-"""All template ids are below this limit, because all batch types are below 16."""
 _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 """The digits in the name of each topic."""
 
@@ -50,16 +45,19 @@ def write_partition(
     """
     folder.mkdir()
     counts = count_batch_records(settings, events)
-    base_offsets = np.cumsum(counts) - counts
-    sizes = _calculate_sizes(settings, events)
+    events["base_offset"] = np.cumsum(counts) - counts
+    template_ids = events["batch_type"].astype(np.int16) * _WIDTH_LIMIT + events["width"]
+    ids, numbers = np.unique(template_ids, return_inverse=True)
+    templates = [build_template(*divmod(template_id, _WIDTH_LIMIT), settings) for template_id in ids.tolist()]
+    sizes = np.array([len(template.data) for template in templates], np.int64)[numbers]
     written = {"segments": 0, "batches": len(events), "records": int(counts.sum()), "bytes": 0}
     free_bytes = 0
     place = folder
     with ExitStack() as segments:
         try:
             for part in _split_parts(sizes):
-                bodies = _build_batches(settings, events[part], base_offsets[part], sizes[part], group_digits)
-                for base_offset, batch in zip(base_offsets[part].tolist(), bodies, strict=True):
+                bodies = _build_batches(settings, events[part], templates, numbers[part], group_digits)
+                for base_offset, batch in zip(events["base_offset"][part].tolist(), bodies, strict=True):
                     # A segment contains at least one batch, even if this batch is larger than a segment.
                     if not written["segments"] or len(batch) > free_bytes:
                         segments.close()
@@ -86,40 +84,22 @@ def _split_parts(sizes: Array) -> Iterator[slice]:
         first = stop
 
 
-def _calculate_template_ids(events: Array) -> Array:
-    """For each batch, return the id of its template (see _WIDTH_LIMIT)."""
-    template_ids: Array = events["batch_type"].astype(np.int16) * _WIDTH_LIMIT + events["width"]
-    return template_ids
-
-
-def _calculate_sizes(settings: Settings, events: Array) -> Array:
-    """For each batch, return its size in bytes before compression."""
-    template_ids = _calculate_template_ids(events)
-    size_of_template = np.zeros(_TEMPLATE_ID_LIMIT, np.int64)
-    for template_id in np.unique(template_ids).tolist():
-        batch_type, width = divmod(template_id, _WIDTH_LIMIT)
-        size_of_template[template_id] = len(build_template(batch_type, width, settings).data)
-    return size_of_template[template_ids]
-
-
 def _build_batches(
-    settings: Settings, events: Array, base_offsets: Array, sizes: Array, group_digits: Array
+    settings: Settings, events: Array, templates: Sequence[Template], numbers: Array, group_digits: Array
 ) -> Iterator[memoryview]:
-    """Yield the bytes of each batch, in log order. `sizes` contains the sizes before compression."""
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
+    """Yield the bytes of each batch, in log order. `numbers` has the index of each batch's template."""
+    ends = np.cumsum(np.array([len(template.data) for template in templates])[numbers])
+    starts = np.concatenate([[0], ends[:-1]])
     out = np.empty(ends[-1], "u1")
-    template_ids = _calculate_template_ids(events)
-    for template_id in np.unique(template_ids).tolist():
-        same_template = np.flatnonzero(template_ids == template_id)
-        batch_type, width = divmod(template_id, _WIDTH_LIMIT)
-        template = build_template(batch_type, width, settings)
-        columns = _build_columns(settings, events[same_template], base_offsets[same_template], group_digits, width)
-        copies = _fill_template(template, columns)
+    for number, template in enumerate(templates):
+        chosen = np.flatnonzero(numbers == number)
+        if not len(chosen):
+            continue
+        copies = _fill_template(template, _build_columns(settings, events[chosen], group_digits))
         copy_type = f"V{len(template.data)}"  # numpy then treats the bytes of a copy as one value.
         # Element n of this view is the value that begins at byte n.
         places = np.ndarray((len(out) - len(template.data) + 1,), copy_type, out, strides=(1,))
-        places[starts[same_template]] = copies.view(copy_type)
+        places[starts[chosen]] = copies.view(copy_type)
     codec = CompressionType[settings.codec.upper()]
     is_marker = events["batch_type"] >= COMMIT_MARKER
     for start, end, is_uncompressed in zip(starts.tolist(), ends.tolist(), is_marker.tolist(), strict=True):
@@ -130,9 +110,7 @@ def _build_batches(
         yield batch
 
 
-def _build_columns(
-    settings: Settings, events: Array, base_offsets: Array, group_digits: Array, width: int
-) -> dict[str, list[Array]]:
+def _build_columns(settings: Settings, events: Array, group_digits: Array) -> dict[str, list[Array]]:
     """Return the values of each column for these events, which all have the same type and width.
 
     A column is a list with one array for each slot. Each array contains one value for each event.
@@ -140,7 +118,7 @@ def _build_columns(
     group = events["group"]
     time = events["time"]
     columns = {
-        "base_offset": [base_offsets],
+        "base_offset": [events["base_offset"]],
         "time": [FIRST_TIMESTAMP_MS + time],
         "producer": [events["producer"]],
         "generation": [events["generation"]],
@@ -148,6 +126,7 @@ def _build_columns(
     }
     # Group n consumes topic n and the following topics.
     if events["batch_type"][0] <= TOMBSTONES:
+        width = int(events["width"][0])
         keys = [(events["first_key"] + slot) % settings.keys for slot in range(width)]
         columns["topic"] = [_TOPIC_DIGITS[(group + key // TOPIC_PARTITIONS) % TOPICS] for key in keys]
         columns["partition"] = [key % TOPIC_PARTITIONS for key in keys]

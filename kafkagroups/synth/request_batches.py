@@ -43,6 +43,7 @@ REQUEST = np.dtype([("group", "i4"), ("first_key", "i4"), ("width", "i2"), ("bat
 """
 EVENT = np.dtype(
     [
+        ("base_offset", "i8"),
         ("time", "i8"),
         ("producer", "i8"),
         ("group", "i4"),
@@ -54,6 +55,7 @@ EVENT = np.dtype(
 )
 """The numpy type of an event.
 
+    base_offset   the offset of the first record; files.py sets it
     time          ms since the first request
     producer      the producer id of the transaction; unused if the batch is not in a transaction
     group         the number of the group

@@ -1,12 +1,8 @@
 """Templates: for each batch type and width, one batch as a coordinator writes it, and the positions of its variables.
 
-A variable is a value that differs between batches with the same template, such as the base offset. The template
-contains placeholders for the variables: numbers and names that occur nowhere else in the template. So a search finds
-the positions of the variables. The width of a batch is its number of offset records. It is 1 for group records, and 0
-for a marker.
-
-Each variable takes its values from a column of files.py, for example "offset". If a batch contains several offsets,
-offset n is in slot n of the column.
+A variable is a value that differs between batches with the same template, such as the base offset. The template has
+placeholders for the variables: numbers and names that occur nowhere else in it, so a search finds their positions. Each
+variable takes its values from a column of files.py; if a batch has several offsets, offset n is in slot n of its column.
 """
 
 from __future__ import annotations
@@ -83,7 +79,7 @@ class Template(NamedTuple):
 
 @lru_cache(256)
 def build_template(batch_type: int, width: int, settings: Settings) -> Template:
-    """Return the template of a batch type (a constant of requests.py) and a width."""
+    """Return the template of a batch type (a constant of request_batches.py) and a width."""
     is_marker = batch_type in (COMMIT_MARKER, ABORT_MARKER)
     is_in_transaction = is_marker or (batch_type < TOMBSTONES and batch_type & TXN_BIT != 0)
     if is_marker:

@@ -18,7 +18,6 @@ from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native
 from kafkagroups.loading.columns import Column, Row, record_batches
-from kafkagroups.loading.engine_columns import copy_records
 from kafkagroups.loading.engines import Engine
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import partition_number, record_rows
@@ -76,6 +75,8 @@ def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answer
 def _copy(
     log: Log, dialect: Dialect, shard: Shard, columns: Sequence[Column], fates: tuple[bytes, bytes] | None = None
 ) -> Iterator[pa.RecordBatch]:
+    from kafkagroups.loading.engine_columns import copy_records
+
     with_content = any(column.name in ("key", "value", "json") for column in columns)
     parts = native.read_records(log, dialect, shard.loaded.batches, with_content=with_content)
     return copy_records(parts, partition_number(log.partition), dialect, columns, fates)

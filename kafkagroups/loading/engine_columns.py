@@ -1,14 +1,17 @@
 """The tables `offsets`, `records` and `fates` from the columns of the native engine, without an object for each row.
 
 The engine gives each column in Arrow's layout: the bits that say which values are not null (None: all), where the texts
-end (None for numbers), and the numbers or texts.
+end (None for numbers), and the numbers or texts. Only functions import this module, because it imports pyarrow.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.group_parts import GroupParts
@@ -29,9 +32,6 @@ from kafkagroups.records.record_json import to_json
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import decode
 from kafkagroups.records.text import decode_utf8
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NativeOffsetsOfGroups = dict[int, list[tuple[int | None, GroupOffsets]]]
 """By Python's `id` of the engine's result: the log partition and the offsets of each group."""
@@ -82,19 +82,18 @@ def copy_records(
     For the table `fates`, `fates` has the number of each record's fate and the offset of the record that decided it.
     Raises InvalidLog if it has another number of records, because the log has changed.
     """
-    import pyarrow as pa
-
     start = 0
     for part in parts:
-        end = start + part["rows"]
-        made = {"partition": _repeat(partition, part["rows"]), "error": pa.nulls(part["rows"], pa.string())}
+        rows = part["rows"]
+        end = start + rows
+        made = {"partition": _repeat(partition, rows), "error": pa.nulls(rows, pa.string())}
         if fates is not None:
             if end > len(fates[0]):
                 raise InvalidLog(_CHANGED)
-            numbers = pa.Array.from_buffers(pa.uint8(), part["rows"], [None, pa.py_buffer(fates[0][start:end])])
+            numbers = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(fates[0][start:end])])
             made["fate"] = _name(["", *(fate.value for fate in Fate)], numbers.cast(pa.int32()))
-            by = pa.Array.from_buffers(pa.int64(), part["rows"], [None, pa.py_buffer(fates[1][8 * start : 8 * end])])
-            made["by"] = _null_where(by, "less", 0)
+            by = pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(fates[1][8 * start : 8 * end])])
+            made["by"] = _null_unless(pc.greater_equal(by, 0), by)
         for column in columns:
             if column.name in ("control", "name", "json"):
                 made[column.name] = _MAKERS[column.name](part, dialect)
@@ -106,23 +105,22 @@ def copy_records(
 
 def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str, pa.Array]) -> pa.RecordBatch:
     """Return a record batch. `made` has the columns that are not among the engine's."""
-    import pyarrow as pa
-
     schema = arrow_schema(columns)
     arrays = []
     for field in schema:
         if field.name in made:
             arrays.append(made[field.name])
         elif pa.types.is_timestamp(field.type):
-            arrays.append(_to_timestamps(_take(part, f"{field.name}_ms", pa.int64()), field.type))
+            times = _take(part, f"{field.name}_ms", pa.int64())
+            is_in_range = pc.and_(pc.greater_equal(times, MIN_TIMESTAMP_MS), pc.less(times, TIMESTAMP_END_MS))
+            arrays.append(pc.multiply(_null_unless(is_in_range, times), 1000).cast(field.type))
         else:
             arrays.append(_take(part, field.name, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
+    """Return a column of the engine."""
     valid, ends, data = part[name]
     buffers = [None if valid is None else pa.py_buffer(valid)]
     if ends is None:
@@ -137,39 +135,21 @@ def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
 
 
 def _repeat(number: int, count: int) -> pa.Array:
-    import pyarrow as pa
-
+    """Return a column with one number. `pa.repeat` would import pandas."""
     data = number.to_bytes(4, "little", signed=True) * count
     return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(data)])
 
 
 def _name(names: list[str], numbers: pa.Array) -> pa.Array:
     """Return the name of each number."""
-    import pyarrow as pa
-
     return to_arrow_array(pa.string(), names).take(numbers)
 
 
-def _null_where(numbers: pa.Array, comparison: str, limit: int) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    is_null = getattr(pc, comparison)(numbers, pa.scalar(limit, numbers.type))
-    return pc.if_else(is_null, pa.scalar(None, numbers.type), numbers)
-
-
-def _to_timestamps(times_ms: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Return times in ms as timestamps, null where the year is outside pandas' range."""
-    import pyarrow.compute as pc
-
-    times = _null_where(_null_where(times_ms, "less", MIN_TIMESTAMP_MS), "greater_equal", TIMESTAMP_END_MS)
-    return pc.multiply(times, 1000).cast(data_type)
+def _null_unless(is_kept: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.if_else(is_kept, values, pa.scalar(None, values.type))
 
 
 def _make_control(part: dict[str, Any], dialect: Dialect) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     unknown = len(_CONTROL_NAMES) - 1
     numbers = _take(part, "control_type", pa.int32())
     is_known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, unknown))
@@ -177,18 +157,13 @@ def _make_control(part: dict[str, Any], dialect: Dialect) -> pa.Array:
 
 
 def _make_name(part: dict[str, Any], dialect: Dialect) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     types = _take(part, "type", pa.int32())
     is_read = _take(part, "is_read", pa.bool_())
     numbers = pc.if_else(is_read, types, pa.scalar(_LAST_TYPE + 1, pa.int32()))
-    return _name(_TYPE_NAMES, pc.if_else(pc.is_null(types), pa.scalar(None, pa.int32()), numbers))
+    return _name(_TYPE_NAMES, _null_unless(pc.is_valid(types), numbers))
 
 
 def _make_json(part: dict[str, Any], dialect: Dialect) -> pa.Array:
-    import pyarrow as pa
-
     keys, values = (_take(part, name, pa.binary()).to_pylist() for name in ("key", "value"))
     is_control = _take(part, "control_type", pa.int32()).is_valid().to_pylist()
     texts = [

@@ -15,7 +15,6 @@ from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, record_batches
-from kafkagroups.loading.engine_columns import copy_offsets, split_by_storage
 from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
@@ -50,6 +49,8 @@ def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iter
         return
     parts = list(groups.parts())
     if table == "offsets":
+        from kafkagroups.loading.engine_columns import copy_offsets, split_by_storage
+
         in_columns, parts = split_by_storage(parts)
         yield from copy_offsets(in_columns, columns)
     yield from record_batches(columns, GROUP_TABLES[table](parts))

@@ -7,7 +7,6 @@ group, Spark's driver then loads these logs together, as one broker does.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -16,21 +15,18 @@ from kafkagroups.history.group_log import load_group_log
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
+from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.topic_partitions import choose_log
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.spark.session import prepare, session as get_session
-from kafkagroups.spark.tasks import find_damage, find_shared_logs, open_topic, run_for_each_log
+from kafkagroups.spark.tasks import open_topic, run_for_each_log
 from kafkagroups.topic import Rules, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TASKS_PER_CORE = 1
-"""The results are small, so a second task per core costs more time than it saves: 0.09 s of 0.55 s for ten million
-records on two cores."""
 
 
 def stats(
@@ -76,16 +72,13 @@ def stats(
     session = session or get_session(master)
     prepare(session)
 
-    def count_alone(log: Log) -> tuple[tuple[Stats, list[str]], list[Damage]]:
-        """Return the statistics of a log, and the ids of its groups."""
+    def count_alone(log: Log) -> tuple[Stats, Groups]:
         counted = CountedTopic(topic.part(log), by)
         (stats_of_log,) = counted.read_stats()
-        return (stats_of_log, list(counted.groups.partitions_of)), find_damage(counted.groups)
+        return stats_of_log, counted.groups
 
-    run_tasks = partial(run_for_each_log, session, fail_on_damage=fail_on_damage, tasks_per_core=TASKS_PER_CORE)
-    results = run_tasks(logs, count_alone)
-    stats_by_partition = {log.partition: stats_of_log for log, (stats_of_log, _) in zip(logs, results, strict=True)}
-    shared_logs, whole = find_shared_logs(topic, [group_ids for _, group_ids in results])
+    stats_of_logs, shared_logs, whole = run_for_each_log(session, topic, count_alone, fail_on_damage)
+    stats_by_partition = {log.partition: each for log, each in zip(logs, stats_of_logs, strict=True)}
     if shared_logs:
         counted = CountedTopic(topic.part(*shared_logs), by, whole)
         for log, log_stats in zip(shared_logs, counted.read_stats(), strict=True):
@@ -112,14 +105,11 @@ class _Part:
         By partition number: the lines of `Explanation.problems`.
     has_records
         Whether these logs contain records of the group.
-    group_ids
-        The ids of all groups in these logs.
     """
 
     explanation: Explanation
     problems: dict[int | None, list[str]]
     has_records: bool
-    group_ids: list[str]
 
 
 def explain(
@@ -164,28 +154,24 @@ def explain(
     logs = source.logs
     session = session or get_session(master)
     prepare(session)
-    run_tasks = partial(run_for_each_log, session, fail_on_damage=fail_on_damage, tasks_per_core=TASKS_PER_CORE)
 
-    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> tuple[_Part, list[Damage]]:
+    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> tuple[_Part, Groups]:
         groups, group_log = load_group_log(part, group, whole)
-        explained = _Part(
-            explain_log(groups, group_log, question),
-            groups.problems_by_partition,
-            has_records=bool(group_log.records),
-            group_ids=list(groups.partitions_of),
-        )
-        return explained, find_damage(groups)
+        explanation = explain_log(groups, group_log, question)
+        return _Part(explanation, groups.problems_by_partition, has_records=bool(group_log.records)), groups
+
+    def explain_each(whole: OpenTopic) -> tuple[list[_Part], list[Log], WholeTopic]:
+        return run_for_each_log(session, whole, lambda log: explain_part(whole.part(log)), fail_on_damage)
 
     def find_numbers() -> set[int | None]:
         """Return the numbers of the partitions with records of the group."""
-        found = run_tasks(logs, lambda log: explain_part(replace(source.part(log), stop=NO_STOP)))
-        return {log.partition for log, part in zip(logs, found, strict=True) if part.has_records}
+        parts, *_ = explain_each(replace(source, stop=NO_STOP))
+        return {log.partition for log, part in zip(logs, parts, strict=True) if part.has_records}
 
     if until is not None and len(logs) > 1:
-        logs = choose_log(logs, group, source.partitions, find_numbers, path=source.path)
-        source = source.part(*logs)
-    parts = run_tasks(logs, lambda log: explain_part(source.part(log)))
-    shared_logs, whole = find_shared_logs(source, [part.group_ids for part in parts])
+        source = source.part(*choose_log(logs, group, source.partitions, find_numbers, path=source.path))
+    parts, shared_logs, whole = explain_each(source)
+    logs = source.logs
     logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
     # The logs of the group belong together even if a load does not get as far as its records, or does not use them.
     if len(logs_of_group) > 1:

@@ -18,13 +18,12 @@ from kafkagroups.loading.groups import Groups, describe_failure, join_groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.parquet import TABLES, WrittenTables
 from kafkagroups.loading.rows import read_table
-from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import local_path
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session
-from kafkagroups.spark.tasks import find_damage, find_shared_logs, open_topic, run_for_each_log, task_errors
+from kafkagroups.spark.tasks import open_topic, run_for_each_log, task_errors
 from kafkagroups.topic import Limits, Topic, read_topic_table
 
 if TYPE_CHECKING:
@@ -145,28 +144,29 @@ class Tables:
         if are_alone and self._fails is not False:
             return [], None
 
-        def find_groups(log: Log) -> tuple[list[str], list[Damage]]:
-            groups = topic.part(log).load()
-            return list(groups.partitions_of), find_damage(groups)
-
-        ids = run_for_each_log(self.session, self._logs, find_groups, fail_on_damage=self._fails)
-        if are_alone:
+        _, shared_logs, whole = run_for_each_log(
+            self.session, topic, lambda log: (None, topic.part(log).load()), self._fails
+        )
+        if are_alone or not shared_logs:
             return [], None
-        shared_logs, whole = find_shared_logs(topic, ids)
-        if not shared_logs:
-            return [], None
-        return shared_logs, replace(self._topic, path="", logs=shared_logs).load(whole=whole)
+        return shared_logs, replace(topic, path="", logs=shared_logs).load(whole=whole)
 
     def _read(self, table: str, logs: Sequence[Log]) -> DataFrame:
         """Return a table of these logs. The data source loads each log alone."""
         topic = self._topic
-        reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", topic.engine)
-        reader = reader.option("coordinator", topic.dialect.coordinator).option("kafka", topic.dialect.kafka)
+        options: dict[str, bool | int | str] = {
+            "table": table,
+            "coordinator": topic.dialect.coordinator,
+            "kafka": topic.dialect.kafka,
+            "engine": topic.engine,
+            "failOnDamage": bool(self._fails),
+            "max_batch_bytes": logs[0].max_batch_bytes,
+            "past_damage": logs[0].skips_damage,
+            "cwd": logs[0].folder,
+        }
         if topic.partitions:
-            reader = reader.option("partitions", topic.partitions)
-        reader = reader.option("failOnDamage", bool(self._fails)).option("max_batch_bytes", logs[0].max_batch_bytes)
-        reader = reader.option("past_damage", str(logs[0].skips_damage).lower())
-        return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
+            options["partitions"] = topic.partitions
+        return self.session.read.format("consumer_offsets").options(**options).load([log.path for log in logs])
 
 
 def load_groups(
@@ -214,12 +214,11 @@ def load_groups(
     session = session or get_session(master)
     register(session)
 
-    def load_alone(log: Log) -> tuple[Groups, list[Damage]]:
+    def load_alone(log: Log) -> tuple[Groups, Groups]:
         groups = topic.part(log).load()
-        return groups, find_damage(groups)
+        return groups, groups
 
-    loads = run_for_each_log(session, topic.logs, load_alone, fail_on_damage=fail_on_damage)
-    shared_logs, whole = find_shared_logs(topic, [groups.partitions_of for groups in loads])
+    loads, shared_logs, whole = run_for_each_log(session, topic, load_alone, fail_on_damage)
     topic_partitions = None
     if shared_logs:
         shared_numbers = {log.partition for log in shared_logs}

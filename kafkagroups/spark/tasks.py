@@ -45,36 +45,47 @@ def open_topic(topic: Topic, stop: Stop = NO_STOP) -> OpenTopic:
 
 def run_for_each_log(
     session: SparkSession,
-    logs: Sequence[Log],
-    function: Callable[[Log], tuple[T, list[Damage]]],
-    *,
+    topic: OpenTopic,
+    function: Callable[[Log], tuple[T, Groups]],
     fail_on_damage: bool | None,
-    tasks_per_core: int = 2,
-) -> list[T]:
-    """Run a function for each log in Spark's tasks, and return the results in the order of the logs.
+) -> tuple[list[T], list[Log], WholeTopic]:
+    """Run a function for each log of a topic in Spark's tasks: one task per core, with logs of about the same size.
 
-    The function also returns where the log is damaged. A task runs it for one log after another. There are at most
-    `tasks_per_core` tasks per core of the session. If the function raises a UsageError or an InvalidLog, this error is
-    raised. If it finds damage, `fail_on_damage` decides: True raises an InvalidLog, False warns, None does nothing.
+    A second task per core costs more than it saves: 0.09 s of 0.55 s for ten million records on two cores.
+
+    The function returns a result and the groups of the log. Return the results in the order of the logs, the logs that
+    share a group with another log, and what is known about the whole topic. If the function raises a UsageError or an
+    InvalidLog, this error is raised. If a log is damaged, `fail_on_damage` decides: True raises an InvalidLog, False
+    warns, None does nothing.
     """
 
-    def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, tuple[T, list[Damage]]]]:
-        task_results = [(number, function(log)) for number, log in numbered_logs]
+    def run_task(numbered_logs: list[tuple[int, Log]]) -> list[tuple[int, tuple[T, list[str], list[Damage]]]]:
+        task_results = []
+        for number, log in numbered_logs:
+            result, groups = function(log)
+            damages = [loaded.damage for loaded in groups.partitions.values() if loaded.damage is not None]
+            task_results.append((number, (result, list(groups.partitions_of), damages)))
         exclude_objects_from_gc()
         return task_results
 
     context = session.sparkContext
-    sized_logs = ((log.size, (number, log)) for number, log in enumerate(logs))
-    tasks = distribute(sized_logs, tasks_per_core * context.defaultParallelism)
+    sized_logs = ((log.size, (number, log)) for number, log in enumerate(topic.logs))
+    tasks = distribute(sized_logs, context.defaultParallelism)
     with task_errors():
-        results = dict(context.parallelize(tasks, len(tasks)).flatMap(run_task).collect())
-    in_order = [results[number] for number in range(len(logs))]
-    damages = [damage for _, found in in_order for damage in found]
+        found = dict(context.parallelize(tasks, len(tasks)).flatMap(run_task).collect())
+    damages = [damage for number in sorted(found) for damage in found[number][2]]
     if damages and fail_on_damage:
         raise damage_error(damages[0])
     if fail_on_damage is False:
         warn_of_damage(damages)
-    return [result for result, _ in in_order]
+    partitions_of: dict[str, list[int | None]] = {}
+    for number, log in enumerate(topic.logs):
+        for group_id in found[number][1]:
+            partitions_of.setdefault(group_id, []).append(log.partition)
+    shared = {number for numbers in partitions_of.values() if len(numbers) > 1 for number in numbers}
+    shared_logs = [log for log in topic.logs if log.partition in shared]
+    results = [found[number][0] for number in range(len(topic.logs))]
+    return results, shared_logs, WholeTopic(topic.find_partitions(), partitions_of)
 
 
 @contextmanager
@@ -88,11 +99,6 @@ def task_errors() -> Iterator[None]:
             name, message = found_errors[-1]
             raise (UsageError if name == "UsageError" else InvalidLog)(message) from None
         raise
-
-
-def find_damage(groups: Groups) -> list[Damage]:
-    """Return where the logs of a load are damaged."""
-    return [loaded.damage for loaded in groups.partitions.values() if loaded.damage is not None]
 
 
 def damage_error(damage: Damage) -> InvalidLog:
@@ -132,17 +138,3 @@ def exclude_objects_from_gc() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-def find_shared_logs(topic: OpenTopic, group_ids: Iterable[Iterable[str]]) -> tuple[list[Log], WholeTopic]:
-    """Return the logs of a topic that share a group with another log, and what is known about the whole topic.
-
-    `group_ids` has the ids of the groups with records in each log.
-    """
-    partitions_of: dict[str, list[int | None]] = {}
-    for log, ids in zip(topic.logs, group_ids, strict=True):
-        for group_id in ids:
-            partitions_of.setdefault(group_id, []).append(log.partition)
-    shared = {number for numbers in partitions_of.values() if len(numbers) > 1 for number in numbers}
-    shared_logs = [log for log in topic.logs if log.partition in shared]
-    return shared_logs, WholeTopic(topic.find_partitions(), partitions_of)

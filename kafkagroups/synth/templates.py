@@ -1,8 +1,8 @@
 """Templates: for each batch type and width, one batch as a coordinator writes it, and the positions of its variables.
 
 A variable is a value that differs between batches with the same template, such as the base offset. The template has
-placeholders for the variables: numbers and names that occur nowhere else in it, so a search finds their positions. Each
-variable takes its values from a column of files.py; if a batch has several offsets, offset n is in slot n of its column.
+placeholders for the variables: numbers and names that occur nowhere else in it, so a search finds their positions.
+Each variable takes its values from a column of files.py; offset n of a batch is in slot n of its column.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def read_record_table(
         if shard is not None:
             return _copy(log, dialect, shard, columns)
     with_json = any(column.name == "json" for column in columns)
-    return record_batches(columns, record_rows(log, dialect, with_json=with_json))
+    return record_batches(columns, record_rows(log, log.partition, dialect, with_json=with_json))
 
 
 def read_fate_table(topic: OpenTopic, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ def _fate_rows(log: Log, dialect: Dialect, fates: Fates) -> Iterator[Row]:
     entries: defaultdict[object, deque[RecordFate]] = defaultdict(deque)
     for entry in fates:
         entries[entry.offset].append(entry)
-    for row in record_rows(log, dialect, with_json=False):
+    for row in record_rows(log, log.partition, dialect, with_json=False):
         # Several records of an odd log can have the same offset, and so can a batch that cannot be split into records.
         same_offset = entries.get(row["offset"])
         is_other_record = row["key"] is None and same_offset and same_offset[0].type is not None

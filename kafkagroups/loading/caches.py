@@ -223,5 +223,4 @@ def create_cache(dialect: Dialect, partition_count: int | None = None) -> Cache:
 
 
 def _pending_ids(shard: Shard) -> list[str]:
-    """Return the ids of the groups that have pending commits."""
     return [group_id for groups in shard.offsets.pending.values() for group_id in groups]

@@ -60,7 +60,7 @@ def split_by_storage(
 
 
 def copy_offsets(in_columns: NativeOffsetsOfGroups, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow record batches of the committed offsets. `columns` are the columns of the result."""
+    """Yield the committed offsets as Arrow record batches with these columns."""
     for groups in in_columns.values():
         partition, offsets = groups[0]
         numbers = [each.number for _, each in groups]
@@ -120,7 +120,6 @@ def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str,
 
 
 def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
-    """Return a column of the engine."""
     valid, ends, data = part[name]
     buffers = [None if valid is None else pa.py_buffer(valid)]
     if ends is None:
@@ -141,7 +140,6 @@ def _repeat(number: int, count: int) -> pa.Array:
 
 
 def _name(names: list[str], numbers: pa.Array) -> pa.Array:
-    """Return the name of each number."""
     return to_arrow_array(pa.string(), names).take(numbers)
 
 

@@ -261,7 +261,6 @@ def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
 
 
 def _partition_texts(topics: tuple[TopicAndPartitions, ...]) -> list[str]:
-    """Return the partitions as texts "topic-partition", sorted."""
     pairs = sorted((topic.topic, partition) for topic in topics for partition in topic.partitions)
     return [f"{topic}-{partition}" for topic, partition in pairs]
 

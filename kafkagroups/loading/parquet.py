@@ -68,6 +68,5 @@ def write_tables(groups: Groups, folder: str) -> WrittenTables:
 
 
 def _write_batch(file: Any, batch: Any) -> int:
-    """Write an Arrow record batch to a Parquet file, and return the number of rows in the batch."""
     file.write_batch(batch)
     return int(batch.num_rows)

@@ -205,7 +205,6 @@ def _receive_tasks(tasks: SimpleQueue[tuple[Log, Dialect, Stop]]) -> None:
 
 
 def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -> _Result:
-    """Return the result of a log, and send the numbers of bytes that were read."""
     unsent_bytes = 0
 
     def count_bytes(count: int, /) -> None:

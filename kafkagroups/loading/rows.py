@@ -18,7 +18,6 @@ from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, r
 from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
@@ -123,32 +122,33 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 """The tables whose rows come from loaded groups."""
 
 
-def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterator[Row]:
-    """Yield the rows of the table `records`. Without `with_json`, the column `json` is null, which is faster.
+def record_rows(
+    batches: Iterable[Batch], partition: int | None, dialect: Dialect, *, with_json: bool = True
+) -> Iterator[Row]:
+    """Yield the rows of the table `records` of batches of a partition. Without `with_json`, `json` is null: faster.
 
     A record that cannot be decoded has the reason in the column `error`. A batch that cannot be split into records is
     one row, with its first offset.
     """
-    for batch in log:
+    for batch in batches:
         try:
             records = batch.records
         except InvalidLog as error:
             unreadable = LogRecord(batch.base_offset, batch.max_timestamp, None, None, magic=batch.magic)
-            yield _record_row(log, batch, unreadable) | {"error": str(error)}
+            yield _record_row(partition, batch, unreadable) | {"error": str(error)}
             continue
         for record in records:
-            row = _record_row(log, batch, record)
+            row = _record_row(partition, batch, record)
             try:
                 yield row | _decode_columns(batch, record, dialect, with_json)
             except BadBytes as error:
                 yield row | {"error": str(error)}
 
 
-def _record_row(log: Log, batch: Batch, record: LogRecord) -> Row:
-    """Return the columns of a record that need no decoding."""
+def _record_row(partition: int | None, batch: Batch, record: LogRecord) -> Row:
     has_producer = batch.producer_id != NO_PRODUCER_ID
     return {
-        "partition": partition_number(log.partition),
+        "partition": partition_number(partition),
         "offset": record.offset,
         "timestamp_ms": record.timestamp if record.magic else None,
         "batch_offset": batch.base_offset,

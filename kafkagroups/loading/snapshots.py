@@ -287,12 +287,8 @@ class Snapshot:
 
         Parameters
         ----------
-        path
-            The path of the logs, as in `kafkagroups.load`.
-        engine
-            "auto", "python" or "compiled", as in `kafkagroups.load`.
-        max_batch_bytes
-            The limit of a decompressed batch, as in `kafkagroups.load`.
+        path, engine, max_batch_bytes
+            As in `kafkagroups.load`.
 
         Raises
         ------
@@ -336,8 +332,6 @@ class Snapshot:
 
         Parameters
         ----------
-        folder
-            The folder.
         max_growth
             How many new batches for each batch of a segment in the folder are not yet worth writing the segment again.
             With 0, the folder has this snapshot. With more, it can have an earlier one, and the next load reads the new

@@ -1,13 +1,13 @@
 """The partition count of the topic `__consumer_offsets`: given, found in a folder, or unknown.
 
 The hash of a group id and the partition count decide in which partition a group is stored: its home partition. A folder
-of partition folders shows the count if two things are true. The partitions 0 to n-1 are all there, and each group has
-its newest record in its home partition of n. The newest record is the one with the largest timestamp. If two partitions
-have the same largest timestamp, or records have no timestamps, the count is unknown.
+of partition folders shows the count if the partitions 0 to n-1 are all there, and each group has its newest record, the
+one with the largest timestamp, in its home partition of n. If two partitions have the same largest timestamp, or
+records have no timestamps, the count is unknown.
 
 - One partition alone (a partition folder or a segment as PATH) never shows the count.
-- A folder that contains only partition 0 shows a topic of one partition. This can be wrong, if the folder is a copy
-  of one partition of a larger topic. No answer depends on it, because all records are in one partition.
+- A folder with only partition 0 shows a topic of one partition. If it is a copy from a larger topic, this is wrong, but
+  no answer depends on it.
 - A folder with the first n partitions of a topic with 2n partitions shows n. This can also be wrong, but the groups in
   the folder have the same home partition with both counts.
 
@@ -100,7 +100,6 @@ class LogTimes:
 
 
 def _collect_times(records: Iterable[tuple[str, int]], group_ids: Collection[str] | None) -> dict[str, RecordTimes]:
-    """Return the times of these groups in one log; None means all groups."""
     times: dict[str, RecordTimes] = {}
     for group_id, timestamp in records:
         if timestamp != NO_TIMESTAMP and (group_ids is None or group_id in group_ids):
@@ -122,13 +121,13 @@ class PartitionCountChange:
     from_count, to_count
         The partition counts before and after the change.
     groups
-        The ids of the groups that have older records in the home partition of the old count, and their newest record in
-        the home partition of the new count.
+        The ids of the groups with older records in their home partition of the old count, and the newest one in that of
+        the new count.
     since_ms
         The time of the first record of these groups in their new home partition, in ms since the epoch. The change was
         not later.
     possible_counts
-        The old counts that agree with the log, in ascending order. `from_count` is one of them.
+        The old counts that agree with the log, in ascending order, with `from_count`.
     """
 
     from_count: int
@@ -158,11 +157,10 @@ class TopicPartitions:
     shared_groups
         The ids of the groups with records in several partitions.
     misplaced_groups
-        The ids of the groups that keep the folder from showing a count: all partitions from 0 on are there, but the
-        newest record of these groups is not in their home partition, or this cannot be decided.
+        The ids of the groups that keep a folder with all partitions from 0 on from showing a count: their newest record
+        is not in their home partition, or this cannot be decided.
     missing
-        The partitions that a folder does not contain. If the count is unknown, partitions after the last one of the
-        folder can also be missing. Empty if the path is one partition.
+        The partitions that a folder lacks. If the count is unknown, partitions after its last one can be missing, too.
     beyond
         The partitions at the path that do not exist in a topic with the count that the caller gave.
     """
@@ -198,14 +196,8 @@ class TopicPartitions:
 class FoundPartitions:
     """What is known about the partitions of a topic before its partition count is decided.
 
-    Attributes
-    ----------
-    numbers
-        The numbers of all partitions at the path; None is a log without a number.
-    is_folder
-        Whether the path is a folder of partition folders.
-    option
-        The partition count that the caller gave; None if the caller gave none.
+    `numbers` are those of all partitions at the path; None is a log without a number. `is_folder` says whether the path
+    is a folder of partition folders. `option` is the partition count that the caller gave, or None.
     """
 
     numbers: list[int | None] = field(default_factory=list)
@@ -241,7 +233,6 @@ class FoundPartitions:
         return TopicPartitions(count, origin, changed, shared_groups, missing=missing, beyond=beyond)
 
     def _find_missing(self, count: int) -> list[range]:
-        """Return the partitions below `count` that the folder does not contain."""
         if not self.is_folder:
             return []
         missing = []
@@ -335,7 +326,6 @@ def _count_explained(old_places: Collection[tuple[str, int]], count: int) -> Cou
 
 
 def _find_largest(explained_by: Mapping[int, int]) -> list[int]:
-    """Return the keys with the largest value, in ascending order."""
     largest = max(explained_by.values())
     return sorted(count for count, explained in explained_by.items() if explained == largest)
 

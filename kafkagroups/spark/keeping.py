@@ -58,20 +58,15 @@ def keep(
     Parameters
     ----------
     path : str or Path
-        The log of the growing topic. Every executor must see the log's files.
+        The log of the growing topic. Every executor must see its files.
     folder : str or Path
-        The snapshot's folder. It must be empty, or contain a snapshot of the same coordinator. Every executor must see
-        the folder.
-    coordinator : str
-        ``"classic"`` or ``"new"``.
-    kafka : str, optional
-        The coordinator's Kafka version.
+        The snapshot's folder: empty, or with a snapshot of the same coordinator. Every executor must see it.
+    coordinator, kafka, max_batch_bytes
+        As in ``kafkagroups.load``. The stream fails at a larger batch.
     until_now : bool
         If True, the stream ends when it has read everything that existed at its start.
     session : SparkSession, optional
         The session to use (default: the session that :func:`session` returns).
-    max_batch_bytes : int
-        The largest size of one decompressed batch in bytes. The stream fails at a larger batch.
     fail_on_damage : bool
         Whether the stream fails at damaged bytes, with an error that names the file and the offset. False: the snapshot
         ends at the damage and goes on when the file is repaired. ``Groups.problems`` of the snapshot then has the

@@ -153,7 +153,6 @@ def find_pending_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame
 
 
 def _take_newest_change(changes: DataFrame, *key: str) -> DataFrame:
-    """Return, for each key, the content of the record with the largest offset."""
     newest = F.max_by(F.struct(*COMMITTED), "record_offset").alias("newest")
     return changes.groupBy(*key).agg(newest).select(*key, "newest.*")
 
@@ -199,5 +198,4 @@ def keep_known_groups(offsets: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def _to_timestamp(time_ms: Column) -> Column:
-    """Return a time in ms as a timestamp, or null if the time is not in the range of a timestamp."""
     return F.when((time_ms >= MIN_TIMESTAMP_MS) & (time_ms < TIMESTAMP_END_MS), F.timestamp_millis(time_ms))

@@ -98,7 +98,6 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
 
 
 def _has_session() -> bool:
-    """Return whether a Spark session exists already, or spark-submit started this process."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
@@ -250,12 +249,10 @@ def _has_engine(number: int) -> bool:
 
 
 def _is_one_process(master: str | None) -> bool:
-    """Return whether Spark runs its tasks in the process of the driver."""
     return master is not None and (master == "local" or master.startswith("local["))
 
 
 def _zip_package() -> Path:
-    """Write this package into a zip file, and return the path of the file."""
     package = Path(kafkagroups.__file__).parent
     target = scratch_folder() / "kafkagroups.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

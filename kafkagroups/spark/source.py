@@ -126,7 +126,6 @@ class ConsumerOffsetsReader(DataSourceReader):
         return [Task(task_logs, count) for task_logs in lists]
 
     def _selected_partitions(self) -> set[int] | None:
-        """Return the log partitions that the filters select; None means all."""
         options = self.options
         # The classic coordinator uses the records of a group from all partitions.
         uses_home_partitions = options.topic.coordinator == "new" and options.table in GROUP_TABLES
@@ -173,7 +172,6 @@ class ConsumerOffsetsReader(DataSourceReader):
 
 
 def _describe_moved(log: Log, groups: set[str], partitions: int | None) -> str:
-    """Return the line about groups that have another home partition than the one with this log."""
     names = ", ".join(sorted(groups)[:NAMED_GROUPS])
     return (
         f"{log.path}: with {partitions} partitions, these groups belong elsewhere: {len(groups)}, such as {names}. If "

@@ -3,12 +3,10 @@
     spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
     table                           records: each row is a record (columns: loading.columns.TABLES)
-                                    batches: each row is a Kafka batch (columns: options.BATCHES); the column `bytes`
-                                    has the batch and its header unchanged, for jobs that decode batches themselves; if
-                                    you set a schema, the columns of options.LOCATED_BATCHES are possible, too
-    path, paths                     as in source.py, but only paths of a local or mounted file system (no s3://,
-                                    hdfs://, …); the same path must exist on the driver and on every executor; the
-                                    folder may be empty when the stream starts
+                                    batches: each row is a Kafka batch (columns: options.BATCHES), unchanged in `bytes`,
+                                    for jobs that decode it themselves; a schema can name those of LOCATED_BATCHES, too
+    path, paths                     as in source.py, but only of a local or mounted file system, and the same on the
+                                    driver and on every executor; the folder may be empty when the stream starts
     coordinator, kafka, cwd, tasks  as in source.py
     failOnDamage                    true: the query fails at damage, with the file and the offset (default: true)
                                     false: the log partition is read up to the damage until its file is repaired, and
@@ -92,10 +90,8 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.schema = schema
         self.positions: dict[int, dict[int, Position]] = {}
-        """By log partition, and then by Kafka offset: the position (file and byte) of this Kafka offset in the log.
-
-        The mapping contains all Kafka offsets that `latestOffset` has returned and that Spark can still request.
-        """
+        """By log partition and Kafka offset: the place (file and byte) of each Kafka offset that `latestOffset` has
+        returned and Spark can still request."""
         self.reported: set[Damage] = set()
         """The damage that Spark's log has a line about."""
         self.file_sizes_at_start: dict[str, int] | None = None
@@ -135,10 +131,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {str(partition): ends[partition] for partition in sorted(ends)} | damaged
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
-        """Return the tasks for the log partitions that have batches between two positions in the stream.
-
-        The option `tasks` is the largest number of tasks.
-        """
+        """Return the tasks for the log partitions that have batches between two positions in the stream."""
         found_logs = self._find_logs()
         sized_logs = []
         for name in {name.removeprefix(DAMAGED): None for name in end}:
@@ -183,8 +176,8 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if options.table == "batches":
                 rows = _batch_rows(log, position, end_offset, damage if "damage" in schema.names else None)
             else:
-                section = LogSection(log, position, end_offset)
-                rows = record_rows(section, options.topic.dialect, with_json="json" in schema.names)
+                batches = (batch for batch, _ in _read_until(log, position, end_offset))
+                rows = record_rows(batches, log.partition, options.topic.dialect, with_json="json" in schema.names)
             for arrow_batch in record_batches(columns, rows):
                 yield pa.RecordBatch.from_arrays(arrow_batch.columns, schema=schema)
         exclude_objects_from_gc()
@@ -194,7 +187,6 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.positions.get(partition, {}).get(offset) or Position(offset)
 
     def _find_logs(self) -> dict[int, Log]:
-        """Return the log of each log partition that exists now."""
         logs: dict[int, Log] = {}
         for path in self.options.paths:
             for log in _find_logs_so_far(path, self.options.cwd):
@@ -202,20 +194,6 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise UsageError(f"{path}: partition {partition_number(log.partition)} is in two folders")
                 logs[partition_number(log.partition)] = log.limit_batches(self.options.topic.max_batch_bytes)
         return logs
-
-
-class LogSection(Log):
-    """A part of a log: the batches after a position, if their base offset is below `end_offset`."""
-
-    def __init__(self, log: Log, position: Position, end_offset: int) -> None:
-        super().__init__(log.path, log.segments, log.partition, folder=log.folder)
-        self.max_batch_bytes = log.max_batch_bytes
-        self.position = position
-        self.end_offset = end_offset
-
-    def __iter__(self) -> Iterator[Batch]:
-        for batch, _ in _read_until(self, self.position, self.end_offset):
-            yield batch
 
 
 def _find_logs_so_far(path: str, folder: str) -> list[Log]:
@@ -229,7 +207,6 @@ def _find_logs_so_far(path: str, folder: str) -> list[Log]:
 
 
 def _batch_rows(log: Log, position: Position, end_offset: int, damage: Damage | None) -> Iterator[Row]:
-    """Yield the rows of the table `batches`: the Kafka batches of a part of a log, and the damage after them."""
     place = {"partition": partition_number(log.partition)}
     for batch, data in _read_until(log, position, end_offset):
         batch_place = {"file": batch.file, "position": batch.position}
@@ -240,7 +217,6 @@ def _batch_rows(log: Log, position: Position, end_offset: int, damage: Damage | 
 
 
 def _limit_sizes(log: Log, file_sizes: Mapping[str, int]) -> Log:
-    """Return a log with only the first bytes of each file. `file_sizes` maps the path of a file to their number."""
     return log.select_ranges(
         {segment: ByteRange(0, file_sizes.get(_file_path(log, segment), 0)) for segment in log.segments}
     )
@@ -315,12 +291,10 @@ def _read_until(log: Log, position: Position, end_offset: int) -> Iterator[tuple
 
 
 def _file_path(log: Log, segment: str) -> str:
-    """Return the path of the file of a segment."""
     return os.path.join(log.folder, segment)
 
 
 def _file_paths(log: Log) -> list[str]:
-    """Return the paths of the files of all segments, in the order of the log."""
     return [_file_path(log, segment) for segment in log.segments]
 
 

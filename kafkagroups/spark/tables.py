@@ -115,7 +115,6 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
-        """Return a table that depends on loaded groups."""
         from kafkagroups.spark.options import schema_ddl
 
         shared_logs, shared_groups = self._shared
@@ -152,7 +151,6 @@ class Tables:
         return shared_logs, replace(topic, path="", logs=shared_logs).load(whole=whole)
 
     def _read(self, table: str, logs: Sequence[Log]) -> DataFrame:
-        """Return a table of these logs. The data source loads each log alone."""
         topic = self._topic
         options: dict[str, bool | int | str] = {
             "table": table,

@@ -75,7 +75,6 @@ def write_partition(
 
 
 def _split_parts(sizes: Array) -> Iterator[slice]:
-    """Divide the batches into parts of about _PART_BYTES bytes. `sizes` contains the size of each batch in bytes."""
     ends = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -137,7 +136,6 @@ def _build_columns(settings: Settings, events: Array, group_digits: Array) -> di
 
 
 def _fill_template(template: Template, columns: dict[str, list[Array]]) -> Array:
-    """Return one copy of the template for each batch, with the values of this batch from the columns."""
     batch_count = len(columns["time"][0])
     size = len(template.data)
     copies = np.tile(template.data, batch_count)

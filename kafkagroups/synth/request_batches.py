@@ -125,7 +125,6 @@ def draw_requests(settings: Settings) -> Array:
 
 
 def _count_request_records(settings: Settings, requests: Array) -> Array:
-    """For each request, return its number of records, including the marker of its transaction."""
     has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
     counts: Array = requests["width"] + has_marker.astype(np.int64)
     counts[requests["batch_type"] == NEW_EPOCH] = settings.modern_records
@@ -139,10 +138,9 @@ def _draw_groups(settings: Settings, seed: int, fraction: float) -> Array:
 
 
 def _calculate_chances(settings: Settings) -> tuple[float, float]:
-    """Return the chance that a request writes tombstones, and the chance that a request writes a generation.
+    """Return the chances that a request writes tombstones, and that it writes a generation.
 
-    The settings contain fractions of the records. Requests have different numbers of records, so the chances differ
-    from these fractions.
+    The settings have fractions of the records, and requests have different numbers of records.
     """
     mean_width = float(settings.max_width)
     if not settings.width:
@@ -161,7 +159,6 @@ def _calculate_chances(settings: Settings) -> tuple[float, float]:
 
 
 def _draw_widths(settings: Settings, count: int, random: np.random.Generator) -> Array:
-    """Return the widths of `count` batches of offsets."""
     if settings.width:
         return np.full(count, settings.max_width)
     large_widths = random.integers(_MIN_LARGE_WIDTH, MAX_VARIED_WIDTH + 1, count).clip(max=settings.keys)
@@ -173,9 +170,9 @@ def _add_transactions(
 ) -> None:
     """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
-    `is_transactional` and `has_hanging` contain a bool for each group. Set `has_hanging` for each group whose
-    transaction hangs. After its hanging transaction, a group commits instead of writing tombstones, because the classic
-    and the new coordinator treat a tombstone of a pending offset differently.
+    `is_transactional` and `has_hanging` have a bool for each group; `has_hanging` is set where a transaction hangs.
+    After it, a group commits instead of writing tombstones, because the two coordinators treat a tombstone of a pending
+    offset differently.
     """
     group = requests["group"]
     batch_type = requests["batch_type"]

@@ -215,7 +215,6 @@ def _topic_id(slot: int) -> str:
 
 
 def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Variable]:
-    """Search a template for all placeholders, and yield their positions."""
     # Each tuple contains the column, the slot, the placeholder, and numpy's type of the value.
     placeholders = [
         ("base_offset", 0, struct.pack(">q", _BASE_OFFSET), ">i8"),

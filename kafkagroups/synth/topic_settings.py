@@ -42,10 +42,10 @@ class Settings:
     keys
         The number of topic-partitions that each group commits.
     width
-        The number of records in a batch of offsets, at most `keys`. None means that the width varies.
+        The number of records in a batch of offsets, at most `keys`. None: it varies.
     skew
-        How unequal the groups are: the n-th group sends requests in proportion to 1 / n^skew. 0: all groups are equally
-        busy. 1: the first group is twice as busy as the second group (Zipf's law).
+        How unequal the groups are: the n-th one sends requests in proportion to 1 / n^skew. 0: all are equally busy. 1:
+        the first is twice as busy as the second (Zipf's law).
     hot
         The fraction of the groups that are stored in one partition, the hot partition.
     tombstones

@@ -147,8 +147,12 @@ class GroupLog(Fates):
 
     def add(self, other: GroupLog) -> None:
         """Add the log of another partition, with the same dialect and group. Neither of the two is settled yet."""
-        for name in ("records", "steps", "_stored", "_ended_transactions", "_newest_values", "_tombstone_by_group"):
-            getattr(self, name).update(getattr(other, name))
+        self.records.update(other.records)
+        self.steps.update(other.steps)
+        self._stored.update(other._stored)
+        self._ended_transactions.update(other._ended_transactions)
+        self._newest_values.update(other._newest_values)
+        self._tombstone_by_group.update(other._tombstone_by_group)
 
 
 _REPLACEMENT_CHARACTER = "\ufffd"

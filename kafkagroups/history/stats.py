@@ -385,10 +385,12 @@ class Stats:
 
     def add(self, other: Stats) -> None:
         """Add the statistics of other partitions."""
-        for field_name in ("problems", "findings", "writers"):
-            getattr(self, field_name).extend(getattr(other, field_name))
-        for field_name in ("partitions", "known_groups", "groups_lost"):
-            getattr(self, field_name).update(getattr(other, field_name))
+        self.problems.extend(other.problems)
+        self.findings.extend(other.findings)
+        self.writers.extend(other.writers)
+        self.partitions.update(other.partitions)
+        self.known_groups.update(other.known_groups)
+        self.groups_lost.update(other.groups_lost)
         for version, version_count in other.value_versions.items():
             self.value_versions.setdefault(version, VersionCount()).add(version_count)
         for name, count in other.rows.items():

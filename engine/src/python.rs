@@ -16,7 +16,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 
 /// The number of this interface. It changes with every change that Python code can notice.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 pyo3::create_exception!(kafkagroups_engine, HandOver, pyo3::exceptions::PyException);
 
@@ -374,24 +374,24 @@ fn to_dict<'py>(py: Python<'py>, names: &[&str], table: &Table) -> PyResult<Boun
 }
 
 /// Fold the segments of one partition. `follow`: 0 only loads, 1 also counts, 2 also keeps the fate of each record.
-/// The batches of `group`, or those of `producers`, are found. `progress` is called with the number of bytes that were read.
+/// The batches of `groups`, or those of `producers`, are found. `progress` is called with the number of bytes that were read.
 ///
 /// Raise HandOver(segment, position, reason) if the log is unusual, and OSError(number, text, segment) if a segment
 /// cannot be read.
 #[pyfunction]
-#[pyo3(signature = (segments, rules, *, follow=0, group=None, producers=Vec::new(), progress=None))]
+#[pyo3(signature = (segments, rules, *, follow=0, groups=Vec::new(), producers=Vec::new(), progress=None))]
 fn read(
     py: Python,
     segments: Vec<SegmentArgument>,
     rules: Rules,
     follow: u8,
-    group: Option<Vec<u8>>,
+    groups: Vec<Vec<u8>>,
     producers: Vec<i64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Reading> {
     let segments = take_segments(segments)?;
     let follow = (follow > 0).then(|| Follow::new(segments.len(), rules.start_offset, follow == 2));
-    let finder = (group.is_some() || !producers.is_empty()).then(|| BatchFinder::new(group, producers));
+    let finder = (!groups.is_empty() || !producers.is_empty()).then(|| BatchFinder::new(groups, producers));
     let mut error = None;
     let result = without_gil(py, || {
         let mut report = |bytes: u64| {

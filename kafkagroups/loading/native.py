@@ -2,7 +2,7 @@
 
 The engine is the module `kafkagroups_engine`, a distribution of its own that is written in Rust (engine/). It reads
 segments and returns columns: committed and pending offsets, the group records that still count, and, on request, what
-the records come to, the fate of each one, and the batches of one group. It holds no rule that the readable engine
+the records come to, the fate of each one, and the batches of some groups. It holds no rule that the readable engine
 (groups/fold.py) does not have, and it knows no group: the records that are not offset records are replayed here, by the
 code of the readable engine.
 
@@ -44,7 +44,7 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS
 
-INTERFACE = 2
+INTERFACE = 3
 """The number of the interface that this code expects of the module."""
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
@@ -193,13 +193,13 @@ def read(
     stop: Stop = NO_STOP,
     *,
     follow: int = LOADS,
-    group: str | None = None,
+    groups: Collection[str] = (),
     producers: Collection[int] = (),
     count_bytes: CountBytes = ignore_bytes,
 ) -> Any:
     """Fold a log, and return the `Reading` of the engine (python.rs describes its methods).
 
-    `follow` is LOADS, COUNTS or KEEPS_FATES. The batches of `group`, or those of `producers`, are found
+    `follow` is LOADS, COUNTS or KEEPS_FATES. The batches of `groups`, or those of `producers`, are found
     (`Reading.found_batches`). Raises HandedOver, UsageError if a segment cannot be read, and InvalidLog if it has
     changed.
     """
@@ -217,7 +217,7 @@ def read(
             list_segments(log),
             make_rules(dialect, stop, log),
             follow=follow,
-            group=None if group is None else group.encode(),
+            groups=[group.encode() for group in groups],
             producers=list(producers),
             progress=None if count_bytes is ignore_bytes else count,
         )

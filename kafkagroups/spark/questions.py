@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.history.explain import Explanation, explain_log
-from kafkagroups.history.group_log import load_group_log
+from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
@@ -158,7 +158,7 @@ def explain(
     UsageError
         As in ``kafkagroups.explain``, or the session does not start.
     """
-    question = Question(group, topic, partition, since_time, retention_ms)
+    question = Question(topic, partition, since_time, retention_ms)
     question.check()
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
     logs = source.logs
@@ -167,11 +167,11 @@ def explain(
     run_tasks = partial(run_for_each_log, session, fail_on_damage=fail_on_damage, tasks_per_core=TASKS_PER_CORE)
 
     def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> tuple[_Part, list[Damage]]:
-        groups, group_log = load_group_log(part, group, whole)
+        groups, logs = load_group_logs(part, [group], whole)
         explained = _Part(
-            explain_log(groups, group_log, question),
+            explain_log(groups, logs[group], question),
             groups.problems_by_partition,
-            has_records=bool(group_log.records),
+            has_records=any(logs[group]),
             group_ids=list(groups.partitions_of),
         )
         return explained, find_damage(groups)

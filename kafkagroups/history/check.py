@@ -18,6 +18,7 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.finding import Finding, sort_findings
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import find_look_alikes
 from kafkagroups.history.release_changes import find_changes, find_lost_fixes
 from kafkagroups.history.scan import CountedTopic
@@ -167,11 +168,11 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
-    if target is None:
-        counted = CountedTopic(topic)
-        return judge(counted, counted.read_stats())
-    counted = CountedTopic(replace(topic, dialect=target))
+    counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
+    refuse_foreign_log(counted.topic, counted.groups)
     check = judge(counted, counted.read_stats())
+    if target is None:
+        return check
     refused = [replace(each, kind="refused") if each.kind == "load_failure" else each for each in check.findings]
     before = replace(counted.topic, dialect=topic.dialect)  # Small logs are in memory by now.
     changes = find_changes(before, target, before.load(), counted.groups)

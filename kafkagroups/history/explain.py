@@ -28,6 +28,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_group_logs
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
@@ -332,6 +333,7 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
     """
     if topic.stop.until_offset is None or len(topic.logs) == 1:
         groups, logs = load_group_logs(topic, group_ids)
+        refuse_foreign_log(topic, groups)
         for group_id in group_ids:
             yield explain_log(groups, logs.pop(group_id), question)
         return

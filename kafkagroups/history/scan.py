@@ -16,6 +16,7 @@ from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.history.failures import FailedLoad, find_damage, find_gaps, find_zeros
 from kafkagroups.history.finding import sort_findings
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
 from kafkagroups.history.moved_groups import describe_misplaced, find_count_change, find_misplaced, find_moved_offsets
 from kafkagroups.history.partition_rules import RULES as PARTITION_RULES, ClockJump
@@ -37,6 +38,7 @@ RULES = (find_damage, find_gaps, find_zeros, describe_misplaced, *GROUP_RULES, *
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
     counted = CountedTopic(topic, by)
+    refuse_foreign_log(counted.topic, counted.groups)
     return counted.sum_stats(counted.read_stats())
 
 

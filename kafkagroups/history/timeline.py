@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
@@ -201,6 +202,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     """
     dialect = topic.dialect
     groups, logs = load_group_logs(topic, [group])
+    refuse_foreign_log(topic, groups)
     group_log = logs[group]
     all_events: list[Event] = []
     positions: list[Position] = []

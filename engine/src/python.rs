@@ -21,17 +21,17 @@ const INTERFACE: u32 = 3;
 pyo3::create_exception!(kafkagroups_engine, HandOver, pyo3::exceptions::PyException);
 
 /// A segment as Python describes it: a path or a buffer, and the range of its bytes.
-type SegmentArgument<'py> = (Bound<'py, PyAny>, u64, Option<u64>);
+type SegmentArgument<'py> = (Bound<'py, PyAny>, i64, u64, Option<u64>);
 fn take_segments(segments: Vec<SegmentArgument>) -> PyResult<Vec<Segment>> {
     let mut taken = Vec::with_capacity(segments.len());
-    for (source, start, end) in segments {
+    for (source, base_offset, start, end) in segments {
         let bytes = match PyBuffer::<u8>::get(&source) {
             Ok(buffer) => Bytes::Loader(Box::new(move || {
                 Python::attach(|py| buffer.to_vec(py)).map_err(|error| std::io::Error::other(error.to_string()))
             })),
             Err(_) => Bytes::File(source.extract::<PathBuf>()?),
         };
-        taken.push(Segment { bytes, start, end });
+        taken.push(Segment { bytes, base_offset, start, end });
     }
     Ok(taken)
 }

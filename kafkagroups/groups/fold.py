@@ -70,6 +70,7 @@ def fold(
     shard.loaded.damage = describe_rest(log, notes.damage, dialect)
     shard.loaded.gaps = notes.gaps if log.skips_damage else None
     shard.loaded.zeros = notes.zeros
+    shard.loaded.start = log.start_failure or notes.recovery.failure
     return shard
 
 

@@ -35,7 +35,7 @@ from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.record_batch import parse_batch
-from kafkagroups.log.segment_file import WHOLE_FILE, segment_errors
+from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, segment_errors
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
 from kafkagroups.records.dialects import Dialect
@@ -171,9 +171,9 @@ def _describe_type(dialect: Dialect, number: int) -> TypeRule:
     )
 
 
-def list_segments(log: Log) -> list[tuple[Any, int, int | None]]:
-    """Return the segments of a log as the engine takes them: a path or a buffer, and the range of its bytes."""
-    segments: list[tuple[Any, int, int | None]] = []
+def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
+    """Return the segments of a log as the engine takes them: a path or a buffer, its base offset, and a byte range."""
+    segments: list[tuple[Any, int, int, int | None]] = []
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
         source: Any = None
@@ -183,7 +183,7 @@ def list_segments(log: Log) -> list[tuple[Any, int, int | None]]:
             source = os.path.join(log.folder, segment)
             with segment_errors(segment):
                 check_regular(os.stat(source), segment)
-        segments.append((source, start, end))
+        segments.append((source, base_offset_of(segment), start, end))
     return segments
 
 
@@ -315,6 +315,7 @@ def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
         shard = make_shard(reading, log, dialect)
         shard.loaded.damage = describe_rest(log, notes.damage, dialect)
         notes.zeros = shard.loaded.zeros
+        shard.loaded.start = log.start_failure
         if stop == NO_STOP or notes.damage is not None:
             log.keep_notes(notes)
         return shard

@@ -7,7 +7,6 @@ import pytest
 
 from kafkagroups.log.batch import CONTROL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from tests.command import run  # noqa: F401
 from tests.groups.small_logs import commit
 
 LEADER_CHANGE = LogRecord(0, 0, struct.pack(">hh", 0, 2), b"\0\0\0\0\0\1\0")
@@ -37,7 +36,7 @@ def write(tmp_path):
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(("data", "sign"), [(KRAFT, "LEADER_CHANGE"), (ORDERS, "customer-17")], ids=["KRaft", "orders"])
-def test_each_question_refuses_the_log_and_gives_no_remedy(run, write, data, sign, engine, coordinator):  # noqa: F811
+def test_each_question_refuses_the_log_and_gives_no_remedy(run, write, data, sign, engine, coordinator):
     """CONTRACT 41: exit code 2, one line that says why, and a line of JSON; the other PATHs are answered."""
     foreign = write(data, "orders-0")
     own = write(encode_batch([commit(0, "g")]))
@@ -52,7 +51,7 @@ def test_each_question_refuses_the_log_and_gives_no_remedy(run, write, data, sig
         assert run(*question, foreign)[1] == ""
 
 
-def test_load_and_dump_show_such_a_log(run, write):  # noqa: F811
+def test_load_and_dump_show_such_a_log(run, write):
     foreign = write(ORDERS)
     assert json.loads(run("load", foreign, "--json")[1])["partitions"]["0"]["records"] == 2
     assert len(run("dump", foreign, "--json")[1].splitlines()) == 2
@@ -68,7 +67,7 @@ def test_load_and_dump_show_such_a_log(run, write):  # noqa: F811
     ],
     ids=["only markers", "no keys", "a tombstone among foreign records", "empty"],
 )
-def test_a_log_that_can_be_of_this_topic_is_answered(run, write, data):  # noqa: F811
+def test_a_log_that_can_be_of_this_topic_is_answered(run, write, data):
     folder = write(data)
     assert run("stats", folder)[0] in (0, 1)
     assert json.loads(run("check", folder, "--json")[1])["path"] == str(folder)

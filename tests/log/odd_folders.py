@@ -67,3 +67,53 @@ FOLDERS = {
     "a gap between segments": ({name(0): segment(range(5)), name(100): segment(range(100, 105))}, None),
 }
 """By name: the files, and None if both brokers start; or the file, the offset of the batch, and the message."""
+
+
+def commits(offsets, shift=0):
+    """Return batches of one commit each, which commit their offset for the partition `offset + shift` of orders."""
+    return b"".join(encode_batch([commit(offset, partition=offset + shift)]) for offset in offsets)
+
+
+def _list(*ranges):
+    return {f"orders-{offset + shift}": offset for offsets, shift in ranges for offset in offsets}
+
+
+READ = {
+    "overlapping segments": (
+        {name(0): commits(range(10)), name(5): commits(range(5, 15), 100)},
+        _list((range(10), 0), (range(10, 15), 100)),
+        None,
+    ),
+    "a segment inside of another": (
+        {name(0): commits(range(10)), name(5): commits(range(5, 8), 100), name(10): commits(range(10, 12), 200)},
+        _list((range(10), 0), (range(10, 12), 200)),
+        None,
+    ),
+    "a fall behind the end of the segment before": (
+        {
+            name(0): commits(range(10)),
+            name(8): commits(range(8, 9), 100) + commits(range(20, 25), 100) + commits(range(12, 26), 200),
+        },
+        _list((range(10), 0), (range(20, 25), 100), (range(12, 26), 200)),
+        None,
+    ),
+    "a fall below the end": (
+        {name(0): commits(range(10)) + commits(range(2, 14), 100)},
+        _list((range(10), 0), (range(2, 14), 100)),
+        None,
+    ),
+    "a fall at the end": (
+        {name(0): commits(range(10)) + commits(range(2, 7), 100)},
+        _list((range(10), 0), (range(2, 7), 100)),
+        "New last written offset 7 of __consumer_offsets-0 must be greater than 10.",
+    ),
+    "the last batch twice": (
+        {name(0): commits(range(10)) + commits(range(9, 10), 100)},
+        _list((range(10), 0), (range(9, 10), 100)),
+        "New last written offset 10 of __consumer_offsets-0 must be greater than 10.",
+    ),
+}
+"""By name: the files, the offsets that 3.9.2 answers after its load, and why the load of 4.3.1 fails, or None.
+
+4.3.1 answers the same offsets if its load does not fail.
+"""

@@ -25,9 +25,9 @@ SHOWN_BYTES = 16
 def refuse_foreign_log(topic: OpenTopic, groups: Groups) -> None:
     """Raise ForeignLog if at least one record of the logs has a key, and none has a key of the topic.
 
-    `groups` is the load of the logs. They are read again only if they have no group and no offset.
+    `groups` is the load of the logs. They are read again only if no record names a group.
     """
-    if groups.groups or groups.orphans:
+    if groups.partitions_of:
         return
     sign = ""
     count = 0

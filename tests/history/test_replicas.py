@@ -274,8 +274,10 @@ def test_both_engines_give_the_same_comparison():
 
 def test_a_topic_that_was_created_again_has_no_replicas(write, capsys):
     """CONTRACT 39: partition.metadata of both sides has other ids, so `fork` is null, and none is called newer."""
-    first, second = "zNwyTrpuQFqZxWoTUVtO6Q", "b8lXXzhVRd2EtPj2mQnJ0Q"
-    a, b = write("a", [(1, ("orders-0", 50))]), write("b", [(2, ("orders-0", 60))])
+    first = "zNwyTrpuQFqZxWoTUVtO6Q"
+    second = "b8lXXzhVRd2EtPj2mQnJ0Q"
+    a = write("a", [(1, ("orders-0", 50))])
+    b = write("b", [(2, ("orders-0", 60))])
 
     def diff(*options):
         assert main(["diff", str(a), str(b), *options]) == 0

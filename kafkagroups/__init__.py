@@ -14,7 +14,7 @@ One log:
 - `Topic` holds a path and the rules by which it is read; the functions below are its methods, too.
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
-- `explain` shows which records led to the result of `load`. `find_groups` finds the groups that match a pattern.
+- `explain` shows which records led to the result of `load`. `explain_groups` does so for each group of a pattern.
 - `timeline` shows the history of a group as events.
 - `diff` compares two results of `load`.
 - `compare_replicas` compares two replicas of a partition, and finds where they fork.

@@ -55,7 +55,7 @@ def _ask(name: str, method: Callable[..., Answer]) -> Callable[..., Answer]:
 
 load = _ask("load", Topic.load)
 explain = _ask("explain", Topic.explain)
-find_groups = _ask("find_groups", Topic.find_groups)
+explain_groups = _ask("explain_groups", Topic.explain_groups)
 timeline = _ask("timeline", Topic.timeline)
 stats = _ask("stats", Topic.stats)
 check = _ask("check", Topic.check)

@@ -44,6 +44,10 @@ def join_path(outer_path: str, inner_path: str | None) -> str:
     return outer_path + inner_path if inner_path.startswith("[") else f"{outer_path}.{inner_path}"
 
 
+class ForeignLog(UsageError):
+    """The logs at a path are no logs of `__consumer_offsets`."""
+
+
 class BadBytes(KafkagroupsError):
     """Bytes that do not have the expected content.
 

@@ -9,7 +9,7 @@ from kafkagroups.api import (
     compare_replicas,
     diff,
     explain,
-    find_groups,
+    explain_groups,
     load,
     plan_rescue,
     record_table,

@@ -15,7 +15,6 @@ from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import ByteProgress, OpenTopic
 from kafkagroups.loading.rows import read_table
-from kafkagroups.loading.topic_partitions import has_wildcard, match_groups
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
@@ -209,37 +208,52 @@ class Topic:
         >>> [(record.offset, record.fate.value) for record in story.history][-2:]
         [(37, 'superseded'), (42, 'wins')]
         """
-        from kafkagroups.history.explain import explain_group
+        from kafkagroups.history.explain import explain_groups
         from kafkagroups.history.timeline import Question
 
-        question = Question(group, topic, partition, since_time, retention_ms)
+        question = Question(topic, partition, since_time, retention_ms)
         question.check()
-        return explain_group(self.open(Stop(until, until_time)), question)
+        [explanation] = explain_groups(self.open(Stop(until, until_time)), [group], question)
+        return explanation
 
-    def find_groups(self, pattern: str, *, until_time: int | None = None) -> list[str]:
-        """Return the ids of the groups that a pattern matches, for `explain`.
+    def explain_groups(
+        self,
+        pattern: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        *,
+        until: int | None = None,
+        until_time: int | None = None,
+        since_time: int | None = None,
+        retention_ms: int | None = None,
+    ) -> list[Explanation]:
+        """Return what `explain` returns, for each group that a pattern matches, from one pass over the log.
 
         Parameters
         ----------
         pattern
             A group id, or a pattern in which * stands for any characters and ? for one character. If a group has
             exactly this id, the text is no pattern.
-        until_time
-            As in `load`.
+        topic, partition, until, until_time, since_time, retention_ms
+            As in `explain`.
 
         Returns
         -------
-        list of str
-            The group ids, sorted. If no group matches, the list contains only `pattern`.
+        list of Explanation
+            The explanations, sorted by group id. If no group matches, the list contains that of the text itself.
 
         Examples
         --------
-        >>> Topic("data/harbour/3.9.2", coordinator="classic").find_groups("*il*")
+        >>> stories = Topic("data/harbour/3.9.2", coordinator="classic").explain_groups("*il*")
+        >>> [story.group for story in stories]
         ['billing', 'mailer']
         """
-        if not has_wildcard(pattern):
-            return [pattern]
-        return match_groups(self.load(until_time=until_time).partitions_of, pattern)
+        from kafkagroups.history.explain import explain_matching
+        from kafkagroups.history.timeline import Question
+
+        question = Question(topic, partition, since_time, retention_ms)
+        question.check()
+        return explain_matching(self.open(Stop(until, until_time)), pattern, question)
 
     def timeline(
         self,
@@ -290,8 +304,8 @@ class Topic:
         """
         from kafkagroups.history.timeline import Question, build_timeline
 
-        question = Question(group, topic, since_time=since_time, retention_ms=retention_ms)
-        return build_timeline(self.open(Stop(None, until_time)), question, shows_all=all)
+        question = Question(topic, since_time=since_time, retention_ms=retention_ms)
+        return build_timeline(self.open(Stop(None, until_time)), group, question, shows_all=all)
 
     def diff(self, other: Topic, *, until: int | None = None, until_time: int | None = None) -> Replicas:
         """Compare two replicas: where they fork, what was lost after the fork, and what later records healed.

@@ -26,7 +26,7 @@ CEILINGS = {
     "course": 10409,
     "engine": 2500,
     "groups": 2186,
-    "history": 4016,
+    "history": 4060,
     "html_report": 580,
     "kafka_tools": 720,
     "loading": 2313,

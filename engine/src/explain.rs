@@ -1,7 +1,8 @@
-//! The batches that concern one group: those with its records, and the markers of producers that wrote such records.
+//! The batches that concern some groups: those with their records, and the markers of producers that wrote such records.
 //! And, on request, all batches of some producers.
 
 use crate::batch::{Header, NO_PRODUCER_ID};
+use crate::groups;
 use crate::source::Place;
 use hashbrown::HashSet;
 
@@ -9,8 +10,8 @@ use hashbrown::HashSet;
 pub type Hole = (i64, i64, i64);
 
 pub struct BatchFinder {
-    /// The group id after its size, as it stands in a key; `None` if only the batches of the producers are wanted.
-    id: Option<Vec<u8>>,
+    /// The group ids; empty if all batches of the producers are wanted.
+    ids: HashSet<Vec<u8>, foldhash::fast::RandomState>,
     producers: HashSet<i64, foldhash::fast::RandomState>,
     newest_offset: i64,
     /// The hole since the last batch that was found.
@@ -21,10 +22,9 @@ pub struct BatchFinder {
 }
 
 impl BatchFinder {
-    pub fn new(group_id: Option<Vec<u8>>, producers: Vec<i64>) -> Self {
-        let with_size = |id: Vec<u8>| [&(id.len() as u16).to_be_bytes()[..], &id].concat();
+    pub fn new(group_ids: Vec<Vec<u8>>, producers: Vec<i64>) -> Self {
         BatchFinder {
-            id: group_id.map(with_size),
+            ids: group_ids.into_iter().collect(),
             producers: producers.into_iter().collect(),
             newest_offset: -1,
             hole: None,
@@ -34,7 +34,7 @@ impl BatchFinder {
     }
 
     pub fn start_batch(&mut self, header: &Header) {
-        self.is_found = (header.is_control() || self.id.is_none()) && self.producers.contains(&header.producer_id);
+        self.is_found = (header.is_control() || self.ids.is_empty()) && self.producers.contains(&header.producer_id);
         if header.base_offset > self.newest_offset {
             let before = header.base_offset - 1 - self.newest_offset;
             self.add_hole(self.newest_offset + 1, header.base_offset - 1, before);
@@ -53,9 +53,7 @@ impl BatchFinder {
 
     #[inline]
     pub fn see_key(&mut self, key: &[u8]) {
-        if let (false, Some(id)) = (self.is_found, &self.id) {
-            self.is_found = key.get(2..).is_some_and(|rest| rest.starts_with(id));
-        }
+        self.is_found = self.is_found || groups::group_of(key).is_some_and(|id| self.ids.contains(id));
     }
 
     pub fn end_batch(&mut self, place: Place, header: &Header) {

@@ -16,22 +16,22 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 
 /// The number of this interface. It changes with every change that Python code can notice.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 pyo3::create_exception!(kafkagroups_engine, HandOver, pyo3::exceptions::PyException);
 
 /// A segment as Python describes it: a path or a buffer, and the range of its bytes.
-type SegmentArgument<'py> = (Bound<'py, PyAny>, u64, Option<u64>);
+type SegmentArgument<'py> = (Bound<'py, PyAny>, i64, u64, Option<u64>);
 fn take_segments(segments: Vec<SegmentArgument>) -> PyResult<Vec<Segment>> {
     let mut taken = Vec::with_capacity(segments.len());
-    for (source, start, end) in segments {
+    for (source, base_offset, start, end) in segments {
         let bytes = match PyBuffer::<u8>::get(&source) {
             Ok(buffer) => Bytes::Loader(Box::new(move || {
                 Python::attach(|py| buffer.to_vec(py)).map_err(|error| std::io::Error::other(error.to_string()))
             })),
             Err(_) => Bytes::File(source.extract::<PathBuf>()?),
         };
-        taken.push(Segment { bytes, start, end });
+        taken.push(Segment { bytes, base_offset, start, end });
     }
     Ok(taken)
 }
@@ -374,24 +374,24 @@ fn to_dict<'py>(py: Python<'py>, names: &[&str], table: &Table) -> PyResult<Boun
 }
 
 /// Fold the segments of one partition. `follow`: 0 only loads, 1 also counts, 2 also keeps the fate of each record.
-/// The batches of `group`, or those of `producers`, are found. `progress` is called with the number of bytes that were read.
+/// The batches of `groups`, or those of `producers`, are found. `progress` is called with the number of bytes that were read.
 ///
 /// Raise HandOver(segment, position, reason) if the log is unusual, and OSError(number, text, segment) if a segment
 /// cannot be read.
 #[pyfunction]
-#[pyo3(signature = (segments, rules, *, follow=0, group=None, producers=Vec::new(), progress=None))]
+#[pyo3(signature = (segments, rules, *, follow=0, groups=Vec::new(), producers=Vec::new(), progress=None))]
 fn read(
     py: Python,
     segments: Vec<SegmentArgument>,
     rules: Rules,
     follow: u8,
-    group: Option<Vec<u8>>,
+    groups: Vec<Vec<u8>>,
     producers: Vec<i64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Reading> {
     let segments = take_segments(segments)?;
     let follow = (follow > 0).then(|| Follow::new(segments.len(), rules.start_offset, follow == 2));
-    let finder = (group.is_some() || !producers.is_empty()).then(|| BatchFinder::new(group, producers));
+    let finder = (!groups.is_empty() || !producers.is_empty()).then(|| BatchFinder::new(groups, producers));
     let mut error = None;
     let result = without_gil(py, || {
         let mut report = |bytes: u64| {

@@ -18,6 +18,8 @@ pub enum Bytes {
 /// One segment of a log: its bytes, and the range of them that belongs to the log.
 pub struct Segment {
     pub bytes: Bytes,
+    /// The offset in its name.
+    pub base_offset: i64,
     pub start: u64,
     pub end: Option<u64>,
 }
@@ -137,6 +139,9 @@ impl Batches {
                 let at = self.at;
                 if !batch::has_right_crc(&self.source.buffer[at..at + header.size]) {
                     return Err(place.hand_over(WRONG_CHECKSUM));
+                }
+                if header.last_offset < self.segments[self.index].base_offset {
+                    return Err(place.hand_over("an offset below the one in the segment's name"));
                 }
                 self.at += header.size;
                 Ok(Event::Batch { place, header, at })

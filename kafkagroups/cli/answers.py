@@ -17,7 +17,7 @@ from typing import Any
 from kafkagroups.cli.options import DEFAULT_PARTITIONS, choose_dialect
 from kafkagroups.cli.output import format_time, print_error, print_json, print_text
 from kafkagroups.cli.progress import spinner
-from kafkagroups.errors import KafkagroupsError, UsageError
+from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.words import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
 from kafkagroups.log.damage import Gap
@@ -98,6 +98,8 @@ def answer_each(
                 answer = ask(args, *subject)
         except KafkagroupsError as error:
             print_error(error)
+            if args.json and isinstance(error, ForeignLog):
+                print_json({"path": str(topic.path), "error": str(error)})
             statuses.append(2 if isinstance(error, UsageError) else 1)
             continue
         if args.json:

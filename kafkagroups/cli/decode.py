@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
 from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli.options import choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
+from kafkagroups.cli.pasted_bytes import read_bytes
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.record_json import to_json
-from kafkagroups.records.serde import Record
+from kafkagroups.records.record_json import from_json, to_json
+from kafkagroups.records.serde import Record, encode
 
 ARGUMENTS = """
-[KEYHEX]  the bytes of the key in hex
-[VALUEHEX]  the bytes of the value in hex; leave it out for a tombstone
+[KEYHEX]  the bytes of the key: hex in any form, numbers, base64, lines of a hex dump; or a record as Kafka's JSON
+[VALUEHEX]  the bytes of the value, in the same forms; null, or nothing, for a tombstone
 --jsonl  decode each line {"key_hex":…,"value_hex":…} of stdin, and print it as a line of JSON
 --json  print the record as one line of JSON, as --jsonl does
 --strict  refuse every encoding that Kafka reads but never writes
@@ -25,6 +27,7 @@ EXAMPLES = """\
 examples:
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002       (no value: a tombstone)
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002 00030000000000000005ffffffff0000000001a1fd61df48
+  kafkagroups decode '[0, 2, 0, 7, 109, 97, 105, 108, 101, 114, 45]' null
   echo '{"key_hex":"000200076d61696c65722d","value_hex":null}' | kafkagroups decode --jsonl"""
 
 
@@ -34,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
         return convert_lines(lambda row: _decode_row(row, dialect, args.strict))
-    key = parse_hex(args.keyhex, "KEYHEX")
-    value = parse_hex(args.valuehex, "VALUEHEX")
+    key, value = _read_arguments(args.keyhex, args.valuehex, dialect)
     try:
         record = decode(key, value, dialect, strict=args.strict)
     except InvalidRecord as error:
@@ -51,6 +53,19 @@ def run(args: argparse.Namespace) -> int:
     print_line(f"{record.name}, record type {record.type}{tombstone}")
     _print_bytes(key, value, dialect)
     return 0
+
+
+def _read_arguments(key: str, value: str | None, dialect: Dialect) -> tuple[bytes | None, bytes | None]:
+    """Return the bytes of a record from what other tools print: of key and value, or a record as JSON."""
+    if key.lstrip().startswith("{"):
+        if value is not None:
+            raise UsageError("KEYHEX: a record as JSON contains the value, too")
+        try:
+            content = json.loads(key)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"KEYHEX: expected a record as JSON: {error}") from None
+        return encode(from_json(content, dialect), dialect)
+    return read_bytes(key, "KEYHEX"), read_bytes(value or "", "VALUEHEX")
 
 
 def _print_bytes(key: bytes | None, value: bytes | None, dialect: Dialect) -> None:

@@ -91,7 +91,12 @@ def _print_comparison(args: argparse.Namespace, topic: Topic, result: Replicas) 
     for partition, fork in result.forks.items():
         _print_fork(partition, fork, result.truncations[partition])
         changes += result.changes[partition]
-    if _compares_replicas(args):
+    if result.topic_ids is not None and result.is_created_again:
+        print_text(
+            "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
+            "replicas: none of them is newer, and no broker follows the other.".format(*result.topic_ids)
+        )
+    elif _compares_replicas(args):
         _print_other_partitions(result)
     if not any(result.differences.values()):
         print_text("No group, no offset and no pending commit differs.")

@@ -10,15 +10,12 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_table, print_text
-from kafkagroups.cli.progress import spinner
-from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import Fate
@@ -74,25 +71,23 @@ examples:
 
 
 def run(args: argparse.Namespace) -> int:
-    return answers.answer_each(args, _ask, _print_explanation, _to_json, subjects=_list_subjects(args))
+    return answers.answer_each(args, _ask, _print_explanations, _list_json, list_problems=_list_problems)
 
 
-def _list_subjects(args: argparse.Namespace) -> Iterator[tuple[Topic, str]]:
-    """Yield the topic of each PATH with each group that --group names."""
-    for topic in answers.open_topics(args):
-        group_ids = [args.group]
-        # Without such a PATH, the question raises the same error.
-        with spinner(str(topic.path)), suppress(UsageError):
-            group_ids = topic.find_groups(args.group, until_time=args.until_time)
-        yield from ((topic, group_id) for group_id in group_ids)
-
-
-def _ask(args: argparse.Namespace, topic: Topic, group_id: str) -> Explanation:
+def _ask(args: argparse.Namespace, topic: Topic) -> list[Explanation]:
     options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
-    return topic.explain(group_id, args.topic, args.partition, **options)
+    return topic.explain_groups(args.group, args.topic, args.partition, **options)
 
 
-def _to_json(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> dict[str, Any]:
+def _list_problems(topic: Topic, explanations: list[Explanation]) -> list[str]:
+    return list(dict.fromkeys(line for explanation in explanations for line in explanation.problems))
+
+
+def _list_json(args: argparse.Namespace, topic: Topic, explanations: list[Explanation]) -> list[dict[str, Any]]:
+    return [_to_json(topic, explanation) for explanation in explanations]
+
+
+def _to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
     partitions = {number: {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in explanation.gaps.items()}
     damage = {number: asdict(place) for number, place in explanation.find_damage().items()}
     return {
@@ -121,6 +116,13 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
         "expire_ms": expiration.expire_ms,
         "from": origin,
     }
+
+
+def _print_explanations(args: argparse.Namespace, topic: Topic, explanations: list[Explanation]) -> None:
+    for number, explanation in enumerate(explanations):
+        if number:
+            print_text()
+        _print_explanation(args, topic, explanation)
 
 
 def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:

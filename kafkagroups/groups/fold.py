@@ -44,7 +44,9 @@ from kafkagroups.groups.classic_shard import ClassicShard
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
 from kafkagroups.records.dialects import Dialect
@@ -65,12 +67,64 @@ def fold(
     """
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
-    batches = _count_batches(batches_until(log, stop, notes), shard, count_bytes, observer)
+    loader = _Loader(log)
+    batches = _count_batches(loader.select(batches_until(log, stop, notes)), shard, count_bytes, observer)
     replay_batches(shard, batches, observer)
+    if dialect.coordinator == "new" and shard.failure is None:
+        shard.failure = loader.find_failure()
     shard.loaded.damage = describe_rest(log, notes.damage, dialect)
     shard.loaded.gaps = notes.gaps if log.skips_damage else None
     shard.loaded.zeros = notes.zeros
+    shard.loaded.start = log.start_failure or notes.recovery.failure
     return shard
+
+
+class _Loader:
+    """What a coordinator reads of a log whose offsets fall, and whether the new coordinator fails because of them.
+
+    It asks for the next offset, and gets the rest of the segment with the largest base offset up to this offset, from
+    the first batch on that reaches it. So of overlapping segments, the batches are not read that are behind the offset.
+    Source (4.3.1): UnifiedLog.read; CoordinatorLoaderImpl.processMemoryRecords;
+    SnapshottableCoordinator.updateLastWrittenOffset.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._end = self._next_offset = self._newest = log.start_offset
+        self._falls: list[tuple[int, int, Batch]] = []
+        """Each next offset that is not above an earlier one: with the largest earlier one, and its batch."""
+
+    def select(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches that a coordinator reads."""
+        bases = [base_offset_of(segment) for segment in self._log.segments]
+        segments = iter(zip(self._log.segments, [*bases[1:], MAX_INT64], strict=True))
+        segment: str | None = None
+        is_read = False
+        for batch in batches:
+            self._end = batch.next_offset
+            if batch.file != segment:
+                is_read = segment is None
+                segment, next_base = next((each for each in segments if each[0] == batch.file), (batch.file, MAX_INT64))
+            if not is_read and (batch.last_offset < self._next_offset or next_base <= self._next_offset):
+                continue
+            is_read = True
+            self._next_offset = batch.next_offset
+            if self._next_offset <= self._newest:
+                self._falls.append((self._next_offset, self._newest, batch))
+            self._newest = max(self._newest, self._next_offset)
+            yield batch
+
+    def find_failure(self) -> LoadFailed | None:
+        """Return why the load fails: an offset from the end of the log on comes again, or a smaller one.
+
+        The coordinator notes these offsets as written, because the high watermark is not above them.
+        """
+        for offset, newest, batch in self._falls:
+            if offset >= self._end:
+                partition = f"__consumer_offsets-{self._log.partition}"
+                reason = f"New last written offset {offset} of {partition} must be greater than {newest}."
+                return LoadFailed(reason, batch.last_offset)
+        return None
 
 
 def fold_batches(

@@ -19,6 +19,7 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.damage import Damage, Gap
+from kafkagroups.log.recovery import StartFailure
 from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message, list_fields
@@ -34,7 +35,8 @@ class LoadedPartition:
     None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
     `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does. `gaps` are the
     damaged bytes between two batches, if `Log.skips_damage` is true; otherwise None. `record_offset` is the Kafka
-    offset of the record at which the load fails; None if it fails after the last record, or does not fail.
+    offset of the record at which the load fails; None if it fails after the last record, or does not fail. `start` says
+    why a broker does not start with the log; None if it does.
     """
 
     segments: int = 0
@@ -47,6 +49,7 @@ class LoadedPartition:
     zeros: Zeros | None = None
     gaps: list[Gap] | None = None
     record_offset: int | None = None
+    start: StartFailure | None = None
 
     def describe_damage(self) -> list[str]:
         """Return a line of text for each place with damaged bytes."""

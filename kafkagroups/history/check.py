@@ -18,6 +18,7 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.finding import Finding, sort_findings
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import find_look_alikes
 from kafkagroups.history.release_changes import find_changes, find_lost_fixes
 from kafkagroups.history.scan import CountedTopic
@@ -25,11 +26,12 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Sta
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
 from kafkagroups.log.damage import Damage
+from kafkagroups.log.recovery import StartFailure
 from kafkagroups.records import versions
 from kafkagroups.records.dialects import Dialect, dialect
 
 LOAD_KINDS = (
-    *("damage", "zeros", "load_failure"),
+    *("damage", "zeros", "load_failure", "does_not_start"),
     *("misplaced_groups", "endless_pending_commit", "clock_jump", "shared_instance_id"),
 )
 """The kinds of the statistics' findings that say something about the next load."""
@@ -58,6 +60,8 @@ class PartitionCheck:
     judged_after_cleaning
         Whether the findings also say what happens after the log cleaner has cleaned the log. A log with damage or zeros
         is not judged, and not all large logs are (after_cleaning.py).
+    start
+        Why a broker does not start with the log; None if it does.
     """
 
     error: str | None
@@ -68,11 +72,12 @@ class PartitionCheck:
     seconds: float
     groups_lost: list[str]
     judged_after_cleaning: bool
+    start: StartFailure | None = None
 
     @property
     def loads(self) -> bool:
-        """Whether the load succeeds."""
-        return self.error is None
+        """Whether a broker starts with the log, and its load succeeds."""
+        return self.error is None and self.start is None
 
     def to_json(self) -> dict[str, Any]:
         """Return the partition's part of `check --json`."""
@@ -167,11 +172,11 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
-    if target is None:
-        counted = CountedTopic(topic)
-        return judge(counted, counted.read_stats())
-    counted = CountedTopic(replace(topic, dialect=target))
+    counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
+    refuse_foreign_log(counted.topic, counted.groups)
     check = judge(counted, counted.read_stats())
+    if target is None:
+        return check
     refused = [replace(each, kind="refused") if each.kind == "load_failure" else each for each in check.findings]
     before = replace(counted.topic, dialect=topic.dialect)  # Small logs are in memory by now.
     changes = find_changes(before, target, before.load(), counted.groups)
@@ -194,6 +199,6 @@ def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         lost = stats.groups_lost.get(number, [])
-        checks[number] = PartitionCheck(*outcome, *sizes, lost, number in after_cleaning.judged)
+        checks[number] = PartitionCheck(*outcome, *sizes, lost, number in after_cleaning.judged, loaded.start)
     findings += find_look_alikes(known_groups)
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)

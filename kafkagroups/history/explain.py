@@ -11,7 +11,7 @@ with the group after its batch. A broker never answers between two records of on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -28,17 +28,18 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_group_log
+from kafkagroups.history.foreign_log import refuse_foreign_log
+from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_group_logs
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.topic_partitions import TopicPartitions, choose_log
+from kafkagroups.loading.topic_partitions import TopicPartitions, choose_log, has_wildcard, match_groups
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.stop import NO_STOP
+from kafkagroups.log.stop import NO_STOP, Stop
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
 """The events whose sentence is shown at their record. The others repeat what the record's columns contain.
@@ -203,7 +204,7 @@ def read_group_records(steps: list[Step], group_log: GroupLog, history: Partitio
     names = ("generation", "empty", "epoch", "deleted")
     changes = {event.offset: event for event in reversed(history.events) if event.event in names}
     contents: dict[int, dict[str, Any]] = {}
-    group_id = group_log.wanted_group or ""
+    group_id = group_log.group
     shard = fold_batches(history.group.partition, [], group_log.dialect)
     records = [step for step in steps if isinstance(step, GroupRecord)]
     for _, run in groupby(records, key=attrgetter("batch_offset")):
@@ -323,33 +324,47 @@ class Explanation:
         return {number: each for number, each in found if number in partitions or self.group in each.groups_after}
 
 
-def explain_group(topic: OpenTopic, question: Question) -> Explanation:
-    """Load a topic and answer a question about a group.
+def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Question) -> Iterator[Explanation]:
+    """Load a topic and answer the same question about each of some groups.
 
-    If reading ends at an offset, only the partition with the group's records is read.
+    If reading ends at an offset, only the partition with a group's records is read.
     """
+    if topic.stop.until_offset is None or len(topic.logs) == 1:
+        groups, logs = load_group_logs(topic, group_ids)
+        refuse_foreign_log(topic, groups)
+        for group_id in group_ids:
+            yield explain_log(groups, logs.pop(group_id), question)
+        return
+    whole = replace(topic, stop=NO_STOP)
+    for group_id in group_ids:
 
-    def find_numbers() -> set[int | None]:
-        _, group_log = load_group_log(replace(topic, stop=NO_STOP), question.group)
-        return {entry.partition for entry in group_log}
+        def find_numbers(group_id: str = group_id) -> set[int | None]:
+            return {entry.partition for entry in load_group_logs(whole, [group_id])[1][group_id]}
 
-    if topic.stop.until_offset is not None and len(topic.logs) > 1:
-        chosen = choose_log(topic.logs, question.group, topic.partitions, find_numbers, path=topic.path)
-        topic = topic.part(*chosen)
-    return explain_log(*load_group_log(topic, question.group), question)
+        chosen = choose_log(topic.logs, group_id, topic.partitions, find_numbers, path=topic.path)
+        yield from explain_groups(topic.part(*chosen), [group_id], question)
+
+
+def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list[Explanation]:
+    """Answer a question about each group that a pattern matches (`match_groups`)."""
+    group_ids = [pattern]
+    if has_wildcard(pattern):
+        whole = replace(topic, stop=Stop(None, topic.stop.until_time))
+        group_ids = match_groups(whole.load().partitions_of, pattern)
+    return list(explain_groups(topic, group_ids, question))
 
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
-    """Return the answer to a question after a load. `groups` and `group_log` are the results of `load_group_log`."""
+    """Return the answer to a question about a group after a load: the results of `load_group_logs`."""
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
-    result = Explanation(question.group, groups.coordinator, groups.kafka)
+    result = Explanation(group_log.group, groups.coordinator, groups.kafka)
     result.problems = groups.problems
     result.topic_partitions = groups.topic_partitions
     result.failures = list(find_load_failures(groups, entries))
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
-    found = groups.get(question.group)
+    found = groups.get(group_log.group)
     if found is not None:
         result.answer = _find_answer(found, question)
         result.record_partitions = frozenset((found.partition,))

@@ -1,6 +1,7 @@
 """The rules about what a broker loads: damage, zeros, and a load that fails.
 
 - `damage`, `zeros`: a recovery cuts the log there, or a start loses batches.
+- `does_not_start`: the recovery ends the broker.
 - `load_failure`: the broker fails to load the partition.
 
 A classic coordinator also fails at the last step of a load, with "Unexpected unload of active group". The last group
@@ -92,6 +93,23 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
             f"{count_of(zeros.later_segments, 'later segment')}."
         )
     yield partition.finding(partition.loaded.next_offset, "zeros", what, remedy)
+
+
+def find_failed_start(partition: Partition) -> Iterator[Finding]:
+    failure = partition.loaded.start
+    if failure is None:
+        return
+    what = f"No broker starts with this log: its recovery of {failure.file} ends the process ({failure.reason})."
+    if failure.offset is None:
+        remedy = f"Move {failure.file} out of the partition's folder."
+        yield partition.finding(None, "does_not_start", what, remedy)
+        return
+    command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
+    remedy = (
+        "Let the broker copy the partition from another replica. Without one, a copy that ends before offset "
+        f"{failure.offset} starts ({join_words(command)})."
+    )
+    yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
 
 
 class FailedLoad(Follower):

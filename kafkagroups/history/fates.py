@@ -13,7 +13,7 @@ remaining records are decided after the load:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,13 +152,13 @@ _NOT_REACHED = "the load does not get this far"
 class Fates(Observer):
     """The fates of a log's records. An entry is the RecordFate of one record.
 
-    If `group` is not None, `records` has only the entries of this group's records and of the markers that end their
-    transactions. To use this class, load logs with this observer. Then call `settle` with the result of the load.
+    If `groups` is not None, `records` has only the entries of the records of these groups. To use this class, load logs
+    with this observer. Then call `settle` with the result of the load.
     """
 
-    def __init__(self, dialect: Dialect, group: str | None = None) -> None:
+    def __init__(self, dialect: Dialect, groups: Container[str | None] | None = None) -> None:
         self.dialect = dialect
-        self.wanted_group = group
+        self._wanted = groups
         self.records: dict[int, RecordFate] = {}
         """The entries by Python's `id`. An offset names no entry, because offsets in a batch can be equal."""
         self.partition: int | None = None
@@ -172,8 +172,6 @@ class Fates(Observer):
 
         A value contains the stored offset, so that Python does not free the object and reuse the `id`.
         """
-        self._ended_transactions: dict[int, set[TopicPartition]] = {}
-        """The topic partitions in each ended transaction. The keys are Python's `id` of the entries of the markers."""
         self._newest_values: dict[tuple[int | None, str], NewestValues[RecordFate]] = {}
         """The entries of the newest group records with a value. The keys are (partition, group id)."""
         self._tombstone_by_group: dict[tuple[int | None, str], int] = {}
@@ -203,8 +201,7 @@ class Fates(Observer):
             entry.timestamp = log_record.timestamp
             read = _read_marker if batch.is_control else self._read_record
             record = read(entry, log_record)
-            # A marker has no group. `set_fate` keeps the marker if its transaction has records of the wanted group.
-            if self.wanted_group in (None, entry.group):
+            if self._is_wanted(entry.group):
                 self._keep(entry)
             decoded.append((entry, record))
         self._batch_entries = [entry for entry, _ in decoded]
@@ -212,6 +209,9 @@ class Fates(Observer):
 
     def _keep(self, entry: RecordFate) -> None:
         self.records[id(entry)] = entry
+
+    def _is_wanted(self, group: str | None) -> bool:
+        return self._wanted is None or group in self._wanted
 
     def drop(self, entry: RecordFate) -> None:
         """Remove the entry of a record that is no longer needed, to save memory."""
@@ -225,12 +225,12 @@ class Fates(Observer):
         except BadBytes as error:
             entry.why = str(error)
             return None
-        is_wanted = key.group_id == self.wanted_group is not None
+        is_wanted = self._wanted is not None and key.group_id in self._wanted
         try:
             record = decode_with_key(key.decoded, log_record.value)
         except BadBytes as error:
             entry.why = str(error)
-            # Only the history of one group shows a record that has a group, but that cannot be read.
+            # Only the history of a group shows a record that has a group, but that cannot be read.
             if not is_wanted:
                 return None
         entry.type = key.decoded.type
@@ -253,7 +253,7 @@ class Fates(Observer):
 
     def store_offset(self, offset: StoredOffset) -> None:
         entry = self._current
-        if entry is not None and self.wanted_group in (None, entry.group):
+        if entry is not None and self._is_wanted(entry.group):
             self._stored[id(offset)] = (offset, entry)
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
@@ -263,15 +263,6 @@ class Fates(Observer):
         self.decide(entry, fate, by)
         if fate is not Fate.WINS:
             del self._stored[id(offset)]
-        if fate in (Fate.WINS, Fate.ABORTED) and self.wanted_group is not None:
-            self._keep_marker(entry)
-
-    def _keep_marker(self, commit: RecordFate) -> None:
-        """Keep the entry of the current marker, because the marker ended the transaction of this commit."""
-        marker = self._current
-        if marker is not None and marker.fate is Fate.MARKER and commit.key is not None:
-            self._keep(marker)
-            self._ended_transactions.setdefault(id(marker), set()).add(commit.key)
 
     def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
         """Return the entry of a stored offset's record; None if this record is not wanted."""
@@ -279,7 +270,7 @@ class Fates(Observer):
         return None if stored is None else stored[1]
 
     def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        if self.wanted_group not in (None, group_id):
+        if not self._is_wanted(group_id):
             return
         newest_values = self._newest_values.setdefault((self.partition, group_id), NewestValues(self.decide))
         key = GroupKey.of(record)
@@ -349,20 +340,12 @@ class Fates(Observer):
             return offset.record_offset == entry.offset and partition == entry.partition
         return stored_entry is entry
 
-    def records_of(self, selects: Callable[[TopicPartition], bool]) -> list[RecordFate]:
-        """Return the offset records of some topic partitions, and the markers that ended transactions of these records.
-
-        `selects` returns whether a topic partition is one of them.
-        """
-        ended = self._ended_transactions
-        return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
-
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
-        return iter(sorted(self.records.values(), key=_log_order))
+        return iter(sorted(self.records.values(), key=log_order))
 
 
-def _log_order(entry: RecordFate) -> tuple[int, int]:
+def log_order(entry: RecordFate) -> tuple[int, int]:
     return -1 if entry.partition is None else entry.partition, entry.offset
 
 

@@ -1,16 +1,16 @@
-"""The log of one group: its records, the markers of its transactions, and the holes of the log between them.
+"""The logs of some groups: the records of each, the markers of its transactions, and the holes between them.
 
 A hole is a range of offsets whose records the log cleaner has removed (log/holes.py). The command `timeline` reads the
-history of a group from this log.
+history of a group from its log. The logs of any number of groups come from one pass over the partitions.
 
-The native engine loads a log much faster than the readable engine. It finds the batches of the group on the way, and
+The native engine loads a log much faster than the readable engine. It finds the batches of the groups on the way, and
 the readable engine then replays only these. This gives the same fates, because records of other groups never change the
 fate of a group's record. A load that fails is the only exception, and then the readable engine replays the whole log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,14 +19,15 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.groups.observer import Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.fates import Fates, RecordFate, log_order
 from kafkagroups.history.passes import ObservedLoad
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.holes import Hole, HoleFinder, join_holes
+from kafkagroups.log.holes import Hole, HoleFinder
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
@@ -87,52 +88,114 @@ class Marker(NamedTuple):
 Step = GroupRecord | Marker | Hole
 
 
-class GroupLog(Fates):
-    """The fates of a group's records, and the log of the group.
+class GroupLog:
+    """The log of one group: its records with their fates, and its steps in each partition, in the order of the log.
 
-    `steps` has the log of the group in each partition, in the order of the log. Two holes never follow each other. To
-    get one, call `load_group_log`.
+    Two holes never follow each other. To get one, call `load_group_logs`.
     """
 
     def __init__(self, dialect: Dialect, group: str) -> None:
-        super().__init__(dialect, group)
+        self.dialect = dialect
+        self.group = group
         self.steps: dict[int | None, list[Step]] = {}
-        self._holes = HoleFinder()
-        self._open_producers: set[int] = set()
-        """The producers of the open transactions with offsets of the group."""
+        self._records: dict[int, RecordFate] = {}
+        """The records, and the markers that ended their transactions, by Python's `id`."""
+        self._ended: dict[int, set[TopicPartition]] = {}
+        """The topic partitions in each ended transaction, by Python's `id` of its marker."""
+
+    def add(self, entry: RecordFate) -> None:
+        self._records[id(entry)] = entry
+
+    def add_end(self, commit: RecordFate, marker: RecordFate) -> None:
+        """Add the marker that ended the transaction of a commit."""
+        if commit.key is not None:
+            self.add(marker)
+            self._ended.setdefault(id(marker), set()).add(commit.key)
+
+    def __iter__(self) -> Iterator[RecordFate]:
+        """Iterate over the records in the order of the log."""
+        return iter(sorted(self._records.values(), key=log_order))
+
+    def records_of(self, selects: Callable[[TopicPartition], bool]) -> list[RecordFate]:
+        """Return the offset records of some topic partitions, and the markers that ended transactions of these records.
+
+        `selects` returns whether a topic partition is one of them.
+        """
+        ended = self._ended
+        return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
+
+
+class GroupLogs(Fates):
+    """Fills the logs of groups with the records of one partition, as an observer of its load."""
+
+    def __init__(self, dialect: Dialect, logs: Mapping[str, GroupLog]) -> None:
+        super().__init__(dialect, logs)
+        self._logs = logs
+        self._key_parts = {_encode(group) for group in logs}
+        self._finder = HoleFinder()
+        self._holes: list[Hole] = []
+        """The holes of the partition; `missing` counts those before, too."""
+        self._seen_holes: dict[str, int] = {}
+        """How many of the holes the log of each group contains."""
+        self._open_groups: dict[int, set[str]] = {}
+        """The groups with offsets in the open transaction of each producer."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
-        for hole in self._holes.find(batch):
-            self.add_hole(partition, hole)
+        for hole in self._finder.find(batch):
+            self.add_hole(hole)
         self.add_batch(partition, batch)
 
-    def add_hole(self, partition: int | None, hole: Hole) -> None:
-        steps = self.steps.setdefault(partition, [])
-        previous = steps[-1] if steps else None
-        if isinstance(previous, Hole):
-            steps[-1] = join_holes(previous, hole)
-        else:
-            steps.append(hole)
+    def add_hole(self, hole: Hole) -> None:
+        missing_before = self._holes[-1].missing if self._holes else 0
+        self._holes.append(hole._replace(missing=missing_before + hole.missing))
+
+    def add_found(self, partition: int | None, batch: Batch) -> Batch:
+        """Add a batch, without the records of other groups, and return it."""
+        if not batch.is_control:
+            batch = self._select_records(batch)
+        self.add_batch(partition, batch)
+        return batch
+
+    def names_group(self, data: bytes) -> bool:
+        """Return whether bytes that are not compressed contain the id of one of the groups, as it stands in a key."""
+        return any(part in data for part in self._key_parts)
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
         entries = super().add_batch(partition, batch)
-        steps = self.steps.setdefault(partition, [])
-        if batch.is_control and batch.producer_id in self._open_producers:
-            steps += self._find_marker(batch)
+        if batch.is_control and batch.producer_id in self._open_groups:
+            self._add_marker(batch)
         has_producer = batch.producer_id != NO_PRODUCER_ID
         is_transactional = batch.is_transactional if self.dialect.coordinator == "classic" else has_producer
         for entry, record in entries:
-            if record is None or entry.group != self.wanted_group or isinstance(record.key, UnknownContent):
+            if entry.group is None or entry.group not in self._logs:
+                continue
+            if record is None or isinstance(record.key, UnknownContent):
                 continue
             is_pending = is_transactional and isinstance(record.key, OFFSET_KEYS)
             if is_pending:
-                self._open_producers.add(batch.producer_id)
+                self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
-            steps.append(GroupRecord(entry.offset, entry.timestamp, record, *origin, is_pending))
+            self._add_step(entry.group, GroupRecord(entry.offset, entry.timestamp, record, *origin, is_pending))
         return entries
 
-    def _find_marker(self, batch: Batch) -> Iterator[Marker]:
-        """Yield the first marker in a control batch, which ends a transaction of the group.
+    def _keep(self, entry: RecordFate) -> None:
+        super()._keep(entry)
+        if entry.group is not None:
+            self._logs[entry.group].add(entry)
+
+    def _add_step(self, group: str, *step: Step) -> None:
+        """Add a step to the log of a group, after the hole since its last step."""
+        steps = self._logs[group].steps.setdefault(self.partition, [])
+        seen = self._seen_holes.get(group, 0)
+        if seen < len(self._holes):
+            missing_before = self._holes[seen - 1].missing if seen else 0
+            last = self._holes[-1]
+            steps.append(Hole(self._holes[seen].first, last.last, last.missing - missing_before))
+        self._seen_holes[group] = len(self._holes)
+        steps += step
+
+    def _add_marker(self, batch: Batch) -> None:
+        """Add the first marker in a control batch, which ends a transaction of groups.
 
         The classic coordinator reads only the first record of the batch, and each type except COMMIT aborts.
         """
@@ -141,74 +204,94 @@ class GroupLog(Fates):
             for record in batch.records[:1] if is_classic else batch.records:
                 control_type = read_control_type(record)
                 if is_classic or control_type in (ControlType.COMMIT, ControlType.ABORT):
-                    self._open_producers.remove(batch.producer_id)
-                    yield Marker(record.offset, record.timestamp, batch.producer_id, control_type is ControlType.COMMIT)
+                    commits = control_type is ControlType.COMMIT
+                    for group in self._open_groups.pop(batch.producer_id):
+                        self._add_step(group, Marker(record.offset, record.timestamp, batch.producer_id, commits))
                     return
 
-    def add(self, other: GroupLog) -> None:
-        """Add the log of another partition, with the same dialect and group. Neither of the two is settled yet."""
-        self.records.update(other.records)
-        self.steps.update(other.steps)
-        self._stored.update(other._stored)
-        self._ended_transactions.update(other._ended_transactions)
-        self._newest_values.update(other._newest_values)
-        self._tombstone_by_group.update(other._tombstone_by_group)
+    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+        entry = self._find_entry(offset)
+        super().set_fate(offset, fate, by)
+        marker = self._current
+        if entry is None or entry.group is None or marker is None or marker.fate is not Fate.MARKER:
+            return
+        if fate in (Fate.WINS, Fate.ABORTED):
+            self._logs[entry.group].add_end(entry, marker)
+
+    def settle(self, loaded: Groups) -> None:
+        """Decide the fate of every remaining record, and add the holes after the last step of each group."""
+        self.end()
+        super().settle(loaded)
+
+    def end(self) -> None:
+        for group in self._seen_holes:
+            self._add_step(group)
+
+    def _select_records(self, batch: Batch) -> Batch:
+        """Return a batch with only the records of the groups.
+
+        The classic coordinator compares the offsets of the first records, so it also gets the first record.
+        """
+        keeps_first = self.dialect.coordinator == "classic"
+
+        def is_wanted(key: bytes) -> bool:
+            return key[2 : 4 + int.from_bytes(key[2:4], "big")] in self._key_parts
+
+        def parse_records(_: Batch) -> tuple[LogRecord, ...]:
+            return tuple(
+                record
+                for index, record in enumerate(batch.records)
+                if (keeps_first and index == 0) or is_wanted(record.key or b"")
+            )
+
+        return replace(batch, parse_records=parse_records)
+
+
+def _encode(group: str) -> bytes:
+    """Return the id of a group with its size, as it stands in a key after the record type."""
+    encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
+    return len(encoded_id).to_bytes(4, "big")[-2:] + encoded_id
 
 
 _REPLACEMENT_CHARACTER = "\ufffd"
 """Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
 
 
-def load_group_log(topic: OpenTopic, group: str, whole: WholeTopic | None = None) -> tuple[Groups, GroupLog]:
-    """Load a topic. Return the result of the load, and the log of a group, in which the fates are settled.
+def load_group_logs(
+    topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None
+) -> tuple[Groups, dict[str, GroupLog]]:
+    """Load a topic. Return the result of the load, and the log of each of the groups, in which the fates are settled.
 
     `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
-    encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
-    has_one_encoding = encoded_id.decode() == group and _REPLACEMENT_CHARACTER not in group
-    if not has_one_encoding or len(encoded_id) > MAX_STRING_BYTES:  # A key has no room for it.
+    logs = {group: GroupLog(dialect, group) for group in groups}
+    if not all(map(_has_one_encoding, logs)):
         topic = replace(topic, engine="python")
-    load = ObservedLoad(topic, lambda log, notes: GroupLog(dialect, group), whole, group=group)
-    group_log = GroupLog(dialect, group)
+    load = ObservedLoad(topic, lambda log, notes: GroupLogs(dialect, logs), whole, groups=list(logs))
     for log in topic.logs:
-        part = load.observers.get(log.partition)
-        if part is None:
-            part = GroupLog(dialect, group)
-            batches = _observe_batches(native.reading_of(load.shards[log.partition]), log, dialect, group, part)
-            readable.fold_batches(log.partition, batches, dialect, part)
-        group_log.add(part)
-    group_log.settle(load.groups)
-    return load.groups, group_log
+        fates = load.observers.get(log.partition)
+        if fates is None:
+            fates = GroupLogs(dialect, logs)
+            batches = _read_found(native.reading_of(load.shards[log.partition]), log, fates)
+            readable.fold_batches(log.partition, batches, dialect, fates)
+        fates.settle(load.groups)
+    return load.groups, logs
 
 
-def _observe_batches(reading: Any, log: Log, dialect: Dialect, group: str, group_log: GroupLog) -> Iterator[Batch]:
-    """Yield the batches of a group, without the records of other groups. Add them and each hole to `group_log`."""
-    encoded_id = group.encode()
-    key_part = len(encoded_id).to_bytes(2, "big") + encoded_id
+def _has_one_encoding(group: str) -> bool:
+    """Return whether a key can have the id of a group, and only in the same bytes as this text."""
+    encoded_id = group.encode("utf-8", "replace")
+    is_same = encoded_id.decode() == group and _REPLACEMENT_CHARACTER not in group
+    return is_same and len(encoded_id) <= MAX_STRING_BYTES
+
+
+def _read_found(reading: Any, log: Log, fates: GroupLogs) -> Iterator[Batch]:
+    """Yield the batches that a reading has found, without the records of other groups. Add them to `fates`."""
     places, last_hole = reading.found_batches()
     for (_, _, _, hole), batch in zip(places, native.read_batches_at(log, places), strict=True):
         if hole is not None:
-            group_log.add_hole(log.partition, Hole(*hole))
-        if not batch.is_control:
-            batch = select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
-        group_log.add_batch(log.partition, batch)
-        yield batch
+            fates.add_hole(Hole(*hole))
+        yield fates.add_found(log.partition, batch)
     if last_hole is not None:
-        group_log.add_hole(log.partition, Hole(*last_hole))
-
-
-def select_records(batch: Batch, key_part: bytes, *, keeps_first: bool) -> Batch:
-    """Return a batch with only the records whose key has `key_part` after the record type.
-
-    `keeps_first` also keeps the first record: the classic coordinator compares the offsets of the first records.
-    """
-
-    def parse_records(_: Batch) -> tuple[LogRecord, ...]:
-        return tuple(
-            record
-            for index, record in enumerate(batch.records)
-            if (keeps_first and index == 0) or (record.key or b"").startswith(key_part, 2)
-        )
-
-    return replace(batch, parse_records=parse_records)
+        fates.add_hole(Hole(*last_hole))

@@ -42,7 +42,7 @@ from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
 from kafkagroups.loading.group_json import description_json, offsets_json, pending_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.fork import Fork, find_fork
+from kafkagroups.log.fork import Fork, find_fork, read_topic_id
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.dialects import Dialect
@@ -161,6 +161,13 @@ class Replicas:
     truncations: dict[int | None, Truncation] = field(default_factory=dict)
     changes: dict[int | None, list[Change]] = field(default_factory=dict)
     """By partition number: the answers that the replicas changed after the fork."""
+    topic_ids: tuple[str, str] | None = None
+    """The ids of the topic on both sides; None if a side does not say it. If they differ, the logs are no replicas."""
+
+    @property
+    def is_created_again(self) -> bool:
+        """Whether the topic was deleted and created again between the two sides."""
+        return len(set(self.topic_ids or ())) == 2
 
     @property
     def problems(self) -> list[str]:
@@ -183,18 +190,29 @@ class Replicas:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `diff --json` prints of two logs."""
-        forks = {}
+        forks: dict[str, Any] = {}
         for partition, fork in self.forks.items():
             epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
             sizes = {"a_only": fork.a.only, "b_only": fork.b.only}
             forks[json.dumps(partition)] = {"offset": fork.offset, "leader_epochs": epochs, **sizes}
         truncations = {json.dumps(partition): each._asdict() for partition, each in self.truncations.items()}
-        return {**self.differences, "healed": self.healed(), "fork": forks, "truncation": truncations}
+        return {
+            **self.differences,
+            "healed": self.healed(),
+            "fork": None if self.is_created_again else forks,
+            "truncation": truncations,
+            "topic_ids": self.topic_ids,
+        }
 
 
 def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
     """Return the comparison of two topics. `loads` are their loads."""
     result = Replicas(*loads, compare(*loads))
+    first_id, second_id = (next(filter(None, map(read_topic_id, topic.logs)), None) for topic in topics)
+    if first_id is not None and second_id is not None:
+        result.topic_ids = (first_id, second_id)
+    if result.is_created_again:
+        return result
     stop = topics[0].stop
     logs_of_sides = [{log.partition: log for log in topic.logs} for topic in topics]
     for partition, log in logs_of_sides[0].items():

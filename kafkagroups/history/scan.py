@@ -14,8 +14,9 @@ from itertools import chain
 from kafkagroups.anatomy.written_by import describe_writers
 from kafkagroups.groups.answers import Answers
 from kafkagroups.groups.group_parts import GroupParts
-from kafkagroups.history.failures import FailedLoad, find_damage, find_gaps, find_zeros
+from kafkagroups.history.failures import FailedLoad, find_damage, find_failed_start, find_gaps, find_zeros
 from kafkagroups.history.finding import sort_findings
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
 from kafkagroups.history.moved_groups import describe_misplaced, find_count_change, find_misplaced, find_moved_offsets
 from kafkagroups.history.partition_rules import RULES as PARTITION_RULES, ClockJump
@@ -30,13 +31,14 @@ from kafkagroups.log.segments import Log
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
-RULES = (find_damage, find_gaps, find_zeros, describe_misplaced, *GROUP_RULES, *PARTITION_RULES)
+RULES = (find_damage, find_gaps, find_zeros, find_failed_start, describe_misplaced, *GROUP_RULES, *PARTITION_RULES)
 """What is asked about each partition, apart from the rules that follow the second pass."""
 
 
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
     counted = CountedTopic(topic, by)
+    refuse_foreign_log(counted.topic, counted.groups)
     return counted.sum_stats(counted.read_stats())
 
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
-from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_log
+from kafkagroups.history.foreign_log import refuse_foreign_log
+from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
@@ -163,14 +164,13 @@ class Timeline:
 
 
 class Question(NamedTuple):
-    """What an explanation or a timeline is about.
+    """What an explanation or a timeline of a group is about.
 
-    `group` is the group id. `topic` and `partition` limit the history to one topic or to one topic-partition. Only
-    records with the time `since_time` or a later one are in the history (ms since the epoch). `retention_ms` is the
-    retention time of the broker in ms, which decides when offsets expire; None: not known.
+    `topic` and `partition` limit the history to one topic or to one topic-partition. Only records with the time
+    `since_time` or a later one are in the history (ms since the epoch). `retention_ms` is the retention time of the
+    broker in ms, which decides when offsets expire; None: not known.
     """
 
-    group: str
     topic: str | None = None
     partition: int | None = None
     since_time: int | None = None
@@ -195,13 +195,15 @@ class Question(NamedTuple):
         return is_late and (self.topic is None or (key is not None and self.selects(key)))
 
 
-def build_timeline(topic: OpenTopic, question: Question, *, shows_all: bool = False) -> Timeline:
+def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_all: bool = False) -> Timeline:
     """Load a topic and return the history of a group.
 
     `shows_all` adds the commits that only move forward, and the steps of members towards a new assignment.
     """
     dialect = topic.dialect
-    groups, group_log = load_group_log(topic, question.group)
+    groups, logs = load_group_logs(topic, [group])
+    refuse_foreign_log(topic, groups)
+    group_log = logs[group]
     all_events: list[Event] = []
     positions: list[Position] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
@@ -215,7 +217,7 @@ def build_timeline(topic: OpenTopic, question: Question, *, shows_all: bool = Fa
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
-    origin = (question.group, dialect.coordinator, dialect.kafka)
+    origin = (group, dialect.coordinator, dialect.kafka)
     found = (groups.topic_partitions, sort_rewound(selected), selected)
     return Timeline(*origin, events, groups.problems, len(all_events) - len(events), dialect.rules_of, *found)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.history.event import Event
-from kafkagroups.history.group_log import GroupLog, select_records
+from kafkagroups.history.group_log import GroupLog, GroupLogs
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import walk
@@ -156,23 +156,17 @@ def read_stories(
 
 def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[str, list[Event]]]:
     """Yield what stands out in the history of each group. The log is read once for all of them."""
-    group_logs = {len(_encode(group)).to_bytes(2, "big") + _encode(group): GroupLog(dialect, group) for group in groups}
-    producers: set[int] = set()
+    group_logs = {group: GroupLog(dialect, group) for group in groups}
+    fates = GroupLogs(dialect, group_logs)
     holes = HoleFinder()
     for batch in log:
-        found = holes.find(batch)
-        for key_part, group_log in group_logs.items():
-            for hole in found:
-                group_log.add_hole(log.partition, hole)
-            if batch.is_control:
-                if batch.producer_id in producers:
-                    group_log.add_batch(log.partition, batch)
-            # A search in the bytes is faster than reading the records of other groups.
-            elif batch.attributes & CODEC or key_part in batch.payload:
-                producers.add(batch.producer_id)
-                part = select_records(batch, key_part, keeps_first=dialect.coordinator == "classic")
-                group_log.add_batch(log.partition, part)
-    for group, group_log in zip(groups, group_logs.values(), strict=True):
+        for hole in holes.find(batch):
+            fates.add_hole(hole)
+        # A search in the bytes is faster than reading the records of other groups.
+        if batch.is_control or batch.attributes & CODEC or fates.names_group(batch.payload):
+            fates.add_found(log.partition, batch)
+    fates.end()
+    for group, group_log in group_logs.items():
         steps = group_log.steps.get(log.partition, [])
         history = walk(steps, OffsetEvents(log.partition, dialect, skips_routine=True), log.start_offset)
         yield group, [event for event in history.events if event.event in TOLD and not event.is_routine]

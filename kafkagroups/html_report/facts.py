@@ -10,6 +10,7 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.check import Check, judge
 from kafkagroups.history.finding import Finding, quote, sort_findings
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.history.words import describe_topic
@@ -108,6 +109,7 @@ class LogFacts:
 def read_facts(topic: OpenTopic) -> LogFacts:
     """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
     counted = CountedTopic(topic)
+    refuse_foreign_log(counted.topic, counted.groups)
     stats_of_logs = list(counted.read_stats())
     check = judge(counted, stats_of_logs)
     stats = counted.sum_stats(stats_of_logs)

@@ -157,7 +157,7 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def problems(self) -> list[str]:
-        """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
+        """A line for each partition that is damaged, with which a broker does not start, or whose load would fail."""
         return [line for lines in self.problems_by_partition.values() for line in lines]
 
     @property
@@ -167,6 +167,8 @@ class Groups(Mapping[str, AnyGroup]):
         answering_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
             lines = loaded.describe_damage()
+            if loaded.start is not None:
+                lines.append(str(loaded.start))
             if loaded.error:
                 answers_for_groups = partition in answering_partitions
                 lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, answers_for_groups))

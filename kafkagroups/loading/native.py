@@ -2,7 +2,7 @@
 
 The engine is the module `kafkagroups_engine`, a distribution of its own that is written in Rust (engine/). It reads
 segments and returns columns: committed and pending offsets, the group records that still count, and, on request, what
-the records come to, the fate of each one, and the batches of one group. It holds no rule that the readable engine
+the records come to, the fate of each one, and the batches of some groups. It holds no rule that the readable engine
 (groups/fold.py) does not have, and it knows no group: the records that are not offset records are replayed here, by the
 code of the readable engine.
 
@@ -36,7 +36,7 @@ from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
 from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.record_batch import parse_batch
-from kafkagroups.log.segment_file import WHOLE_FILE, segment_errors
+from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, segment_errors
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
 from kafkagroups.records.dialects import Dialect
@@ -44,7 +44,7 @@ from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 
-INTERFACE = 2
+INTERFACE = 3
 """The number of the interface that this code expects of the module."""
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
@@ -180,9 +180,9 @@ def _describe_type(dialect: Dialect, number: int) -> TypeRule:
     )
 
 
-def list_segments(log: Log) -> list[tuple[Any, int, int | None]]:
-    """Return the segments of a log as the engine takes them: a path or a buffer, and the range of its bytes."""
-    segments: list[tuple[Any, int, int | None]] = []
+def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
+    """Return the segments of a log as the engine takes them: a path or a buffer, its base offset, and a byte range."""
+    segments: list[tuple[Any, int, int, int | None]] = []
     for segment in log.segments:
         start, end = log.ranges.get(segment, WHOLE_FILE)
         source: Any = None
@@ -192,7 +192,7 @@ def list_segments(log: Log) -> list[tuple[Any, int, int | None]]:
             source = os.path.join(log.folder, segment)
             with segment_errors(segment):
                 check_regular(os.stat(source), segment)
-        segments.append((source, start, end))
+        segments.append((source, base_offset_of(segment), start, end))
     return segments
 
 
@@ -202,13 +202,13 @@ def read(
     stop: Stop = NO_STOP,
     *,
     follow: int = LOADS,
-    group: str | None = None,
+    groups: Collection[str] = (),
     producers: Collection[int] = (),
     count_bytes: CountBytes = ignore_bytes,
 ) -> Any:
     """Fold a log, and return the `Reading` of the engine (python.rs describes its methods).
 
-    `follow` is LOADS, COUNTS or KEEPS_FATES. The batches of `group`, or those of `producers`, are found
+    `follow` is LOADS, COUNTS or KEEPS_FATES. The batches of `groups`, or those of `producers`, are found
     (`Reading.found_batches`). Raises HandedOver, UsageError if a segment cannot be read, and InvalidLog if it has
     changed.
     """
@@ -226,7 +226,7 @@ def read(
             list_segments(log),
             make_rules(dialect, stop, log),
             follow=follow,
-            group=None if group is None else group.encode(),
+            groups=[group.encode() for group in groups],
             producers=list(producers),
             progress=None if count_bytes is ignore_bytes else count,
         )
@@ -324,6 +324,7 @@ def fold_if_possible(log: Log, dialect: Dialect, stop: Stop = NO_STOP, **options
         shard = make_shard(reading, log, dialect)
         shard.loaded.damage = describe_rest(log, notes.damage, dialect)
         notes.zeros = shard.loaded.zeros
+        shard.loaded.start = log.start_failure
         if stop == NO_STOP or notes.damage is not None:
             log.keep_notes(notes)
         return shard

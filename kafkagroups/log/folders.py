@@ -11,6 +11,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.helpers import check_regular
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.outputs import check_finished
+from kafkagroups.log.recovery import find_unreadable_name
 from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
 
@@ -55,10 +56,12 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
             log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
             return log.limit_batches(max_batch_bytes)
         check_finished(file_or_folder)
-        names = _segment_names(file_or_folder)
+        files = [entry.name for entry in file_or_folder.iterdir() if entry.is_file()]
+        names = sorted(filter(is_segment_name, files))
     if not names:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
     log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
+    log.start_failure = find_unreadable_name(str(path), files)
     return log.limit_batches(max_batch_bytes)
 
 

@@ -39,6 +39,8 @@ _ABORT_MARKER = b"\0\0\0\0"
 """The key of an abort marker: its version and its type, two int16."""
 _CHECKPOINT = "leader-epoch-checkpoint"
 """The file in which a broker stores the first offset of each leader epoch, in the folder of the partition."""
+_METADATA = "partition.metadata"
+"""The file in which a broker of 2.8 or later stores the topic's id, in the folder of the partition."""
 _MAX_CHECKPOINT_BYTES = 2**20
 
 Epochs = list[tuple[int, int]]
@@ -296,15 +298,30 @@ def _read_checkpoint(log: Log) -> Epochs | None:
     The file has three parts: a version (0), the number of entries, and a line "epoch offset" for each entry.
     Source (4.3.1): LeaderEpochCheckpointFile.java.
     """
-    if log.content:
+    lines = _read_lines(log, _CHECKPOINT)
+    try:
+        entries = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines[2:] if line.strip())]
+        is_whole = int(lines[0]) == 0 and int(lines[1]) == len(entries) and entries == sorted(entries)
+    except (ValueError, IndexError):
         return None
-    path = os.path.join(log.folder, log.path, _CHECKPOINT)
+    return entries if is_whole else None
+
+
+def read_topic_id(log: Log) -> str | None:
+    """Return the id that a broker gave to the topic, from the file beside the segments; None if it has none.
+
+    Source (4.3.1): PartitionMetadataFile.java.
+    """
+    fields = (line.partition(":") for line in _read_lines(log, _METADATA))
+    return next((value.strip() for name, _, value in fields if name == "topic_id"), None)
+
+
+def _read_lines(log: Log, name: str) -> list[str]:
+    """Return the lines of a small file beside the segments of a log; none if it cannot be read."""
+    path = os.path.join(log.folder, log.path, name)
     try:
         check_regular(os.stat(path), path)
         with open(path, encoding="ascii") as file:
-            lines = file.read(_MAX_CHECKPOINT_BYTES).split("\n")
-        entries = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines[2:] if line.strip())]
-        is_whole = int(lines[0]) == 0 and int(lines[1]) == len(entries) and entries == sorted(entries)
-    except (OSError, UsageError, ValueError, IndexError):
-        return None
-    return entries if is_whole else None
+            return [] if log.content else file.read(_MAX_CHECKPOINT_BYTES).split("\n")
+    except (OSError, UsageError, ValueError):
+        return []

@@ -27,6 +27,7 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
 from kafkagroups.log.position import FoundBatch, Position
+from kafkagroups.log.recovery import Recovery, StartFailure
 from kafkagroups.log.segment_file import (
     WHOLE_FILE,
     ByteRange,
@@ -53,6 +54,8 @@ class Notes:
     damage: Damage | None = None
     gaps: list[Gap] = field(default_factory=list)
     zeros: Zeros | None = None
+    recovery: Recovery = field(default_factory=Recovery)
+    """Whether a broker starts with what was read."""
 
 
 class Log:
@@ -83,6 +86,8 @@ class Log:
         loop was left early, the log is read for them.
     max_batch_bytes
         The limit of a decompressed batch (`limit_batches`).
+    start_failure
+        A file of the folder whose name ends the start of a broker; None if there is none (recovery.py).
     """
 
     def __init__(
@@ -104,6 +109,7 @@ class Log:
         self.ranges = ranges or {}
         self.start_offset = base_offset_of(segments[0])
         self.max_batch_bytes = MAX_BATCH_BYTES
+        self.start_failure: StartFailure | None = None
         self._size = size
         self._notes: Notes | None = None
 
@@ -177,6 +183,8 @@ class Log:
                         return
                     if batch.attributes & CODEC:
                         batch.check_size()
+                    if not self.ranges:
+                        notes.recovery.add(found_batch.segment, batch)
                     yield batch
                     last_batch = batch
                 damage = None
@@ -187,6 +195,7 @@ class Log:
                 damage = self.describe_damage(error, next_offset, names_unread=not self.skips_damage)
             unread = self._skip(damage, budget, notes.gaps) if damage and self.skips_damage else None
         notes.damage = damage
+        notes.recovery.end_segment()
         self.keep_notes(notes)
 
     def _skip(self, damage: Damage, budget: SearchBudget | None, gaps: list[Gap]) -> Log | None:

@@ -107,7 +107,8 @@ def from_json(value: Any, dialect: Dialect | None = None) -> Record:
     content = value.get("value")
     if "value" not in value or not (content is None or isinstance(content, dict)):
         raise UsageError('expected {"version": …, "data": {…}}, {"hex": …} or null', field="value")
-    type_id = _parse_int16(key.get("type"), "key.type")
+    # Kafka's tools before 4.0 print the type as the version of the key.
+    type_id = _parse_int16(key.get("type", key.get("version")), "key.type")
     if "hex" in key:
         return _make_unknown_record(type_id, key, content)
     record_type = RECORD_TYPES.get(type_id)

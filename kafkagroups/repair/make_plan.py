@@ -22,6 +22,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.groups import Groups
@@ -79,6 +80,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     else:
         groups = topic.load(count_bytes=count_bytes)
         entries = _find_in_table(topic, groups)
+    refuse_foreign_log(topic, groups)
     failed_ids, unreadable = _find_unread(logs, groups, rules, stop)
     left_out: dict[str, dict[TopicPartition, LeftOut]] = {}
     for key, entry in chain(entries, _find_share_partitions(logs, groups, rules, stop), unreadable.items()):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.history.explain import Explanation, explain_log
-from kafkagroups.history.group_log import load_group_log
+from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
@@ -148,7 +148,7 @@ def explain(
     UsageError
         As in ``kafkagroups.explain``, or the session does not start.
     """
-    question = Question(group, topic, partition, since_time, retention_ms)
+    question = Question(topic, partition, since_time, retention_ms)
     question.check()
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
     logs = source.logs
@@ -156,9 +156,9 @@ def explain(
     prepare(session)
 
     def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> tuple[_Part, Groups]:
-        groups, group_log = load_group_log(part, group, whole)
-        explanation = explain_log(groups, group_log, question)
-        return _Part(explanation, groups.problems_by_partition, has_records=bool(group_log.records)), groups
+        groups, group_logs = load_group_logs(part, [group], whole)
+        explanation = explain_log(groups, group_logs[group], question)
+        return _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group])), groups
 
     def explain_each(whole: OpenTopic) -> tuple[list[_Part], list[Log], WholeTopic]:
         return run_for_each_log(session, whole, lambda log: explain_part(whole.part(log)), fail_on_damage)

@@ -287,7 +287,7 @@ def test_a_hand_over_concerns_one_partition(question, tmp_path, readings):
     for partition in range(3):
         folder = tmp_path / f"__consumer_offsets-{partition}"
         folder.mkdir()
-        (folder / f"{0:020}.log").write_bytes(GOOD * (2 if partition == 1 else 1))
+        (folder / f"{0:020}.log").write_bytes(GOOD * (2 if partition == 1 else 1) + encode_batch([commit(1)]))
     QUESTIONS[question](tmp_path)
     assert readings == [1]
     assert shape(kg.load(tmp_path, engine="compiled")) == shape(kg.load(tmp_path, engine="python"))

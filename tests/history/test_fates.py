@@ -19,7 +19,7 @@ LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
 
 def walk(path, coordinator, group=None):
     rules = kg.dialect(coordinator)
-    fates = Fates(rules, group)
+    fates = Fates(rules, None if group is None else [group])
     groups = OpenTopic(open_logs(path), rules).load(engine=create_observed_engine(fates))
     fates.settle(groups)
     return fates, groups

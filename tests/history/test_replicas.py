@@ -4,6 +4,7 @@ The rules are those of Kafka: LeaderEpochFileCache.endOffsetFor and AbstractFetc
 (4.3.1). The truncation cases are those of KIP-101 and KIP-279.
 """
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -269,3 +270,27 @@ def test_both_engines_give_the_same_comparison():
     logs = [ELECTION / "old-leader", ELECTION / "new-leader"]
     found = [kg.compare_replicas(*logs, engine=engine).to_json() for engine in ("python", "auto")]
     assert found[0] == found[1]
+
+
+def test_a_topic_that_was_created_again_has_no_replicas(write, capsys):
+    """CONTRACT 39: partition.metadata of both sides has other ids, so `fork` is null, and none is called newer."""
+    first = "zNwyTrpuQFqZxWoTUVtO6Q"
+    second = "b8lXXzhVRd2EtPj2mQnJ0Q"
+    a = write("a", [(1, ("orders-0", 50))])
+    b = write("b", [(2, ("orders-0", 60))])
+
+    def diff(*options):
+        assert main(["diff", str(a), str(b), *options]) == 0
+        return capsys.readouterr().out
+
+    for side, topic_id in ((a, first), (b, first)):
+        (side / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+    same = json.loads(diff("--json"))
+    assert same["topic_ids"] == [first, first] and same["fork"]["9"]["leader_epochs"] == [1, 2]
+    (b / "partition.metadata").write_text(f"version: 0\ntopic_id: {second}")
+    found = json.loads(diff("--json"))
+    assert found["topic_ids"] == [first, second] and found["fork"] is None
+    text = " ".join(diff().split())
+    assert "created again" in text and "newer replica" not in text
+    (b / "partition.metadata").unlink()
+    assert json.loads(diff("--json"))["topic_ids"] is None

@@ -1,0 +1,21 @@
+"""One pass explains any number of groups."""
+
+from dataclasses import asdict
+
+import pytest
+
+import kafkagroups as kg
+from tests.captured import folders
+from tests.cases import case
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize("family", ["crafted", "dumplog"])
+def test_each_group_of_a_pattern_is_explained_as_if_it_was_asked_about_alone(family, engine):
+    """Every crafted log, and the logs that other programs' texts come from, with both coordinators."""
+    for folder in folders(family):
+        for coordinator in ("classic", "new"):
+            topic = kg.Topic(folder, coordinator, engine=engine)
+            with case(f"{folder.name} {coordinator}"):
+                together = topic.explain_groups("*")
+                assert list(map(asdict, together)) == [asdict(topic.explain(each.group)) for each in together]

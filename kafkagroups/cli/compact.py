@@ -45,9 +45,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _clean(args: argparse.Namespace, topic: Topic) -> Compaction:
-    config = {setting.name: getattr(args, setting.name) for setting in fields(CleanerConfig)}
+    given = {each.name: getattr(args, each.name) for each in fields(CleanerConfig)}
+    config = CleanerConfig(**{name: value for name, value in given.items() if value is not None})
     with progress_bar() as progress:
-        return topic.compact(args.out, progress=progress, **config)
+        return topic.compact(args.out, config, progress=progress)
 
 
 def _list_problems(topic: Topic, compaction: Compaction) -> list[str]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.cli.options import DEFAULT_PARTITIONS, choose_dialect
-from kafkagroups.cli.output import format_time, print_error, print_json, print_text
-from kafkagroups.cli.progress import spinner
+from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.history.words import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
@@ -74,7 +73,7 @@ def answer_each(
     args: argparse.Namespace,
     ask: Callable[..., Any],
     show: Callable[[argparse.Namespace, Topic, Any], None],
-    to_json: Callable[[argparse.Namespace, Topic, Any], object] = lambda args, topic, answer: answer.to_json(),
+    to_json: Callable[[Topic, Any], object] = lambda topic, answer: answer.to_json(),
     *,
     list_problems: Callable[[Topic, Any], list[str]] = lambda topic, answer: answer.problems,
     subjects: Iterable[tuple[Any, ...]] | None = None,
@@ -82,26 +81,28 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
 
-    `ask` gets the options and a subject: the topic of a PATH, or what `subjects` yields, the topic first. The JSON of
-    an answer is one object, or a list of objects. The problems of an answer are lines about bad data, for stderr. With
+    `ask` gets a subject: the topic of a PATH, or what `subjects` yields, the topic first. The JSON of an answer is one
+    object, or a list of objects. The problems of an answer are lines about bad data, for stderr. With
     --fail-on-findings, the answers have findings. `spins`: a spinner is shown until the answer is there.
     """
-    statuses = [0]
-    findings: list[object] = []
-    problems: set[str] = set()
+    statuses: list[int] = []
+    has_findings = False
     has_text = False
-    for subject in subjects or [(topic,) for topic in open_topics(args)]:
-        topic = subject[0]
+    problems: set[str] = set()
+    for topic, *more in subjects or [(topic,) for topic in open_topics(args)]:
+        path = str(topic.path)
         try:
-            _check_path(args, str(topic.path))
-            with spinner(str(topic.path)) if spins else nullcontext():
-                answer = ask(args, *subject)
+            scheme, is_uri, _ = path.partition("://")
+            if is_uri and getattr(args, "engine", "spark") != "spark" and not os.path.exists(path):
+                raise UsageError(f"{scheme}:// needs --engine spark")
+            with spinner(path) if spins else nullcontext():
+                answer = ask(topic, *more)
         except KafkagroupsError as error:
             print_error(error)
             statuses.append(2 if isinstance(error, UsageError) else 1)
             continue
         if args.json:
-            found = to_json(args, topic, answer)
+            found = to_json(topic, answer)
             for value in found if isinstance(found, list) else [found]:
                 print_json(value)
         else:
@@ -112,26 +113,16 @@ def answer_each(
         new = [line for line in list_problems(topic, answer) if line not in problems]
         problems.update(new)
         statuses.append(print_problems(new))
-        if getattr(args, "fail_on_findings", False):
-            findings += answer.findings
-    return max(statuses) or (3 if findings else 0)
+        has_findings = has_findings or (getattr(args, "fail_on_findings", False) and bool(answer.findings))
+    return max(statuses, default=0) or (3 if has_findings else 0)
 
 
-def _check_path(args: argparse.Namespace, path: str) -> None:
-    """Raise UsageError if the path is a URI, which only Spark reads."""
-    scheme, is_uri, _ = path.partition("://")
-    if is_uri and getattr(args, "engine", "spark") != "spark" and not os.path.exists(path):
-        raise UsageError(f"{scheme}:// needs --engine spark")
-
-
-def print_problems(problems: Iterable[str]) -> int:
+def print_problems(problems: list[str]) -> int:
     """Print the problems of an answer after the answer, and return the exit code."""
     sys.stdout.flush()
-    status = 0
     for line in problems:
         print_error(line)
-        status = 1
-    return status
+    return int(bool(problems))
 
 
 def name_partition(partition: int | None) -> str:
@@ -156,11 +147,9 @@ def print_cut(args: argparse.Namespace, next_offsets: Mapping[int | None, int]) 
     """Print where --until or --until-time has cut the log: the first offset of each partition that was not read."""
     if args.until is None and args.until_time is None:
         return
-    offsets = (
-        f"{offset}" if partition is None else f"{offset} in partition {partition}"
-        for partition, offset in next_offsets.items()
-    )
-    print_text(f"The first offset after the cut is {', '.join(offsets)}.")
+    places = {partition: "" if partition is None else f" in partition {partition}" for partition in next_offsets}
+    offsets = ", ".join(f"{offset}{places[partition]}" for partition, offset in next_offsets.items())
+    print_text(f"The first offset after the cut is {offsets}.")
 
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:

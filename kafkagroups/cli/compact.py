@@ -7,8 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.output import print_line, print_table, print_text
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.output import print_line, print_table, print_text, progress_bar
 from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.log.cleaner import CleanerConfig, Compaction
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
@@ -16,7 +15,7 @@ from kafkagroups.topic import Topic
 
 ARGUMENTS = f"""
 PATH  a partition directory
---out! DIR  a new or empty folder for the segments
+--out
 --now-ms N  the time of the pass in ms since 1970 (default: the newest timestamp in the log)
 --delete-retention-ms N  how long tombstones and markers stay after the first pass that reads them, in ms (default:
     86400000, one day)
@@ -30,25 +29,23 @@ PATH  a partition directory
 --producer-expiration-ms N  the time in ms after which an idle producer expires (default: 86400000, one day; -1: never)
 --max-decompressed-message-bytes N  the setting max.decompressed.message.bytes of 4.2.2 and 4.4.0: the pass fails at a
     larger record in a compressed batch (default: no limit below 2 GB)
---engine --max-batch-bytes
---json  one JSON object
+--engine --max-batch-bytes --json
 """
 EXAMPLES = """\
 examples:
   kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out cleaned
-  kafkagroups compact LOG --out CLEANED --delete-retention-ms 0 --json
   kafkagroups compact CLEANED --out AGAIN --first-dirty 42    a second pass; the first pass printed 42"""
 
 
 def run(args: argparse.Namespace) -> int:
-    return answers.answer_each(args, _clean, _print_text, _to_json, list_problems=_list_problems, spins=False)
-
-
-def _clean(args: argparse.Namespace, topic: Topic) -> Compaction:
     given = {each.name: getattr(args, each.name) for each in fields(CleanerConfig)}
     config = CleanerConfig(**{name: value for name, value in given.items() if value is not None})
-    with progress_bar() as progress:
-        return topic.compact(args.out, config, progress=progress)
+
+    def clean(topic: Topic) -> Compaction:
+        with progress_bar() as progress:
+            return topic.compact(args.out, config, progress=progress)
+
+    return answers.answer_each(args, clean, _print_text, _to_json, list_problems=_list_problems, spins=False)
 
 
 def _list_problems(topic: Topic, compaction: Compaction) -> list[str]:
@@ -56,7 +53,7 @@ def _list_problems(topic: Topic, compaction: Compaction) -> list[str]:
     return [str(damage)] if damage else []
 
 
-def _to_json(args: argparse.Namespace, topic: Topic, compaction: Compaction) -> dict[str, Any]:
+def _to_json(topic: Topic, compaction: Compaction) -> dict[str, Any]:
     found = asdict(compaction)
     del found["damage"]  # The damage is printed on stderr.
     return found
@@ -64,9 +61,10 @@ def _to_json(args: argparse.Namespace, topic: Topic, compaction: Compaction) -> 
 
 def _print_text(args: argparse.Namespace, topic: Topic, compaction: Compaction) -> None:
     print_line(f"{args.path} after one pass of the cleaner, in {args.out}")
-    before, after = (list(asdict(counts).values()) for counts in (compaction.before, compaction.after))
-    removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
-    print_table(("", *asdict(compaction.before)), [("before", *before), ("after", *after), ("removed", *removed)])
+    before, after = (asdict(counts) for counts in (compaction.before, compaction.after))
+    removed = [before[name] - after[name] for name in before]
+    rows = [("before", *before.values()), ("after", *after.values()), ("removed", *removed)]
+    print_table(("", *before), rows)
     if not compaction.groups:
         print_text(
             "Nothing was cleaned: no dirty record, from --first-dirty on, is before the first uncleanable segment. It "

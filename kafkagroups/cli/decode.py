@@ -17,7 +17,7 @@ ARGUMENTS = """
 [KEYHEX]  the bytes of the key in hex
 [VALUEHEX]  the bytes of the value in hex; leave it out for a tombstone
 --jsonl  decode each line {"key_hex":…,"value_hex":…} of stdin, and print it as a line of JSON
---json  print the record as one line of JSON, as --jsonl does
+--json
 --strict  refuse every encoding that Kafka reads but never writes
 --coordinator --kafka
 """

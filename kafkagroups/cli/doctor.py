@@ -31,8 +31,7 @@ ARGUMENTS = """
 """
 EXAMPLES = """\
 examples:
-  kafkagroups doctor            print a table; exit code 1 if a check fails
-  kafkagroups doctor --json     print one line per check"""
+  kafkagroups doctor            print a table; exit code 1 if a check fails"""
 
 GIB = 1024**3
 HOW_TO_INSTALL = (
@@ -73,13 +72,14 @@ def run(args: argparse.Namespace) -> int:
 def run_checks() -> Iterator[Check]:
     """Run the checks one after another and yield their results."""
     for name, check in CHECKS.items():
-        yield Check(name, *check())
+        ok, found, fix = check()
+        yield Check(name, ok, found, "" if ok and check is not _check_engine else fix)
 
 
 def _check_python() -> Result:
     ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
     fix = "install Python 3.11, 3.12 or 3.13, then run `make lab PYTHON=/path/to/python`"
-    return ok, "{}.{}.{}".format(*sys.version_info), "" if ok else fix
+    return ok, "{}.{}.{}".format(*sys.version_info), fix
 
 
 def _check_environment() -> Result:
@@ -90,8 +90,7 @@ def _check_environment() -> Result:
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
     ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
-    fix = f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
-    return ok, sys.prefix, "" if ok else fix
+    return ok, sys.prefix, f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
 
 
 def _check_packages() -> Result:
@@ -100,10 +99,8 @@ def _check_packages() -> Result:
         from packaging.requirements import Requirement
 
         lines = importlib.metadata.requires("kafkagroups") or []
-    except importlib.metadata.PackageNotFoundError:
-        return False, "kafkagroups is not installed", HOW_TO_INSTALL
-    except ImportError:
-        return False, "the packages of the course are not installed", HOW_TO_INSTALL
+    except ImportError as error:  # Also if there is no metadata of kafkagroups.
+        return False, f"{error.name} is not installed", HOW_TO_INSTALL
     needed = [each for each in map(Requirement, lines) if each.name != "kafkagroups" and _is_needed(each)]
     problems = []
     for requirement in needed:
@@ -114,7 +111,7 @@ def _check_packages() -> Result:
         except importlib.metadata.PackageNotFoundError:
             problems.append(f"{requirement.name} is missing")
     found = "; ".join(problems) or f"all {len(needed)} required packages are installed"
-    return not problems, found, HOW_TO_INSTALL if problems else ""
+    return not problems, found, HOW_TO_INSTALL
 
 
 def _is_needed(requirement: Any) -> bool:
@@ -147,18 +144,17 @@ def _check_kernel() -> Result:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
         return False, "Jupyter is not installed", HOW_TO_INSTALL
-    install_kernel = f"{sys.executable} -m ipykernel install --sys-prefix"
+    fix = f"run `{sys.executable} -m ipykernel install --sys-prefix`"
     try:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
-        return False, "there is no kernel python3", f"run `{install_kernel}`"
+        return False, "there is no kernel python3", fix
     # For a name without a folder (python, python3, python3.x), Jupyter starts the interpreter that runs Jupyter.
     # This is the current interpreter, because the import above worked.
     is_name_only = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
-    if is_name_only or Path(command).absolute() == Path(sys.executable).absolute():
-        return True, "python3 starts this Python", ""
-    fix = f"run `{install_kernel}`, or remove the wrong kernel with `jupyter kernelspec remove python3`"
-    return False, f"python3 starts {command}", fix
+    is_this = is_name_only or Path(command).absolute() == Path(sys.executable).absolute()
+    fix += ", or remove the wrong kernel with `jupyter kernelspec remove python3`"
+    return is_this, f"python3 starts {'this Python' if is_this else command}", fix
 
 
 def _check_java() -> Result:
@@ -179,24 +175,22 @@ def _check_spark_worker() -> Result:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
     if worker.returncode == 0:
         return True, "imports kafkagroups from any folder", ""
-    last_line = worker.stderr.strip().splitlines()[-1:]
-    return False, f"cannot import kafkagroups: {' '.join(last_line)}", HOW_TO_INSTALL
+    *_, last_line = worker.stderr.strip().split("\n")
+    return False, f"cannot import kafkagroups: {last_line}", HOW_TO_INSTALL
 
 
 def _check_disk() -> Result:
     free_bytes = shutil.disk_usage(sys.prefix).free
-    ok = free_bytes >= GIB
     fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 12 need this space"
-    return ok, f"{free_bytes / GIB:.1f} GB free", "" if ok else fix
+    return free_bytes >= GIB, f"{free_bytes / GIB:.1f} GB free", fix
 
 
 def _check_memory() -> Result:
     available_bytes = _read_available_memory()
     if available_bytes is None:
         return True, "unknown on this system", ""
-    ok = available_bytes >= 1.5 * GIB
     fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
-    return ok, f"{available_bytes / GIB:.1f} GB available", "" if ok else fix
+    return available_bytes >= 1.5 * GIB, f"{available_bytes / GIB:.1f} GB available", fix
 
 
 def _read_available_memory() -> int | None:

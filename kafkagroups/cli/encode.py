@@ -24,8 +24,7 @@ ARGUMENTS = """
 EXAMPLES = """\
 examples:
   kafkagroups decode --jsonl < records.jsonl | kafkagroups encode --jsonl
-  kafkagroups encode --jsonl --kafka 2.8.2 < records.jsonl      the bytes that a 2.8.2 broker would write
-  echo '{"key":{"type":"2","data":{"group":"billing"}},"value":null}' | kafkagroups encode --jsonl"""
+  kafkagroups encode --jsonl --kafka 2.8.2 < records.jsonl      the bytes that a 2.8.2 broker would write"""
 
 
 def run(args: argparse.Namespace) -> int:

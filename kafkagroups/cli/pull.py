@@ -8,26 +8,22 @@ from functools import partial
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import CONNECTION, find_connection
-from kafkagroups.cli.output import print_json, print_line, print_table
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.output import print_json, print_line, print_table, progress_bar
 from kafkagroups.repair.pull import PullResult, pull
 
 ARGUMENTS = f"""
---out! DIR  a new or empty folder for the partition directories
 --partitions LIST  only these partitions, such as 0,3,7-9 (default: all)
---json  one JSON object
+--out --json
 {CONNECTION}
 """
 EXAMPLES = """\
 examples:
   kafkagroups pull --bootstrap broker-1:9092 --out pulled
-  kafkagroups load pulled
   kafkagroups pull --bootstrap broker-1:9092,broker-2:9092 --partitions 0,3,7-9 --out pulled --json
   kafkagroups pull --bootstrap broker-1:9093 --out pulled --security-protocol SASL_SSL --cafile ca.pem \\
       --sasl-mechanism SCRAM-SHA-512 --user auditor --password-file secret
 
-The user needs the rights to describe and to read the topic __consumer_offsets. Passwords are read from files or from
-the environment: KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
+The user needs the rights to describe and to read the topic __consumer_offsets."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,6 +42,5 @@ def _print_text(out: str, pulled: PullResult) -> None:
     rows = [(number, part.first, part.next, part.bytes) for number, part in pulled.partitions.items() if part.bytes]
     print_table(("partition", "first", "next", "bytes"), rows)
     empty = len(pulled.partitions) - len(rows)
-    print_line(
-        f"{sum(row[3] for row in rows)} bytes of {len(rows) + empty} partitions, {empty} of them empty, in {out}"
-    )
+    size = sum(row[3] for row in rows)
+    print_line(f"{size} bytes of {len(pulled.partitions)} partitions, {empty} of them empty, in {out}")

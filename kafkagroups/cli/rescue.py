@@ -11,10 +11,9 @@ from textwrap import fill
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import CONNECTION, Parser, find_connection
-from kafkagroups.cli.output import print_error, print_json, print_table, print_text
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.output import print_error, print_json, print_table, print_text, progress_bar
 from kafkagroups.errors import UsageError
-from kafkagroups.history.words import list_names
+from kafkagroups.history.words import LISTED_NAMES, list_names
 from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
 from kafkagroups.repair.plan import RescuePlan, Why, find_ambiguous, read_plan, write_plan
 from kafkagroups.topic import Topic
@@ -43,15 +42,13 @@ _REASONS = {
 }
 
 
-PLAN_ARGUMENTS = f"""
+PLAN_ARGUMENTS = """
 PATH --coordinator --kafka --partitions
 --group GLOB...  only these groups; * stands for any characters and ? for one; can be repeated
 --topic GLOB...  only the offsets of these topics; can be repeated
 --rename RENAME...  OLD=NEW: the group OLD gets the id NEW in the other cluster; can be repeated
 --out FILE  write the plan to this new file
---until-time --engine --max-batch-bytes --past-damage
---all  print every offset (default: at most {OFFSETS_SHOWN} of each group)
---json  print the plan as one JSON object
+--until-time --engine --max-batch-bytes --past-damage --all --json
 """
 APPLY_ARGUMENTS = f"""
 PLAN  the file that `rescue plan --out` has written
@@ -60,13 +57,12 @@ options of this step:
 --yes  commit the offsets (default: only show what would change)
 --out-of-range {"|".join(OUT_OF_RANGE)}=refuse  offsets below the log start offset or beyond the log end offset: refuse
     them, set them to the nearest offset of the log (clamp), or leave them out without an error (skip)
---json  one JSON object for each offset
+--json
 """
 ARGUMENTS = ""
 EXAMPLES = f"""\
 examples:
   kafkagroups rescue plan /backup/kafka/data --coordinator classic --out plan.json
-  kafkagroups rescue plan /backup/kafka/data --group 'shop-*' --rename shop-1=shop-new --out plan.json
   kafkagroups rescue apply plan.json --bootstrap broker-1:9092
   kafkagroups rescue apply plan.json --bootstrap broker-1:9092 --yes
 
@@ -74,14 +70,11 @@ examples:
 {WHERE_OFFSETS_FIT[: WHERE_OFFSETS_FIT.index(":")]}."""
 
 _APPLY_NOTES = """\
-Refused: groups with members, offsets outside the partition's log (see
---out-of-range; a negative offset is never clamped), topics and partitions that
-do not exist, and what the user may not do. Everything is checked again right before a group is written. After an
-interruption, run the same command again.
+Refused: groups with members, offsets outside the partition's log (see --out-of-range; a negative offset is never
+clamped), topics and partitions that do not exist, and what the user may not do. Everything is checked again right
+before a group is written. After an interruption, run the same command again.
 
-The user needs these rights: Describe and Read on the groups and on their
-topics. Passwords are read from files or from the environment:
-KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
+The user needs these rights: Describe and Read on the groups and on their topics."""
 
 
 def add_steps(parser: Parser) -> None:
@@ -124,16 +117,16 @@ def _run_apply(args: argparse.Namespace) -> int:
 def _run_plan(args: argparse.Namespace) -> int:
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
-    return answers.answer_each(args, _make_plan, _print_plan, spins=False)
 
+    def plan_rescue(topic: Topic) -> RescuePlan:
+        filters = {"groups": args.group, "topics": args.topic, "renames": dict(map(_parse_rename, args.rename))}
+        with progress_bar() as progress:
+            plan = topic.plan_rescue(until_time=args.until_time, progress=progress, **filters)
+        if args.out is not None:
+            write_plan(plan, args.out)
+        return plan
 
-def _make_plan(args: argparse.Namespace, topic: Topic) -> RescuePlan:
-    filters = {"groups": args.group, "topics": args.topic, "renames": dict(map(_parse_rename, args.rename))}
-    with progress_bar() as progress:
-        plan = topic.plan_rescue(until_time=args.until_time, progress=progress, **filters)
-    if args.out is not None:
-        write_plan(plan, args.out)
-    return plan
+    return answers.answer_each(args, plan_rescue, _print_plan, spins=False)
 
 
 def _parse_rename(text: str) -> tuple[str, str]:
@@ -173,7 +166,7 @@ def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
             rows.append((group_id, group.to, group.type or "-", state, len(group.offsets), len(group.left_out)))
     print_table(("group", "becomes", "type", "state", "offsets", "left out"), rows)
     for why, group_ids in others.items():
-        names = ", ".join(group_ids) if shows_all else list_names(group_ids)
+        names = list_names(group_ids, len(group_ids) if shows_all else LISTED_NAMES)
         print_text(f"Groups without offsets to restore ({why.value}): {names}.")
 
 

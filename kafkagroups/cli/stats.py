@@ -58,7 +58,6 @@ EXAMPLES = """\
 examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
   kafkagroups stats FOLDER --by partition --top 5
-  kafkagroups stats LOG --by type --json
   kafkagroups stats s3://bucket/log --engine spark --master spark://host:7077"""
 
 
@@ -66,15 +65,10 @@ def run(args: argparse.Namespace) -> int:
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
-    return answers.answer_each(args, _ask, _print_stats, _to_json)
+    def stats_to_json(topic: Topic, statistics: Stats) -> dict[str, Any]:
+        return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
 
-
-def _ask(args: argparse.Namespace, topic: Topic) -> Stats:
-    return topic.stats(args.by)
-
-
-def _to_json(args: argparse.Namespace, topic: Topic, statistics: Stats) -> dict[str, Any]:
-    return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
+    return answers.answer_each(args, lambda topic: topic.stats(args.by), _print_stats, stats_to_json)
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:

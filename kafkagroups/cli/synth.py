@@ -7,15 +7,13 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli.options import VARIED
-from kafkagroups.cli.output import print_json, print_table, print_text
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.output import print_json, print_table, print_text, progress_bar
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.synth import write
 
 ARGUMENTS = f"""
---out! DIR  a new or empty folder for the partition directories
+--out --json
 --records! COUNT  the number of records (200k, 10M), including transaction markers
---json  one JSON object
 groups:
 --partitions N  the partition count of the topic (default: 50)
 --groups N  the number of groups (default: 1000)
@@ -42,9 +40,7 @@ files:
 EXAMPLES = """\
 examples:
   kafkagroups synth --out topic --records 1M
-  kafkagroups synth --out topic --records 10M --groups 10000 --keys 100 --width varied --skew 0 --generations
   kafkagroups synth --out topic --records 1M --transactional 0.5 --modern 0.2 --metadata 0.1 --codec lz4
-  kafkagroups synth --out topic --records 1M --hot 0.5      half of the groups are in one partition
 
 The same options give the same bytes. A fraction is a number from 0 to 1."""
 MIN_RECORDS_FOR_BAR = 1_000_000

@@ -26,32 +26,24 @@ RETENTION_HINT = (
 ARGUMENTS = """
 PATH...
 --group! G  the group id
---coordinator --kafka --partitions
---all  also show the commits that only move an offset forward, and each step of a member to a new assignment
---topic TOPIC  only the events of the group's offsets for this topic
---until-time
---since-time T  show only events with this timestamp or a later one; T is as in --until-time; gaps have no timestamp
---retention --past-damage --engine --max-batch-bytes
---json  one JSON object for each event; if there are several PATHs, each object also has a "path"
+--coordinator --kafka --partitions --all --topic --until-time --since-time --retention
+--past-damage --engine --max-batch-bytes --json
 """
 EXAMPLES = """\
 examples:
   kafkagroups timeline data/harbour/3.9.2 --group billing --coordinator classic
-  kafkagroups timeline data/harbour/cleaning/after-clean --group dashboard
   kafkagroups timeline LOG --group billing --all --json"""
 
 
 def run(args: argparse.Namespace) -> int:
-    return answers.answer_each(args, _ask, _print_timeline, _to_json)
+    def ask(topic: Topic) -> Timeline:
+        selection = {"topic": args.topic, "since_time": args.since_time, "until_time": args.until_time}
+        return topic.timeline(args.group, all=args.all, retention_ms=args.retention, **selection)
 
+    def to_json(topic: Topic, history: Timeline) -> list[dict[str, Any]]:
+        return [({"path": topic.path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
 
-def _ask(args: argparse.Namespace, topic: Topic) -> Timeline:
-    selection = {"topic": args.topic, "since_time": args.since_time, "until_time": args.until_time}
-    return topic.timeline(args.group, all=args.all, retention_ms=args.retention, **selection)
-
-
-def _to_json(args: argparse.Namespace, topic: Topic, history: Timeline) -> list[dict[str, Any]]:
-    return [({"path": topic.path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
+    return answers.answer_each(args, ask, _print_timeline, to_json)
 
 
 def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
@@ -98,19 +90,19 @@ def _print_rewound(history: Timeline, *, shows_all: bool) -> None:
         print_text("Positions that went back, at the end of the log:")
     for position in shown:
         print_text(f"  {position.describe_rewound().removesuffix('.')}; {position.describe_last_move()}.")
-    _print_more(len(history.rewound) - len(shown), " that went back")
+    _print_more(len(history.rewound) - len(shown))
 
 
-def _print_more(more: int, what: str = "") -> None:
+def _print_more(more: int) -> None:
     if more:
-        print_text(f"  {count_of(more, 'more position')}{what}: --all shows all of them.")
+        print_text(f"  {count_of(more, 'more position')}: --all shows all of them.")
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:
     """Print the last moves of the group's positions, if one of them stands still while others moved on."""
-    if not any(position.stands_still for position in history.positions):
-        return
     shown = history.positions
+    if not any(position.stands_still for position in shown):
+        return
     if not shows_all and len(shown) > POSITIONS_SHOWN:
         shown = [position for position in shown if position.stands_still][:POSITIONS_SHOWN]
     print_text("Positions at the end of the log, the oldest moves first (! stands still while others move):")

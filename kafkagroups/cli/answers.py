@@ -6,7 +6,6 @@ where a log was cut, which bytes are missing, and what was assumed about the top
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -14,17 +13,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from kafkagroups.cli.options import DEFAULT_PARTITIONS, choose_dialect
+from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options, choose_dialect
 from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
 from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.history.words import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.topic import Topic
+from kafkagroups.topic import Limits, Topic
 
-_RULES = ("partitions", "engine", "past_damage", "max_batch_bytes")
-"""The options that are rules of a `Topic`, apart from the coordinator and its version."""
+_MEMBER_FACTS = {
+    **{"client_id": "client", "group_instance_id": "instance", "state": "state", "member_epoch": "epoch"},
+    **{"previous_member_epoch": "previous epoch", "session_timeout_ms": "session time-out in ms"},
+    "rebalance_timeout_ms": "rebalance time-out in ms",
+}
+_NO_FACT = (None, "", -1)
 MOVES_SHOWN = 20
 """A text names at most this number of groups that have moved to another partition."""
 
@@ -47,15 +50,14 @@ class _SparkTopic(Topic):
     def _ask(self, question: str, *words: Any, **options: Any) -> Any:
         from kafkagroups import spark
 
-        rules = dict(vars(self))
-        # The command prints the problems itself.
-        return getattr(spark, question)(rules.pop("path"), *words, **rules, **options, fail_on_damage=None)
+        rules = {**vars(self), **options, "fail_on_damage": None}  # The command prints the problems itself.
+        return getattr(spark, question)(rules.pop("path"), *words, **rules)
 
 
-def open_topics(args: argparse.Namespace) -> list[Topic]:
+def open_topics(args: Options) -> list[Topic]:
     """Return each PATH with the rules of the options."""
     dialect = choose_dialect(args)
-    rules = {name: getattr(args, name) for name in _RULES if name in args}
+    rules = {name: getattr(args, name) for name in Limits.__annotations__ if name in args}
     kind: type[Topic] = Topic
     if rules.get("engine") == "spark":
         kind = _SparkTopic
@@ -64,15 +66,15 @@ def open_topics(args: argparse.Namespace) -> list[Topic]:
     return [kind(path, dialect.coordinator, dialect.kafka, **rules) for path in paths]
 
 
-def find_stop(args: argparse.Namespace) -> dict[str, Any]:
+def find_stop(args: Options) -> dict[str, Any]:
     """Return where --until and --until-time end the reading, for a method of `Topic`."""
     return {"until": args.until, "until_time": args.until_time}
 
 
 def answer_each(
-    args: argparse.Namespace,
+    args: Options,
     ask: Callable[..., Any],
-    show: Callable[[argparse.Namespace, Topic, Any], None],
+    show: Callable[[Options, Topic, Any], None],
     to_json: Callable[[Topic, Any], object] = lambda topic, answer: answer.to_json(),
     *,
     list_problems: Callable[[Topic, Any], list[str]] = lambda topic, answer: answer.problems,
@@ -125,12 +127,18 @@ def print_problems(problems: list[str]) -> int:
     return int(bool(problems))
 
 
+def describe_member(member: Mapping[str, Any]) -> str:
+    """Return the id of a member, which is a row of JSON, and what is known about it."""
+    facts = [f"{title} {member[name]}" for name, title in _MEMBER_FACTS.items() if member.get(name) not in _NO_FACT]
+    return ", ".join([member["member_id"], *facts, *(["classic protocol"] if member.get("member_type") == 0 else [])])
+
+
 def name_partition(partition: int | None) -> str:
     """Return the name of a partition for a sentence. None is a log whose folder has no number."""
     return "The log" if partition is None else f"Partition {partition}"
 
 
-def print_default_rules(args: argparse.Namespace, topic: Topic) -> None:
+def print_default_rules(args: Options, topic: Topic) -> None:
     """Print which release's rules a text follows, if no option has named the release."""
     if args.kafka is None:
         print_text(f"As Kafka {topic.kafka} reads it ({topic.coordinator} coordinator; --kafka names another release).")
@@ -143,7 +151,7 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
             print_text(f"{name_partition(partition)} has a gap: {gap}.")
 
 
-def print_cut(args: argparse.Namespace, next_offsets: Mapping[int | None, int]) -> None:
+def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
     """Print where --until or --until-time has cut the log: the first offset of each partition that was not read."""
     if args.until is None and args.until_time is None:
         return
@@ -184,18 +192,15 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
     shared = sorted(name for name in topic.shared_groups if group in (None, name))
     if coordinator == "classic" and shared:
         lines.append(
-            "A classic broker answers from the partition that it loads first, and brokers load partitions in any "
-            "order. Here the lowest partition is first. Another order can change the answers for: "
-            f"{list_names(shared)}."
+            "A classic broker answers from the partition that it loads first. Here it is the lowest one. Another order "
+            f"can change the answers for: {list_names(shared)}."
         )
     return [*lines, *describe_topic(topic, coordinator, group)]
 
 
 def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
-    moves = [
-        f"{group} ({partition_for(group, change.from_count)} → {partition_for(group, change.to_count)})"
-        for group in groups
-    ]
+    homes = {group: [partition_for(group, count) for count in (change.from_count, change.to_count)] for group in groups}
+    moves = [f"{group} ({old} → {new})" for group, (old, new) in homes.items()]
     return (
         f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
         f"latest at {format_time(change.since_ms)} UTC. These groups have moved to another partition: "

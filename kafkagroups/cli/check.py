@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import print_newer
+from kafkagroups.cli.options import Options, print_newer
 from kafkagroups.cli.output import print_findings, print_text
 from kafkagroups.history.after_cleaning import MAX_SIZE
 from kafkagroups.history.check import Check
@@ -27,7 +25,7 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 --fail-on-findings if there is another finding."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     def check(topic: Topic) -> Check:
         return topic.check(to=args.to, to_coordinator=args.to_coordinator)
 
@@ -53,7 +51,7 @@ def _count(partitions: list[str], verb: str = "") -> str:
     return f"{count_of(len(partitions), 'partition')}{verb} ({list_names(partitions)})"
 
 
-def _print_verdict(args: argparse.Namespace, topic: Topic, verdict: Check) -> None:
+def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     partitions = verdict.partitions.values()
     judged = verdict.judged
     broker = f"A Kafka {judged.kafka} broker ({judged.coordinator} coordinator)"

@@ -17,18 +17,14 @@ ARGUMENTS = f"""
 PATH  a partition directory
 --out
 --now-ms N  the time of the pass in ms since 1970 (default: the newest timestamp in the log)
---delete-retention-ms N  how long tombstones and markers stay after the first pass that reads them, in ms (default:
-    86400000, one day)
---first-dirty N  the first offset that no earlier pass has cleaned (default, or if N is outside the log: the start of
-    the log)
+--delete-retention-ms N  how long tombstones and markers stay after their first pass, in ms (default: 86400000, a day)
+--first-dirty N  the first offset that no earlier pass has cleaned (default, or if N is outside the log: its start)
 --first-uncleanable N  the pass stops at the start of the segment that contains this offset (default: the start of the
     active segment or the last stable offset, whichever comes first)
 --segment-bytes N  the largest size of a merged segment in bytes (default: 104857600)
---map-entries N  the number of keys that fit in the offset map, which stores the newest offset of each key (default:
-    {DEFAULT_CAPACITY}, as in a broker)
+--map-entries N  the number of keys that fit in the offset map (default: {DEFAULT_CAPACITY}, as in a broker)
 --producer-expiration-ms N  the time in ms after which an idle producer expires (default: 86400000, one day; -1: never)
---max-decompressed-message-bytes N  the setting max.decompressed.message.bytes of 4.2.2 and 4.4.0: the pass fails at a
-    larger record in a compressed batch (default: no limit below 2 GB)
+--max-decompressed-message-bytes N  the setting max.decompressed.message.bytes of 4.2.2 and 4.4.0 (default: 2 GB)
 --engine --max-batch-bytes --json
 """
 EXAMPLES = """\
@@ -65,14 +61,14 @@ def _print_text(args: argparse.Namespace, topic: Topic, compaction: Compaction) 
     removed = [before[name] - after[name] for name in before]
     rows = [("before", *before.values()), ("after", *after.values()), ("removed", *removed)]
     print_table(("", *before), rows)
-    if not compaction.groups:
-        print_text(
-            "Nothing was cleaned: no dirty record, from --first-dirty on, is before the first uncleanable segment. It "
-            "contains --first-uncleanable: by default, the start of the oldest open transaction or active segment."
-        )
-        return
     for base_offsets in compaction.groups:  # The segments that a new one replaces.
         if len(base_offsets) > 1:
             print_text(f"Segments {', '.join(map(str, base_offsets))} were merged.")
     next_dirty = compaction.next_dirty_offset
-    print_text(f"The next dirty offset is {next_dirty}: run a second pass with --first-dirty {next_dirty}.")
+    end = f"The next dirty offset is {next_dirty}: run a second pass with --first-dirty {next_dirty}."
+    if not compaction.groups:
+        end = (
+            "Nothing was cleaned: no dirty record, from --first-dirty on, is before the first uncleanable segment. It "
+        )
+        end += "contains --first-uncleanable: by default, the start of the oldest open transaction or active segment."
+    print_text(end)

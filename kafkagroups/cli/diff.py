@@ -5,7 +5,6 @@ The two sides of the comparison are called a and b.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 
 from kafkagroups.api import diff
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import rules_to_json
+from kafkagroups.cli.options import Options, rules_to_json
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.replicas import Change, Replicas, Truncation
@@ -38,7 +37,7 @@ examples:
 _UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     compares_moments = args.since is not None or args.since_time is not None
     if args.coordinators and compares_moments:
         raise UsageError("--coordinators cannot be used with --since or --since-time")
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     return answers.answer_each(args, compare, _print_comparison, to_json, subjects=[subject])
 
 
-def _print_comparison(args: argparse.Namespace, topic: Topic, result: Replicas) -> None:
+def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
     """Print the two sides, the forks of replicas, and the differences."""
     sides = {"a": result.a, "b": result.b}
     for name, side in sides.items():

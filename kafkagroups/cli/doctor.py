@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import re
 import shutil
@@ -66,13 +65,14 @@ def run(args: argparse.Namespace) -> int:
             print_json(asdict(result))
     if not args.json:
         _print_results(results)
-    return 0 if all(result.ok for result in results) else 1
+    return int(not all(result.ok for result in results))
 
 
 def run_checks() -> Iterator[Check]:
     """Run the checks one after another and yield their results."""
-    for name, check in CHECKS.items():
+    for check in _CHECKS:
         ok, found, fix = check()
+        name = check.__name__.removeprefix("_check_").replace("_", " ")
         yield Check(name, ok, found, "" if ok and check is not _check_engine else fix)
 
 
@@ -168,8 +168,6 @@ def _check_java() -> Result:
 
 def _check_spark_worker() -> Result:
     """Check that Python can import kafkagroups from any current folder, because Spark workers use other folders."""
-    if importlib.util.find_spec("pyspark") is None:
-        return False, "pyspark is not installed", HOW_TO_INSTALL
     command = [sys.executable, "-c", "import kafkagroups"]
     with tempfile.TemporaryDirectory() as other_folder:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
@@ -203,17 +201,10 @@ def _read_available_memory() -> int | None:
     return None
 
 
-CHECKS: dict[str, Callable[[], Result]] = {
-    "python": _check_python,
-    "environment": _check_environment,
-    "packages": _check_packages,
-    "engine": _check_engine,
-    "kernel": _check_kernel,
-    "java": _check_java,
-    "spark worker": _check_spark_worker,
-    "disk": _check_disk,
-    "memory": _check_memory,
-}
+_CHECKS: tuple[Callable[[], Result], ...] = (
+    *(_check_python, _check_environment, _check_packages, _check_engine, _check_kernel),
+    *(_check_java, _check_spark_worker, _check_disk, _check_memory),
+)
 
 
 def _print_results(results: list[Check]) -> None:

@@ -6,7 +6,6 @@ transaction. Control records have no group, so every option that looks into the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -16,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import parse_hex, rules_to_json
+from kafkagroups.cli.options import Options, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.after_damage import describe_rest
@@ -53,7 +52,8 @@ PATH...
 --key KEY  only records with this key: its bytes in hex, or the JSON that --json prints
 --tombstones  only records without a value, which delete
 --type TYPE  only records of this type: a number, or a name such as OffsetCommit
---max-batch-bytes --past-damage --json
+--max-batch-bytes --past-damage
+--json  a line per record, without the last line of text, which names the first offset after --until or --until-time
 """
 EXAMPLES = """\
 examples:
@@ -118,7 +118,7 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
         return _Decoded(log_record, key_record=key_record, error=str(error))
 
 
-def _find_wanted(args: argparse.Namespace) -> dict[str, object]:
+def _find_wanted(args: Options) -> dict[str, object]:
     """Return what the options that select records by their content ask for, by the names in `_Decoded.is_selected`."""
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
     wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
@@ -168,7 +168,7 @@ def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[s
     return value
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     errors: list[str] = []
     record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
     topics = answers.open_topics(args)
@@ -203,7 +203,7 @@ def run(args: argparse.Namespace) -> int:
     return max(status, answers.print_problems(errors))
 
 
-def _print_as_tool(args: argparse.Namespace, record_range: RecordRange, errors: list[str], log: Log) -> None:
+def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
     """Print the text of one of Kafka's own tools. `errors` gets why it ends early, if this is not the tool's reason."""
     out = ToolOutput(sys.stdout)
     version = parse_release(args.kafka or NEWEST_TOOL)
@@ -223,7 +223,7 @@ def _print_as_tool(args: argparse.Namespace, record_range: RecordRange, errors: 
 class _Printer:
     """Prints the batches and records that the options select, log by log. Messages about bad data go into `errors`."""
 
-    args: argparse.Namespace
+    args: Options
     dialect: Dialect
     range: RecordRange
     wanted: dict[str, object]
@@ -244,13 +244,16 @@ class _Printer:
                 as_json = json.dumps({"partition": log.partition, "gap": asdict(damage)})
                 print_line(as_json if self.args.json else f"{self._partition}damage: {damage}")
                 self._gaps.skip_to(damage.to_offset)
-            lines = self._find_gap(batch.base_offset, self._partition)
+            gap = self._find_gap(batch.base_offset, self._partition)
             try:
-                lines += self._format_batch(batch)
+                lines = list(self._format_records(batch))
+                if not self.args.json and (lines or not (self.wanted or self.range.has_start)):
+                    lines.insert(0, f"{self._partition}{_describe_batch(batch)}")
             except BadBytes as error:
+                lines = []
                 self.errors.append(str(error))
                 self._gaps.skip_to(batch.last_offset + 1)
-            for line in lines:
+            for line in (*gap, *lines):
                 print_line(line)
         if not self.args.json:
             answers.print_cut(self.args, {log.partition: next_offset})
@@ -269,13 +272,6 @@ class _Printer:
         first, last = gap
         offsets = f"offset {first} has" if first == last else f"offsets {first} to {last} have"
         return [f"{start}gap: {offsets} no record"]
-
-    def _format_batch(self, batch: Batch) -> list[str]:
-        """Return the lines of a batch: a line about it, and one for each selected record and each gap."""
-        lines = list(self._format_records(batch))
-        if self.args.json or ((self.wanted or self.range.has_start) and not lines):
-            return lines
-        return [f"{self._partition}{_describe_batch(batch)}", *lines]
 
     def _format_records(self, batch: Batch) -> Iterator[str]:
         for log_record in self.range.select_records(batch):
@@ -296,9 +292,7 @@ class _Printer:
             "offset": log_record.offset,
             "timestamp": log_record.timestamp,
             "leader_epoch": batch.partition_leader_epoch,
-            "delete_horizon_ms": batch.delete_horizon_ms,
-            "producer_id": batch.producer_id,
-            "producer_epoch": batch.producer_epoch,
+            **{name: getattr(batch, name) for name in ("delete_horizon_ms", "producer_id", "producer_epoch")},
             "transactional": batch.is_transactional,
             "control": decoded.control_type,
             "type": record and record.type,
@@ -306,10 +300,9 @@ class _Printer:
             "key": record and key_to_json(record),
             "value": decoded.record and _value_to_json(decoded.record, self.dialect, "Data"),
         }
-        if decoded.error:
-            fields |= {"error": decoded.error, "key_hex": _to_hex(log_record.key)}
-            fields["value_hex"] = _to_hex(log_record.value)
-        return {**fields, **rules_to_json(self.dialect.rules_of)}
+        content = {"key_hex": _to_hex(log_record.key), "value_hex": _to_hex(log_record.value)}
+        error = {"error": decoded.error, **content} if decoded.error else {}
+        return {**fields, **error, **rules_to_json(self.dialect.rules_of)}
 
     def _to_text(self, batch: Batch, decoded: _Decoded) -> str:
         log_record = decoded.log_record

@@ -16,10 +16,8 @@ STEPS = """
 --delete-group G  append the tombstones with which a coordinator deletes group G and its offsets
 --marker commit|abort:PRODUCER_ID  commit or abort the open transaction of this producer
 --roll  close the active segment and begin a new segment
---cut OFFSET  remove the first batch that contains OFFSET or a higher offset, and everything after it, as a broker does
-    when it truncates its log
---cut-time MS  remove the first batch with a timestamp after MS, and everything after it; MS is in ms since 1970, or in
-    ISO 8601 (UTC, if it has no time zone)
+--cut OFFSET  remove the first batch with OFFSET or a higher offset, and what follows, as a broker truncates its log
+--cut-time MS  remove the first batch with a timestamp after MS, and what follows; MS is in ms since 1970 or ISO 8601
 --clean MS  run one pass of Kafka 4.3.1's log cleaner at the time MS; a second pass begins where the first one ended
 """
 ARGUMENTS = """
@@ -28,8 +26,7 @@ PATH  a partition directory; it is never changed
 --coordinator classic|new  the coordinator that would write the new records (default: the one that wrote the log)
 --kafka VERSION  the Kafka version that would write the new records (default: their layout is that of the log's records)
 --partitions N  the partition count of __consumer_offsets; groups that another partition stores are then refused
---delete-retention-ms N=86400000  for --clean: how long tombstones and markers stay after the first pass that reads
-    them, in ms
+--delete-retention-ms N=86400000  for --clean: how long tombstones and markers stay after their first pass, in ms
 --json
 """
 EXAMPLES = """\

@@ -7,14 +7,13 @@ commit of a smaller offset than the previous commit of the same topic-partition.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, rules_to_json
+from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_table, print_text, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import Expiration
@@ -41,13 +40,6 @@ _CAUSES = {
     Cause.TOPIC_DELETED: "the topic was deleted",
     Cause.UNKNOWN: "the log does not tell",
 }
-_MEMBER_FIELDS = {
-    "group_instance_id": "instance",
-    "member_epoch": "epoch",
-    "state": "state",
-    "session_timeout_ms": "session time-out in ms",
-    "rebalance_timeout_ms": "rebalance time-out in ms",
-}
 ARGUMENTS = f"""
 PATH...
 --group! G  the group id, or a pattern: * stands for any characters, and ? for one character
@@ -62,7 +54,7 @@ examples:
   kafkagroups explain LOG --group 'bill*' --until-time 2026-11-21T10:00 --json"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     def explain(topic: Topic, group_id: str) -> Explanation:
         options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
         return topic.explain(group_id, args.topic, args.partition, **options)
@@ -70,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     return answers.answer_each(args, explain, _print_explanation, _to_json, subjects=_list_subjects(args))
 
 
-def _list_subjects(args: argparse.Namespace) -> Iterator[tuple[Topic, str]]:
+def _list_subjects(args: Options) -> Iterator[tuple[Topic, str]]:
     """Yield the topic of each PATH with each group that --group names."""
     for topic in answers.open_topics(args):
         group_ids = [args.group]
@@ -106,7 +98,7 @@ def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
     return {**offset, "expire_ms": expiration.expire_ms, "from": "record" if expiration.is_from_record else "retention"}
 
 
-def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:
+def _print_explanation(args: Options, topic: Topic, explanation: Explanation) -> None:
     answers.print_default_rules(args, topic)
     group = explanation.group
     subject = group or "the group with the empty id"
@@ -277,17 +269,12 @@ def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
     members = sorted(group["members"], key=lambda member: member["member_id"] not in joined)
     shown_count = len(members) if shows_all else len(joined) + UNCHANGED_MEMBER_COUNT
     for member in members[:shown_count]:
-        facts = [
-            f"{title} {member[name]}"
-            for name, title in _MEMBER_FIELDS.items()
-            if member.get(name) not in (None, "", -1)
-        ]
-        yield ", ".join([f"{'+' if member['member_id'] in joined else '='} {member['member_id']}", *facts])
+        yield f"{'+' if member['member_id'] in joined else '='} {answers.describe_member(member)}"
     if len(members) > shown_count:
         yield f"= {count_of(len(members) - shown_count, 'more member')}; --all shows them"
 
 
-def _print_answer(args: argparse.Namespace, explanation: Explanation, subject: str, broker: str) -> None:
+def _print_answer(args: Options, explanation: Explanation, subject: str, broker: str) -> None:
     """Print what a broker answers about the subject: a group, the offsets of a topic, or one offset."""
     answer = explanation.answer
     if answer is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -11,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, rules_to_json
+from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import find_expirations
@@ -56,7 +55,7 @@ examples:
   kafkagroups load /var/lib/kafka/data --to parquet:tables"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     has_limit = args.until is not None or args.until_time is not None
     if args.snapshot and (args.engine == "spark" or args.to or args.past_damage or has_limit):
         raise UsageError("--snapshot cannot be used with --until, --until-time, --past-damage, --to or --engine spark")
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     return answers.answer_each(args, partial(_write_parquet, args), _print_written, written_to_json, spins=False)
 
 
-def _write_parquet(args: argparse.Namespace, topic: Topic) -> WrittenTables:
+def _write_parquet(args: Options, topic: Topic) -> WrittenTables:
     """Load one PATH, and write its tables as Parquet files."""
     import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
 
@@ -92,12 +91,12 @@ def _write_parquet(args: argparse.Namespace, topic: Topic) -> WrittenTables:
             return load_and_write(str(topic.path), topic.dialect, folder, args.master, **limits)
 
 
-def _print_written(args: argparse.Namespace, topic: Topic, written: WrittenTables) -> None:
+def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
     for table, row_count in written.rows.items():
         print_line(f"{args.to}/{table}: {row_count} rows")
 
 
-def _load_selected(args: argparse.Namespace, topic: Topic) -> Groups:
+def _load_selected(args: Options, topic: Topic) -> Groups:
     """Load one PATH, and return the groups that --group selects.
 
     With --until, only the partition with the records of the group is loaded.
@@ -114,7 +113,7 @@ def _load_selected(args: argparse.Namespace, topic: Topic) -> Groups:
     return groups if args.group is None else groups.select(match_groups(groups.partitions_of, args.group))
 
 
-def _load(args: argparse.Namespace, topic: Topic, **stop: Any) -> Groups:
+def _load(args: Options, topic: Topic, **stop: Any) -> Groups:
     """Load one PATH, or go on from the snapshot in the folder of --snapshot and save the new one there."""
     if args.engine == "spark":
         with spinner(str(topic.path)):
@@ -160,7 +159,7 @@ def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
     return fields
 
 
-def _print_answer(args: argparse.Namespace, topic: Topic, groups: Groups) -> None:
+def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     """Print the result of a load for people, at first the groups: with --all, all of them and all their offsets."""
     partitions = groups.partitions
     records, batches = (sum(map(attrgetter(name), partitions.values())) for name in ("records", "batches"))
@@ -172,8 +171,7 @@ def _print_answer(args: argparse.Namespace, topic: Topic, groups: Groups) -> Non
         if partition.damage:
             print_text(
                 f"{answers.name_partition(number)} is damaged: its answers are those of a broker whose recovery has "
-                f"cut the log at offset {partition.damage.offset}. Before such a recovery, a broker can fail to load "
-                "the partition."
+                f"cut the log at offset {partition.damage.offset}. Before that, a broker can fail to load it."
             )
     by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
     shown_ids = sorted(group_id for _, group_id in by_size[: None if args.all else GROUPS_SHOWN])
@@ -220,15 +218,7 @@ def _print_members(group_id: str, group: ModernGroup) -> None:
         print_text(f"Members of {group_id} ({group.type} group, {epochs}):")
     for _, one_member in sorted(group.members.items()):
         member = modern_member_json(group, one_member)
-        instance = f", instance {member['group_instance_id']}" if member["group_instance_id"] else ""
-        protocol = ", classic protocol" if member["member_type"] == 0 else ""
-        print_text(f"  {member['member_id']} (client {member['client_id'] or '-'}{instance}{protocol})")
-        epochs = f"member epoch {member['member_epoch']}"
-        if "state" in member:
-            previous = member["previous_member_epoch"]
-            previous = "none" if previous in (None, -1) else previous
-            epochs = f"{member['state'] or 'no state'}, {epochs}, previous {previous}"
-        print_text(f"    {epochs}")
+        print_text(f"  {answers.describe_member(member)}", indent=" " * 6)
         for field, title in _ASSIGNMENTS.items():
             if field in member and (field != "target_assignment" or member[field] != member["assignment"]):
                 print_text(f"    {title}: {_list_partitions(member[field])}")
@@ -257,7 +247,7 @@ def _list_numbers(numbers: list[int]) -> str:
     return ", ".join(texts)
 
 
-def _print_offsets(args: argparse.Namespace, groups: Groups, shown: Mapping[str, AnyGroup]) -> None:
+def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup]) -> None:
     """Print the committed offsets. Of each group, the same number is shown, so that no large group hides another."""
     counts = [len(group.offsets) for group in shown.values()]
     fits = (size for size in range(OFFSETS_SHOWN, 1, -1) if sum(min(n, size) for n in counts) <= OFFSET_ROWS_SHOWN)

@@ -37,34 +37,29 @@ from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import is_newer, parse_release
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
+Options = argparse.Namespace
+"""The options of a command: an attribute for each argument that its text declares."""
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
-_ENGINES = (
-    "the engine that reads the log: python is the readable engine, compiled is the native engine, auto is the native "
-    "engine if it is installed"
-)
+_ENGINES = "what reads the log: the readable engine (python), the native engine (compiled), or that if installed (auto)"
 SHARED = f"""
 PATH...  a partition directory, a .log file, or a folder of partition directories; each PATH is answered independently
 PATH  a partition directory, a .log file, or a folder of partition directories
 --coordinator classic|new  the coordinator whose rules apply (default: new, or classic if --kafka is below 4)
---kafka VERSION  the coordinator's Kafka version (default: {DEFAULT_KAFKA["classic"]} for classic,
-    {DEFAULT_KAFKA["new"]} for new)
+--kafka VERSION  the coordinator's Kafka version (default: {" or ".join(DEFAULT_KAFKA.values())})
 --partitions N  the partition count of __consumer_offsets
 --out! DIR  a new or empty folder for the files that the command writes
---until N  read whole batches, and only those whose base offset is below N; the log must have one partition (a folder of
-    several partitions: load and explain read the partition with the records of --group)
---until-time T  stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in
-    ISO 8601 (UTC, if it has no time zone)
+--until N  read whole batches, and only those whose base offset is below N, of one partition (in a folder: of --group)
+--until-time T  stop before the first batch with a later record; T is in ms since 1970, or in ISO 8601 (default: UTC)
 --since-time T  show only what has this timestamp or a later one; T is as in --until-time
 --topic TOPIC  only the offsets of this topic
 --partition N  only the offsets of this partition of the topic (not of __consumer_offsets)
 --engine {"|".join(ENGINES)}=auto  {_ENGINES}
---max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch in bytes; the log ends before a larger
-    batch, as if the batch were damaged
+--max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch; a larger one is like a damaged one
 --past-damage  go on at the next readable batch after damaged bytes; a broker would cut the log at the damage
 --fail-on-findings  exit with 3 if every PATH is sound and there is a finding, for example in a nightly run
---retention TIME  the broker's offsets.retention.minutes: minutes, or a duration such as 7d, 12h, 30min or 10s; it
-    decides when offsets without an expire time expire, and which deleted offsets had expired
+--retention TIME  the broker's offsets.retention.minutes, as minutes or such as 7d, 12h, 30min or 10s: when offsets
+    without an expire time expire, and which deleted offsets had expired
 --all  print everything (default: a long text is cut, and says what is missing)
 --json  print lines of JSON, which is complete
 """
@@ -77,18 +72,16 @@ VARIED = "varied"
 """The width of the batches of `synth`, if it is no number."""
 CONNECTION = f"""
 --bootstrap! HOST:PORT  one broker, or several separated by commas
---max-wait N={MAX_WAIT_SECONDS}  the limit of the total time in seconds that the command waits for silent or slow
-    brokers
+--max-wait N={MAX_WAIT_SECONDS}  how many seconds the command waits at most for silent or slow brokers, in total
 security options, with the names of Kafka's clients:
 --security-protocol {"|".join(PROTOCOLS)}=PLAINTEXT  how to connect
 --cafile PEM  the certificate authority of the brokers (default: the authorities of the system)
 --certfile PEM  the certificate of the client
---keyfile PEM  the private key of the client (default: the key is in the file of --certfile)
+--keyfile PEM  the private key of the client (default: in --certfile); $KAFKAGROUPS_KEY_PASSWORD is its password
 --any-hostname  accept a certificate whose host name is not the broker's
 --sasl-mechanism {"|".join(MECHANISMS)}  the SASL mechanism
 --user NAME  the SASL user
---password-file FILE  a file whose first line is the password (default: KAFKAGROUPS_PASSWORD of the environment, as
-    KAFKAGROUPS_KEY_PASSWORD is that of the key file)
+--password-file FILE  a file whose first line is the password (default: $KAFKAGROUPS_PASSWORD)
 --kerberos-service NAME=kafka  the Kerberos service name of the brokers, for GSSAPI
 """
 """The options of a connection to a cluster."""
@@ -271,7 +264,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
 # What several commands do.
 
 
-def choose_dialect(args: argparse.Namespace) -> Dialect:
+def choose_dialect(args: Options) -> Dialect:
     """Return the dialect for --coordinator and --kafka: the rules by which this coordinator reads records.
 
     Without --coordinator, the Kafka version decides which coordinator it is. If this package was never compared with a
@@ -355,7 +348,7 @@ def parse_hex(text: object, name: str) -> bytes | None:
         raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}") from None
 
 
-def find_connection(args: argparse.Namespace) -> dict[str, Any]:
+def find_connection(args: Options) -> dict[str, Any]:
     """Return how the options of a connection reach the cluster, for a function that connects to one.
 
     Raises UsageError if the password file cannot be read.

@@ -147,9 +147,8 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     print_table(
         ("record", f"{day or 'written'} (UTC)", "about", "committed", "producer", "fate", "by"),
         [_list_cells(entry, day) for entry in shown],
-        note="Record: the partition of __consumer_offsets and the offset in it. ▼: this commit set the offset back. "
-        "Producer: the producer id and epoch of the transaction. By: the offset of the record that superseded, "
-        "deleted, hid, committed or aborted this one.",
+        note="Record: partition:offset. ▼: the offset went back. Producer: id/epoch of the transaction. By: the offset "
+        "of the record that decided the fate.",
         below=below,
     )
     if len(shown) < len(history):

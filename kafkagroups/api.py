@@ -2,66 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
-from inspect import Parameter, signature
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
+from kafkagroups.log.cleaner import CleanerConfig, Compaction
+from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkagroups.history.check import Check
+    from kafkagroups.history.explain import Explanation
     from kafkagroups.history.replicas import Replicas
+    from kafkagroups.history.stats import Stats
+    from kafkagroups.history.timeline import Timeline
     from kafkagroups.html_report.page import Report
     from kafkagroups.repair.apply import ApplyOptions, RescueRow
     from kafkagroups.repair.plan import RescuePlan
 
-Answer = TypeVar("Answer")
-_RULES = {name: rule for name, rule in signature(Topic).parameters.items() if name != "path"}
-_HINT = "The parameters that are not explained here are the rules of a `Topic`, and stand there."
 
+def load(
+    path: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    until: int | None = None,
+    until_time: int | None = None,
+    progress: Progress | None = None,
+    **rules: Unpack[Limits],
+) -> Groups:
+    """Return the groups that a coordinator has after loading a log. `Topic.load` explains the question and the result.
 
-def _ask(name: str, method: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Return a method of `Topic` as a function of a path, the parameters of the method, and the rules of the topic.
+    The path, `coordinator`, `kafka` and the other rules are those of `Topic`.
 
-    If the method has only parameters by name, the coordinator and its version can stand right after the path.
+    Examples
+    --------
+    >>> load("data/harbour/3.9.2", "classic")["billing"].generation
+    6
     """
-    path, *parameters = signature(method).parameters.values()
-    has_positions = any(parameter.kind is Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
-    for rule in _RULES.values():
-        parameters.append(rule.replace(kind=Parameter.KEYWORD_ONLY) if has_positions else rule)
-    path = path.replace(name="path", annotation="str | Path")
-    shape = signature(method).replace(parameters=[path, *sorted(parameters, key=attrgetter("kind"))])
-
-    @wraps(method, assigned=("__annotations__",))
-    def ask(*args: Any, **options: Any) -> Answer:
-        given = shape.bind(*args, **options)
-        rules = {name: given.arguments.pop(name) for name in ("path", *_RULES) if name in given.arguments}
-        return method(Topic(**rules), *given.args, **given.kwargs)
-
-    if method.__doc__:  # Python has removed it with the option -OO.
-        first, rest = method.__doc__.split("\n", 1)
-        ask.__doc__ = f"{first}\n\n        {_HINT}\n{rest}"
-    ask.__name__ = ask.__qualname__ = name
-    ask.__signature__ = shape  # type: ignore[attr-defined]
-    return ask
+    return Topic(path, coordinator, kafka, **rules).load(until=until, until_time=until_time, progress=progress)
 
 
-load = _ask("load", Topic.load)
-explain = _ask("explain", Topic.explain)
-explain_groups = _ask("explain_groups", Topic.explain_groups)
-timeline = _ask("timeline", Topic.timeline)
-stats = _ask("stats", Topic.stats)
-check = _ask("check", Topic.check)
-compact = _ask("compact", Topic.compact)
-plan_rescue = _ask("plan_rescue", Topic.plan_rescue)
-record_table = _ask("record_table", Topic.table)
+def explain(
+    path: str | Path,
+    group: str,
+    topic: str | None = None,
+    partition: int | None = None,
+    *,
+    until: int | None = None,
+    until_time: int | None = None,
+    since_time: int | None = None,
+    retention_ms: int | None = None,
+    **rules: Unpack[Rules],
+) -> Explanation:
+    """Return every record of a group, or of some of its offsets, and what a broker would answer after a load.
+
+    `Topic.explain` explains the question and the result, and `Topic` the path and the rules.
+
+    Examples
+    --------
+    >>> explain("data/harbour/3.9.2", "billing", "orders", 0, coordinator="classic").answer["offset"]
+    50
+    """
+    options = {"until": until, "until_time": until_time, "since_time": since_time, "retention_ms": retention_ms}
+    return Topic(path, **rules).explain(group, topic, partition, **options)
+
+
+def explain_groups(
+    path: str | Path,
+    pattern: str,
+    topic: str | None = None,
+    partition: int | None = None,
+    *,
+    until: int | None = None,
+    until_time: int | None = None,
+    since_time: int | None = None,
+    retention_ms: int | None = None,
+    **rules: Unpack[Rules],
+) -> list[Explanation]:
+    """Return what `explain` returns, for each group that a pattern matches, from one pass over the log.
+
+    `Topic.explain_groups` explains the question and the result, and `Topic` the path and the rules.
+
+    Examples
+    --------
+    >>> [story.group for story in explain_groups("data/harbour/3.9.2", "*il*", coordinator="classic")]
+    ['billing', 'mailer']
+    """
+    options = {"until": until, "until_time": until_time, "since_time": since_time, "retention_ms": retention_ms}
+    return Topic(path, **rules).explain_groups(pattern, topic, partition, **options)
+
+
+def timeline(
+    path: str | Path,
+    group: str,
+    *,
+    all: bool = False,
+    topic: str | None = None,
+    since_time: int | None = None,
+    until_time: int | None = None,
+    retention_ms: int | None = None,
+    **rules: Unpack[Rules],
+) -> Timeline:
+    """Return the history of a group as events: generations, commits, rewinds, transactions, deletions and gaps.
+
+    `Topic.timeline` explains the question and the result, and `Topic` the path and the rules.
+
+    Examples
+    --------
+    >>> timeline("data/harbour/3.9.2", "billing", coordinator="classic").events[0].event
+    'generation'
+    """
+    times = {"since_time": since_time, "until_time": until_time, "retention_ms": retention_ms}
+    return Topic(path, **rules).timeline(group, all=all, topic=topic, **times)
+
+
+def stats(path: str | Path, by: str = "group", **rules: Unpack[Rules]) -> Stats:
+    """Return counts that show what a log contains and what makes it large, as `Topic.stats` does.
+
+    `Topic.stats` explains `by` and the result, and `Topic` the path and the rules.
+
+    Examples
+    --------
+    >>> stats("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").partitions[9].next_offset
+    44
+    """
+    return Topic(path, **rules).stats(by)
+
+
+def check(
+    path: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    to: str | None = None,
+    to_coordinator: str | None = None,
+    **rules: Unpack[Limits],
+) -> Check:
+    """Return the verdict before a failover, or before an upgrade: which partitions load, which fail, and why.
+
+    `Topic.check` explains `to`, `to_coordinator` and the result, and `Topic` the path and the rules.
+
+    Examples
+    --------
+    >>> check("data/harbour/3.9.2", "classic").loads
+    True
+    """
+    return Topic(path, coordinator, kafka, **rules).check(to=to, to_coordinator=to_coordinator)
+
+
+def compact(
+    path: str | Path,
+    out: str | Path,
+    config: CleanerConfig | None = None,
+    *,
+    progress: Progress | None = None,
+    **rules: Unpack[Rules],
+) -> Compaction:
+    """Write the segments that one partition would have after one pass of Kafka's log cleaner, as `Topic.compact` does.
+
+    `Topic.compact` explains the parameters and the result, and `Topic` the path and the rules.
+    """
+    return Topic(path, **rules).compact(out, config, progress=progress)
+
+
+def plan_rescue(
+    path: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    renames: Mapping[str, str] | None = None,
+    until_time: int | None = None,
+    progress: Progress | None = None,
+    **rules: Unpack[Limits],
+) -> RescuePlan:
+    """Return a plan to restore the groups of a dead or damaged cluster in another cluster.
+
+    `Topic.plan_rescue` explains the parameters and the plan, and `Topic` the path and the rules.
+
+    Examples
+    --------
+    >>> sorted(plan_rescue("data/harbour/3.9.2", "classic", groups=["b*"]).groups)
+    ['billing']
+    """
+    topic = Topic(path, coordinator, kafka, **rules)
+    return topic.plan_rescue(groups=groups, topics=topics, renames=renames, until_time=until_time, progress=progress)
+
+
+def record_table(
+    path: str | Path, table: str = "fates", columns: Iterable[str] | None = None, **rules: Unpack[Rules]
+) -> pa.RecordBatchReader:
+    """Return a table of the logs at a path, as Arrow record batches.
+
+    `Topic.table` explains the tables and their columns, and `Topic` the path and the rules.
+    """
+    return Topic(path, **rules).table(table, columns)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
@@ -91,17 +233,10 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
 
 
 def compare_replicas(
-    a: str | Path,
-    b: str | Path,
-    coordinator: str = "new",
-    kafka: str | None = None,
-    *,
-    until: int | None = None,
-    until_time: int | None = None,
-    **rules: Unpack[Limits],
+    a: str | Path, b: str | Path, *, until: int | None = None, until_time: int | None = None, **rules: Unpack[Rules]
 ) -> Replicas:
     """Compare the replicas at two paths, which are read with the same rules, as `Topic.diff` does."""
-    first, second = (Topic(path, coordinator, kafka, **rules) for path in (a, b))
+    first, second = (Topic(path, **rules) for path in (a, b))
     return first.diff(second, until=until, until_time=until_time)
 
 
@@ -187,8 +322,7 @@ def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpac
     from kafkagroups.repair.apply import apply_plan
     from kafkagroups.repair.plan import RescuePlan, read_plan
 
-    checked = plan if isinstance(plan, RescuePlan) else read_plan(plan)
-    return list(apply_plan(checked, bootstrap, **options))
+    return list(apply_plan(plan if isinstance(plan, RescuePlan) else read_plan(plan), bootstrap, **options))
 
 
 def load_table(

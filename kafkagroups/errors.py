@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 
 class KafkagroupsError(Exception):
     """The base class of every error that this package raises on purpose."""
 
 
+@dataclass(eq=False, repr=False)
 class UsageError(KafkagroupsError):
     """The caller asked for something impossible, such as a missing path or an unknown option.
 
@@ -20,10 +21,9 @@ class UsageError(KafkagroupsError):
         The path of the wrong field in a record, such as `members[2].memberId`. None if no field is wrong.
     """
 
-    def __init__(self, reason: str, *, field: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.field = field
+    reason: str
+    _: KW_ONLY
+    field: str | None = None
 
     def __str__(self) -> str:
         return f"{self.field}: {self.reason}" if self.field else self.reason
@@ -48,6 +48,7 @@ class ForeignLog(UsageError):
     """The logs at a path are no logs of `__consumer_offsets`."""
 
 
+@dataclass(eq=False, repr=False)
 class BadBytes(KafkagroupsError):
     """Bytes that do not have the expected content.
 
@@ -66,21 +67,12 @@ class BadBytes(KafkagroupsError):
         The path of the wrong field, such as `value.members[2].memberId`; None if the field is not known.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        file: str | None = None,
-        offset: int | None = None,
-        position: int | None = None,
-        field: str | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.file = file
-        self.offset = offset
-        self.position = position
-        self.field = field
+    reason: str
+    _: KW_ONLY
+    file: str | None = None
+    offset: int | None = None
+    position: int | None = None
+    field: str | None = None
 
     def __str__(self) -> str:
         return _format_error(self.reason, self.file, self.offset, self.position, self.field)
@@ -147,6 +139,7 @@ class BatchTooLarge(InvalidLog):
     """A compressed batch that needs more memory than the reader's limit (`max_batch_bytes`) allows."""
 
 
+@dataclass(eq=False, repr=False)
 class LoadFailed(KafkagroupsError):
     """The load of a partition fails, as it would fail in a broker; `reason` says why.
 
@@ -154,10 +147,8 @@ class LoadFailed(KafkagroupsError):
     after the last record.
     """
 
-    def __init__(self, reason: str, offset: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.offset = offset
+    reason: str
+    offset: int | None = None
 
     def __str__(self) -> str:
         return self.reason if self.offset is None else f"offset {self.offset}: {self.reason}"

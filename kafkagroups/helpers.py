@@ -77,10 +77,5 @@ def escape(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(_escape_character(character) for character in text)
-
-
-def _escape_character(character: str) -> str:
-    if category(character) not in _ESCAPED_CATEGORIES:
-        return character
-    return character.encode("unicode_escape").decode()
+    is_escaped = {each: category(each) in _ESCAPED_CATEGORIES for each in text}
+    return "".join(each.encode("unicode_escape").decode() if is_escaped[each] else each for each in text)

@@ -20,6 +20,7 @@ from kafkagroups.api import (
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
+from kafkagroups.log.cleaner import CleanerConfig
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription

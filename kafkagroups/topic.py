@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
@@ -456,7 +456,9 @@ class Topic:
 
         return report_on([self.open()], out)
 
-    def compact(self, out: str | Path, *, progress: Progress | None = None, **config: Any) -> Compaction:
+    def compact(
+        self, out: str | Path, config: CleanerConfig | None = None, *, progress: Progress | None = None
+    ) -> Compaction:
         """Write the segments that one partition would have after one pass of Kafka's log cleaner.
 
         Parameters
@@ -464,12 +466,11 @@ class Topic:
         out
             A new or empty folder, into which all segments of the log after the pass are written. The files at the path
             are not changed.
+        config
+            The settings of the pass. None means the default settings. There is one cleaner, which serves all engines.
         progress
             A function that is called with the name of a step, the number of bytes that the step has read, and the
             number of bytes that the step will read in total.
-        config
-            The settings of the pass: the fields of `kafkagroups.log.cleaner.CleanerConfig`. None means the default.
-            There is one cleaner, which serves all engines.
 
         Returns
         -------
@@ -491,8 +492,7 @@ class Topic:
         logs = self.open().logs
         if len(logs) > 1:
             raise UsageError(f"compaction needs one partition, but {self.path} has {len(logs)}")
-        given = {name: value for name, value in config.items() if value is not None}
-        return clean(logs[0], Path(out), CleanerConfig(**given), progress)
+        return clean(logs[0], Path(out), config or CleanerConfig(), progress)
 
     def plan_rescue(
         self,

@@ -30,11 +30,13 @@ def test_examples_in_docstrings_run(monkeypatch):
     import kafkagroups.groups.offsets
     import kafkagroups.log.folders
     import kafkagroups.repair.edit
+    import kafkagroups.topic
 
     monkeypatch.chdir(ROOT)
     coordinator = kafkagroups.coordinator
     modules = [coordinator.clock, coordinator.leader_epochs, coordinator.response_future, coordinator.start]
-    modules += [kafkagroups.api, kafkagroups.groups.offsets, kafkagroups.log.folders, kafkagroups.repair.edit]
+    modules += [kafkagroups.api, kafkagroups.topic, kafkagroups.groups.offsets]
+    modules += [kafkagroups.log.folders, kafkagroups.repair.edit]
     for module in modules:
         result = doctest.testmod(module)
         assert result.attempted and result.failed == 0

@@ -12,7 +12,7 @@ from kafkagroups import synth
 
 CHILD = """
 import time
-from kafkagroups.cli.progress import MIN_BYTES_FOR_BAR, progress_bar
+from kafkagroups.cli.output import MIN_BYTES_FOR_BAR, progress_bar
 with progress_bar() as report:
     for done in range(5):
         report("loading", done * MIN_BYTES_FOR_BAR, 4 * MIN_BYTES_FOR_BAR)

@@ -16,8 +16,7 @@ from rich.console import Console
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
 from kafkagroups.cli import main as kafkagroups
-from kafkagroups.cli.output import print_table
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.output import print_table, progress_bar
 from kafkagroups.groups.group import Group
 from kafkagroups.spark.java import NoJava, find_java
 

@@ -94,7 +94,7 @@ def compact(topic: Topic, scratch: Path) -> Runs:
 
     def clean() -> None:
         shutil.rmtree(out, ignore_errors=True)
-        kg.compact(folder, out, now_ms=NOW_MS)
+        kg.compact(folder, out, kg.CleanerConfig(now_ms=NOW_MS))
 
     return time_calls(clean, lambda _: ("cleaned bytes", checksum(sorted(out.glob("*.log")))))
 

@@ -6,7 +6,6 @@ where a log was cut, which bytes are missing, and what was assumed about the top
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -14,18 +13,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from kafkagroups.cli.options import DEFAULT_PARTITIONS, choose_dialect
-from kafkagroups.cli.output import format_time, print_error, print_json, print_text
-from kafkagroups.cli.progress import spinner
+from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options, choose_dialect
+from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.words import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.topic import Topic
+from kafkagroups.topic import Limits, Topic
 
-_RULES = ("partitions", "engine", "past_damage", "max_batch_bytes")
-"""The options that are rules of a `Topic`, apart from the coordinator and its version."""
+_MEMBER_FACTS = {
+    **{"client_id": "client", "group_instance_id": "instance", "state": "state", "member_epoch": "epoch"},
+    **{"previous_member_epoch": "previous epoch", "session_timeout_ms": "session time-out in ms"},
+    "rebalance_timeout_ms": "rebalance time-out in ms",
+}
+_NO_FACT = (None, "", -1)
 MOVES_SHOWN = 20
 """A text names at most this number of groups that have moved to another partition."""
 
@@ -48,15 +50,14 @@ class _SparkTopic(Topic):
     def _ask(self, question: str, *words: Any, **options: Any) -> Any:
         from kafkagroups import spark
 
-        rules = dict(vars(self))
-        # The command prints the problems itself.
-        return getattr(spark, question)(rules.pop("path"), *words, **rules, **options, fail_on_damage=None)
+        rules = {**vars(self), **options, "fail_on_damage": None}  # The command prints the problems itself.
+        return getattr(spark, question)(rules.pop("path"), *words, **rules)
 
 
-def open_topics(args: argparse.Namespace) -> list[Topic]:
+def open_topics(args: Options) -> list[Topic]:
     """Return each PATH with the rules of the options."""
     dialect = choose_dialect(args)
-    rules = {name: getattr(args, name) for name in _RULES if name in args}
+    rules = {name: getattr(args, name) for name in Limits.__annotations__ if name in args}
     kind: type[Topic] = Topic
     if rules.get("engine") == "spark":
         kind = _SparkTopic
@@ -65,16 +66,16 @@ def open_topics(args: argparse.Namespace) -> list[Topic]:
     return [kind(path, dialect.coordinator, dialect.kafka, **rules) for path in paths]
 
 
-def find_stop(args: argparse.Namespace) -> dict[str, Any]:
+def find_stop(args: Options) -> dict[str, Any]:
     """Return where --until and --until-time end the reading, for a method of `Topic`."""
     return {"until": args.until, "until_time": args.until_time}
 
 
 def answer_each(
-    args: argparse.Namespace,
+    args: Options,
     ask: Callable[..., Any],
-    show: Callable[[argparse.Namespace, Topic, Any], None],
-    to_json: Callable[[argparse.Namespace, Topic, Any], object] = lambda args, topic, answer: answer.to_json(),
+    show: Callable[[Options, Topic, Any], None],
+    to_json: Callable[[Topic, Any], object] = lambda topic, answer: answer.to_json(),
     *,
     list_problems: Callable[[Topic, Any], list[str]] = lambda topic, answer: answer.problems,
     subjects: Iterable[tuple[Any, ...]] | None = None,
@@ -82,20 +83,22 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
 
-    `ask` gets the options and a subject: the topic of a PATH, or what `subjects` yields, the topic first. The JSON of
-    an answer is one object, or a list of objects. The problems of an answer are lines about bad data, for stderr. With
+    `ask` gets a subject: the topic of a PATH, or what `subjects` yields, the topic first. The JSON of an answer is one
+    object, or a list of objects. The problems of an answer are lines about bad data, for stderr. With
     --fail-on-findings, the answers have findings. `spins`: a spinner is shown until the answer is there.
     """
-    statuses = [0]
-    findings: list[object] = []
-    problems: set[str] = set()
+    statuses: list[int] = []
+    has_findings = False
     has_text = False
-    for subject in subjects or [(topic,) for topic in open_topics(args)]:
-        topic = subject[0]
+    problems: set[str] = set()
+    for topic, *more in subjects or [(topic,) for topic in open_topics(args)]:
+        path = str(topic.path)
         try:
-            _check_path(args, str(topic.path))
-            with spinner(str(topic.path)) if spins else nullcontext():
-                answer = ask(args, *subject)
+            scheme, is_uri, _ = path.partition("://")
+            if is_uri and getattr(args, "engine", "spark") != "spark" and not os.path.exists(path):
+                raise UsageError(f"{scheme}:// needs --engine spark")
+            with spinner(path) if spins else nullcontext():
+                answer = ask(topic, *more)
         except KafkagroupsError as error:
             print_error(error)
             if args.json and isinstance(error, ForeignLog):
@@ -103,7 +106,7 @@ def answer_each(
             statuses.append(2 if isinstance(error, UsageError) else 1)
             continue
         if args.json:
-            found = to_json(args, topic, answer)
+            found = to_json(topic, answer)
             for value in found if isinstance(found, list) else [found]:
                 print_json(value)
         else:
@@ -114,26 +117,22 @@ def answer_each(
         new = [line for line in list_problems(topic, answer) if line not in problems]
         problems.update(new)
         statuses.append(print_problems(new))
-        if getattr(args, "fail_on_findings", False):
-            findings += answer.findings
-    return max(statuses) or (3 if findings else 0)
+        has_findings = has_findings or (getattr(args, "fail_on_findings", False) and bool(answer.findings))
+    return max(statuses, default=0) or (3 if has_findings else 0)
 
 
-def _check_path(args: argparse.Namespace, path: str) -> None:
-    """Raise UsageError if the path is a URI, which only Spark reads."""
-    scheme, is_uri, _ = path.partition("://")
-    if is_uri and getattr(args, "engine", "spark") != "spark" and not os.path.exists(path):
-        raise UsageError(f"{scheme}:// needs --engine spark")
-
-
-def print_problems(problems: Iterable[str]) -> int:
+def print_problems(problems: list[str]) -> int:
     """Print the problems of an answer after the answer, and return the exit code."""
     sys.stdout.flush()
-    status = 0
     for line in problems:
         print_error(line)
-        status = 1
-    return status
+    return int(bool(problems))
+
+
+def describe_member(member: Mapping[str, Any]) -> str:
+    """Return the id of a member, which is a row of JSON, and what is known about it."""
+    facts = [f"{title} {member[name]}" for name, title in _MEMBER_FACTS.items() if member.get(name) not in _NO_FACT]
+    return ", ".join([member["member_id"], *facts, *(["classic protocol"] if member.get("member_type") == 0 else [])])
 
 
 def name_partition(partition: int | None) -> str:
@@ -141,7 +140,7 @@ def name_partition(partition: int | None) -> str:
     return "The log" if partition is None else f"Partition {partition}"
 
 
-def print_default_rules(args: argparse.Namespace, topic: Topic) -> None:
+def print_default_rules(args: Options, topic: Topic) -> None:
     """Print which release's rules a text follows, if no option has named the release."""
     if args.kafka is None:
         print_text(f"As Kafka {topic.kafka} reads it ({topic.coordinator} coordinator; --kafka names another release).")
@@ -154,15 +153,13 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
             print_text(f"{name_partition(partition)} has a gap: {gap}.")
 
 
-def print_cut(args: argparse.Namespace, next_offsets: Mapping[int | None, int]) -> None:
+def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
     """Print where --until or --until-time has cut the log: the first offset of each partition that was not read."""
     if args.until is None and args.until_time is None:
         return
-    offsets = (
-        f"{offset}" if partition is None else f"{offset} in partition {partition}"
-        for partition, offset in next_offsets.items()
-    )
-    print_text(f"The first offset after the cut is {', '.join(offsets)}.")
+    places = {partition: "" if partition is None else f" in partition {partition}" for partition in next_offsets}
+    offsets = ", ".join(f"{offset}{places[partition]}" for partition, offset in next_offsets.items())
+    print_text(f"The first offset after the cut is {offsets}.")
 
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:
@@ -197,18 +194,15 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
     shared = sorted(name for name in topic.shared_groups if group in (None, name))
     if coordinator == "classic" and shared:
         lines.append(
-            "A classic broker answers from the partition that it loads first, and brokers load partitions in any "
-            "order. Here the lowest partition is first. Another order can change the answers for: "
-            f"{list_names(shared)}."
+            "A classic broker answers from the partition that it loads first. Here it is the lowest one. Another order "
+            f"can change the answers for: {list_names(shared)}."
         )
     return [*lines, *describe_topic(topic, coordinator, group)]
 
 
 def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
-    moves = [
-        f"{group} ({partition_for(group, change.from_count)} → {partition_for(group, change.to_count)})"
-        for group in groups
-    ]
+    homes = {group: [partition_for(group, count) for count in (change.from_count, change.to_count)] for group in groups}
+    moves = [f"{group} ({old} → {new})" for group, (old, new) in homes.items()]
     return (
         f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
         f"latest at {format_time(change.since_ms)} UTC. These groups have moved to another partition: "

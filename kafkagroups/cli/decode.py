@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any
 
 from kafkagroups.anatomy.annotate import annotate, decode
-from kafkagroups.cli.options import choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
+from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.cli.pasted_bytes import read_bytes
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import from_json, to_json
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import encode
 
 ARGUMENTS = """
 [KEYHEX]  the bytes of the key: hex in any form, numbers, base64, lines of a hex dump; or a record as Kafka's JSON
 [VALUEHEX]  the bytes of the value, in the same forms; null, or nothing, for a tombstone
 --jsonl  decode each line {"key_hex":…,"value_hex":…} of stdin, and print it as a line of JSON
---json  print the record as one line of JSON, as --jsonl does
+--json
 --strict  refuse every encoding that Kafka reads but never writes
 --coordinator --kafka
 """
@@ -31,12 +30,21 @@ examples:
   echo '{"key_hex":"000200076d61696c65722d","value_hex":null}' | kafkagroups decode --jsonl"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     dialect = choose_dialect(args)
+
+    def decode_row(row: Any) -> dict[str, Any]:
+        if not isinstance(row, dict) or "key_hex" not in row:
+            raise UsageError('expected {"key_hex": …, "value_hex": …}')
+        key = parse_hex(row["key_hex"], "key_hex")
+        value = parse_hex(row.get("value_hex"), "value_hex")
+        record = decode(key, value, dialect, strict=args.strict)
+        return {**to_json(record, dialect), **rules_to_json(dialect.rules_of)}
+
     if args.jsonl == (args.keyhex is not None):  # Both are given, or neither.
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
-        return convert_lines(lambda row: _decode_row(row, dialect, args.strict))
+        return convert_lines(decode_row)
     key, value = _read_arguments(args.keyhex, args.valuehex, dialect)
     try:
         record = decode(key, value, dialect, strict=args.strict)
@@ -47,11 +55,22 @@ def run(args: argparse.Namespace) -> int:
             print_error(line)
         return 1
     if args.json:
-        print_json(_record_to_json(record, dialect))
+        print_json({**to_json(record, dialect), **rules_to_json(dialect.rules_of)})
         return 0
     tombstone = ", a tombstone: the value is null" if value is None else ""
     print_line(f"{record.name}, record type {record.type}{tombstone}")
-    _print_bytes(key, value, dialect)
+    annotation = annotate(key, value, dialect)
+    rows = [
+        (
+            span.part if span.start == 0 else "",  # "key" or "value", only in the first row of each part.
+            span.start,
+            annotation.bytes_by_part[span.part][span.start : span.end].hex(" "),
+            *(span.field, span.type, "null" if span.value is None else span.value),
+            "; ".join((span.meaning, *span.odd)),  # `odd`: what Kafka reads but never writes.
+        )
+        for span in annotation  # A span is a field of the key or the value, or the length of a field.
+    ]
+    print_table(("", "byte", "bytes", "field", "type", "value", "meaning"), rows)
     return 0
 
 
@@ -66,33 +85,3 @@ def _read_arguments(key: str, value: str | None, dialect: Dialect) -> tuple[byte
             raise UsageError(f"KEYHEX: expected a record as JSON: {error}") from None
         return encode(from_json(content, dialect), dialect)
     return read_bytes(key, "KEYHEX"), read_bytes(value or "", "VALUEHEX")
-
-
-def _print_bytes(key: bytes | None, value: bytes | None, dialect: Dialect) -> None:
-    """Print a table with one row for each span: a field of the key or the value, or the length of a field."""
-    annotation = annotate(key, value, dialect)
-    rows = [
-        (
-            span.part if span.start == 0 else "",  # "key" or "value", only in the first row of each part.
-            span.start,
-            annotation.bytes_by_part[span.part][span.start : span.end].hex(" "),
-            span.field,
-            span.type,
-            "null" if span.value is None else span.value,
-            "; ".join((span.meaning, *span.odd)),  # `odd`: what Kafka reads but never writes.
-        )
-        for span in annotation
-    ]
-    print_table(("", "byte", "bytes", "field", "type", "value", "meaning"), rows)
-
-
-def _decode_row(row: Any, dialect: Dialect, strict: bool) -> dict[str, Any]:
-    if not isinstance(row, dict) or "key_hex" not in row:
-        raise UsageError('expected {"key_hex": …, "value_hex": …}')
-    key = parse_hex(row["key_hex"], "key_hex")
-    value = parse_hex(row.get("value_hex"), "value_hex")
-    return _record_to_json(decode(key, value, dialect, strict=strict), dialect)
-
-
-def _record_to_json(record: Record, dialect: Dialect) -> dict[str, Any]:
-    return {**to_json(record, dialect), **rules_to_json(dialect.rules_of)}

@@ -5,31 +5,28 @@ The two sides of the comparison are called a and b.
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from kafkagroups.api import diff
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import rules_to_json
+from kafkagroups.cli.options import Options, rules_to_json
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.replicas import Change, Replicas, Truncation
 from kafkagroups.history.words import count_of
-from kafkagroups.log.fork import Branch, Fork
+from kafkagroups.log.fork import Fork
 from kafkagroups.topic import Topic
 
 ARGUMENTS = """
 PATH...  two logs, or one log with an option below
 --coordinators  compare the two coordinators on one log: a is the classic coordinator, b is the new coordinator
 --since N  compare two moments of one log: a is the state before the first batch whose base offset is N or more
---since-time T  compare two moments of one log: a is the state at this time
---until N  load only batches whose base offset is below N (with --since or --since-time: only for b)
---until-time --coordinator --kafka --partitions --max-batch-bytes --past-damage
---json  one JSON object
+--since-time T  compare two moments of one log: a is the state at this time; --until and --until-time then end only b
+--until --until-time --coordinator --kafka --partitions --max-batch-bytes --past-damage --json
 """
 EXAMPLES = """\
 examples:
@@ -40,53 +37,46 @@ examples:
 _UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
-def run(args: argparse.Namespace) -> int:
-    if args.coordinators and _compares_moments(args):
+def run(args: Options) -> int:
+    compares_moments = args.since is not None or args.since_time is not None
+    if args.coordinators and compares_moments:
         raise UsageError("--coordinators cannot be used with --since or --since-time")
-    if len(args.paths) != (1 if args.coordinators or _compares_moments(args) else 2):
+    if len(args.paths) != (1 if args.coordinators or compares_moments else 2):
         raise UsageError("expected two PATHs, or one PATH with --coordinators, --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
         raise UsageError("--coordinators compares 3.9.2 with 4.3.1: remove --coordinator and --kafka")
-    topics = tuple(answers.open_topics(args))
-    return answers.answer_each(args, _compare, _print_comparison, _to_json, subjects=[topics])
-
-
-def _compares_moments(args: argparse.Namespace) -> bool:
-    return args.since is not None or args.since_time is not None
-
-
-def _compares_replicas(args: argparse.Namespace) -> bool:
-    """Return whether a fork is looked for: not with --past-damage, because the records in a gap are missing, too."""
-    return len(args.paths) == 2 and not args.past_damage
-
-
-def _compare(args: argparse.Namespace, first: Topic, *others: Topic) -> Replicas:
-    """Load and compare the two sides, a and b, as the options say. Only replicas can have a fork."""
     stop = answers.find_stop(args)
-    if _compares_replicas(args):
-        return first.diff(*others, **stop)
-    if args.coordinators:
-        a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
-    elif _compares_moments(args):
-        a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
-    else:
-        a, b = (side.load(**stop) for side in (first, *others))
-    return Replicas(a, b, diff(a, b))
+    # With --past-damage, no fork is looked for, because the records in a gap are missing, too.
+    compares_replicas = len(args.paths) == 2 and not args.past_damage
+
+    def compare(first: Topic, *others: Topic) -> Replicas:
+        if compares_replicas:
+            return first.diff(*others, **stop)
+        if args.coordinators:
+            a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
+        elif compares_moments:
+            a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
+        else:
+            a, b = (side.load(**stop) for side in (first, *others))
+        return Replicas(a, b, diff(a, b))
+
+    def to_json(topic: Topic, result: Replicas) -> dict[str, Any]:
+        """Return the differences, and the partition count of side b, and of a if it is another one."""
+        found = result.to_json() if compares_replicas else result.differences
+        a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
+        topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
+        return {**found, **topics, **rules_to_json(result.a.kafka_rules)}
+
+    subject = tuple(answers.open_topics(args))
+    return answers.answer_each(args, compare, _print_comparison, to_json, subjects=[subject])
 
 
-def _to_json(args: argparse.Namespace, topic: Topic, result: Replicas) -> dict[str, Any]:
-    """Return the differences, and the partition count of side b, and of a if it is another one."""
-    found = result.to_json() if _compares_replicas(args) else result.differences
-    a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
-    topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
-    return {**found, **topics, **rules_to_json(result.a.kafka_rules)}
-
-
-def _print_comparison(args: argparse.Namespace, topic: Topic, result: Replicas) -> None:
+def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
     """Print the two sides, the forks of replicas, and the differences."""
-    moment = ", the earlier moment" if _compares_moments(args) else ""
-    for name, side, note in (("a", result.a, moment), ("b", result.b, "")):
-        print_text(f"{name}: {side.path}{note}, {side.coordinator} coordinator of Kafka {side.kafka}")
+    sides = {"a": result.a, "b": result.b}
+    for name, side in sides.items():
+        moment = ", the earlier moment" if name == "a" and len(args.paths) == 1 and not args.coordinators else ""
+        print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes: list[Change] = []
     for partition, fork in result.forks.items():
         _print_fork(partition, fork, result.truncations[partition])
@@ -96,36 +86,36 @@ def _print_comparison(args: argparse.Namespace, topic: Topic, result: Replicas) 
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
             "replicas: none of them is newer, and no broker follows the other.".format(*result.topic_ids)
         )
-    elif _compares_replicas(args):
+    elif len(args.paths) == 2 and not args.past_damage:
         _print_other_partitions(result)
     if not any(result.differences.values()):
         print_text("No group, no offset and no pending commit differs.")
     for table in ("offsets", "pending", "groups"):
         _print_differences(table, [change for change in changes if change.table == table], result)
-    lines = [
-        answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for side in (result.a, result.b)
-    ]
-    for line in dict.fromkeys(chain(*lines)):
-        sides = [name for name, of_side in zip("ab", lines, strict=True) if line in of_side]
-        print_text(line if len(sides) == 2 else f"{sides[0]}: {line}")
+    lines = {
+        name: answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for name, side in sides.items()
+    }
+    for line in dict.fromkeys(chain(*lines.values())):
+        names = [name for name in lines if line in lines[name]]
+        print_text(line if len(names) == 2 else f"{names[0]}: {line}")
     # Of two moments of one log, the later one has all gaps.
-    for groups in {side.path: side for side in (result.a, result.b)}.values():
+    for groups in {side.path: side for side in sides.values()}.values():
         answers.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
 
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     """Print the differences of one table. For replicas with a fork, also print the answers that are equal again."""
     change_of = {(change.group, change.key): change for change in changes}
-    title, describe = _TABLES[table]
     rows = [
-        (change.group, change.key, describe(change.before, change.a), "healed: the same on a and b")
+        (change.group, change.key, _describe(table, change.before, change.a), "healed: the same on a and b")
         for change in changes
         if not change.differs
     ]
     for group_id, found in result.differences[table].items():
         for key, pair in found.items() if isinstance(found, dict) else [("", found)]:
             change = change_of.get((group_id, key))
-            rows.append((group_id, key, describe(*pair), _describe_healing(change, result) if change else ""))
+            rows.append((group_id, key, _describe(table, *pair), _describe_healing(change, result) if change else ""))
+    title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
     print_table(("group", title, "a → b", "after the fork"), sorted(rows))
 
 
@@ -142,7 +132,7 @@ def _print_other_partitions(result: Replicas) -> None:
 def _describe_healing(change: Change, result: Replicas) -> str:
     """Return what happened to an answer that differs: lost or healed."""
     newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
-    older = "a" if newer == "b" else "b"
+    older = _OTHER[newer]
     newer_value, older_value = (getattr(change, name) for name in (newer, older))
     ended_by = f" ({change.ended_by})" if change.ended_by else ""
     if change.is_back:
@@ -170,94 +160,73 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
     if len(longer) == 1:
-        place = f"{'b' if longer == ['a'] else 'a'} ends at offset {fork.offset}, and {longer[0]} continues"
-    print_text(f"{answers.name_partition(partition)}: {place}.")
+        place = f"{_OTHER[longer[0]]} ends at offset {fork.offset}, and {longer[0]} continues"
+    lines = [f"{answers.name_partition(partition)}: {place}."]
     for name in longer:
-        print_text(_describe_branch(name, branches[name]))
+        branch = branches[name]
+        epoch = "" if branch.leader_epoch in (None, -1) else f", leader epoch {branch.leader_epoch}"
+        records = f"{count_of(branch.only, 'record')} from there on: offsets {branch.first} to {branch.last}{epoch}"
+        lines.append(f"  Only {name} has {records}.")
     newer_name = truncation.newer
-    older_name = "a" if newer_name == "b" else "b"
-    newer, older = (branches[name] for name in (newer_name, older_name))
+    older_name = _OTHER[newer_name]
+    newer = branches[newer_name]
+    older = branches[older_name]
     if newer.epochs[-1:] != older.epochs[-1:] and newer.epochs:
-        print_text(f"  {newer_name} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
+        lines.append(f"  {newer_name} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
     end = truncation.offset
-    if end is None:
-        print_text("  No leader epoch tells where a returning broker truncates: it truncates to its high watermark.")
-    elif end >= older.end_offset:
-        print_text(f"  If {older_name} follows {newer_name}, {older_name} truncates nothing.")
-    else:
-        print_text(
-            f"  When the broker of {older_name} returns and follows {newer_name}, it truncates its log to offset {end}."
-        )
-    if end is not None and end > fork.offset and older.only:
-        print_text(f"  Before offset {end}, {older_name} stays different: leader epochs do not show this fork.")
-
-
-def _describe_branch(name: str, branch: Branch) -> str:
-    epoch = "" if branch.leader_epoch in (None, -1) else f", leader epoch {branch.leader_epoch}"
-    return (
-        f"  Only {name} has {count_of(branch.only, 'record')} from there on: offsets {branch.first} to {branch.last}"
-        f"{epoch}."
+    returns = (
+        f"  When the broker of {older_name} returns and follows {newer_name}, it truncates its log to offset {end}."
     )
+    if end is None:
+        returns = "  No leader epoch tells where a returning broker truncates: it truncates to its high watermark."
+    elif end >= older.end_offset:
+        returns = f"  If {older_name} follows {newer_name}, {older_name} truncates nothing."
+    lines.append(returns)
+    if end is not None and end > fork.offset and older.only:
+        lines.append(f"  Before offset {end}, {older_name} stays different: leader epochs do not show this fork.")
+    for line in lines:
+        print_text(line)
 
 
-Answer = dict[str, Any]
+_OTHER = {"a": "b", "b": "a"}
+_FIELDS = (
+    *("offset", "metadata", "leader_epoch"),
+    *("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader"),
+)
+"""The fields of an offset and of a group whose changes are shown."""
+_ONE: dict[str, Callable[[Any], str]] = {
+    "offsets": lambda offset: f"{offset['offset']} {offset['metadata']!r}".removesuffix(" ''"),
+    "pending": lambda each: ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in each),
+    "groups": lambda each: f"{each['type']} {each['state']}, {count_of(len(each['members']), 'member')}",
+}
+"""How one side of a difference is described: an offset, a list of pending commits, or a group."""
 
 
-def _describe_offset(a: Answer | None, b: Answer | None) -> str:
-    """Return the fields of a committed offset that differ, the old value and the new one."""
-    if a is None or b is None:
-        return _describe_one(a, b, lambda each: f"{each['offset']} {each['metadata']!r}".removesuffix(" ''"))
-    return "; ".join(_list_fields(a, b, ("offset", "metadata", "leader_epoch"))) or f"offset {a['offset']}"
+def _describe(table: str, a: Any, b: Any) -> str:
+    """Return what changed from a to b: the two sides, or the fields and members that differ, if both sides exist."""
+    if table == "pending" or a is None or b is None:
+        return " → ".join(_ONE[table](side) if side else "none" for side in (a, b))
+    return "; ".join(_list_changes(a, b)) or (f"offset {a['offset']}" if table == "offsets" else "no field")
 
 
-def _describe_one(a: Answer | None, b: Answer | None, describe: Callable[[Answer], str]) -> str:
-    """Return the change of something that only one side has."""
-    return f"{describe(a) if a else 'none'} → {describe(b) if b else 'none'}"
-
-
-def _list_fields(a: Answer, b: Answer, names: Sequence[str]) -> Iterator[str]:
-    """Yield the change of each field that both sides have with different values."""
-    for name in names:
+def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
+    for name in _FIELDS:
         if name in a and name in b and a[name] != b[name]:
             sides = [_shorten_id(each[name]) if name == "leader" and each[name] else each[name] for each in (a, b)]
             texts = [repr(value) if isinstance(value, str) else str(value) for value in sides]
             yield f"{name.replace('_', ' ')} {' → '.join(texts)}"
-
-
-def _shorten_id(member_id: str) -> str:
-    """Return a member id with only the first eight characters of the UUID at its end, which a broker has appended."""
-    return _UUID_AT_END.sub(r"\1…", member_id)
-
-
-def _describe_pending(a: list[dict[str, Any]] | None, b: list[dict[str, Any]] | None) -> str:
-    sides = ([f"{commit['offset']} (producer {commit['producer_id']})" for commit in side or ()] for side in (a, b))
-    return " → ".join(", ".join(texts) or "none" for texts in sides)
-
-
-def _describe_group(a: Answer | None, b: Answer | None) -> str:
-    """Return the fields of a group that differ, and the members that joined, left or changed from a to b."""
-    if a is None or b is None:
-        return _describe_one(
-            a, b, lambda each: f"{each['type']} {each['state']}, {count_of(len(each['members']), 'member')}"
-        )
-    names = ("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader")
-    parts = list(_list_fields(a, b, names))
-    members_a, members_b = ({member["member_id"]: member for member in group["members"]} for group in (a, b))
+    members_a, members_b = ({member["member_id"]: member for member in group.get("members", ())} for group in (a, b))
     for title, member_ids in (("joined", members_b.keys() - members_a), ("left", members_a.keys() - members_b)):
         if member_ids:
-            parts.append(f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}")
+            yield f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}"
     for member_id in sorted(members_a.keys() & members_b):
         old = members_a[member_id]
         new = members_b[member_id]
         changed = [name for name in old if new.get(name) != old[name] and not name.endswith("_hex")]
         if old != new:
-            parts.append(f"changed: {_shorten_id(member_id)} ({', '.join(changed) or 'bytes'})")
-    return "; ".join(parts) or "no field"
+            yield f"changed: {_shorten_id(member_id)} ({', '.join(changed) or 'bytes'})"
 
 
-_TABLES: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
-    "offsets": ("committed", _describe_offset),
-    "pending": ("pending", _describe_pending),
-    "groups": ("", _describe_group),
-}
-"""The title of the keys of each table, and how its differences are described."""
+def _shorten_id(member_id: str) -> str:
+    """Return a member id with only the first eight characters of the UUID at its end, which a broker has appended."""
+    return _UUID_AT_END.sub(r"\1…", member_id)

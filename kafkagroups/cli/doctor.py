@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import re
 import shutil
@@ -31,8 +30,7 @@ ARGUMENTS = """
 """
 EXAMPLES = """\
 examples:
-  kafkagroups doctor            print a table; exit code 1 if a check fails
-  kafkagroups doctor --json     print one line per check"""
+  kafkagroups doctor            print a table; exit code 1 if a check fails"""
 
 GIB = 1024**3
 HOW_TO_INSTALL = (
@@ -67,19 +65,21 @@ def run(args: argparse.Namespace) -> int:
             print_json(asdict(result))
     if not args.json:
         _print_results(results)
-    return 0 if all(result.ok for result in results) else 1
+    return int(not all(result.ok for result in results))
 
 
 def run_checks() -> Iterator[Check]:
     """Run the checks one after another and yield their results."""
-    for name, check in CHECKS.items():
-        yield Check(name, *check())
+    for check in _CHECKS:
+        ok, found, fix = check()
+        name = check.__name__.removeprefix("_check_").replace("_", " ")
+        yield Check(name, ok, found, "" if ok and check is not _check_engine else fix)
 
 
 def _check_python() -> Result:
     ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
     fix = "install Python 3.11, 3.12 or 3.13, then run `make lab PYTHON=/path/to/python`"
-    return ok, "{}.{}.{}".format(*sys.version_info), "" if ok else fix
+    return ok, "{}.{}.{}".format(*sys.version_info), fix
 
 
 def _check_environment() -> Result:
@@ -90,8 +90,7 @@ def _check_environment() -> Result:
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
     ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
-    fix = f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
-    return ok, sys.prefix, "" if ok else fix
+    return ok, sys.prefix, f"kafkagroups is not installed in this Python environment: {HOW_TO_INSTALL}"
 
 
 def _check_packages() -> Result:
@@ -100,10 +99,8 @@ def _check_packages() -> Result:
         from packaging.requirements import Requirement
 
         lines = importlib.metadata.requires("kafkagroups") or []
-    except importlib.metadata.PackageNotFoundError:
-        return False, "kafkagroups is not installed", HOW_TO_INSTALL
-    except ImportError:
-        return False, "the packages of the course are not installed", HOW_TO_INSTALL
+    except ImportError as error:  # Also if there is no metadata of kafkagroups.
+        return False, f"{error.name} is not installed", HOW_TO_INSTALL
     needed = [each for each in map(Requirement, lines) if each.name != "kafkagroups" and _is_needed(each)]
     problems = []
     for requirement in needed:
@@ -114,7 +111,7 @@ def _check_packages() -> Result:
         except importlib.metadata.PackageNotFoundError:
             problems.append(f"{requirement.name} is missing")
     found = "; ".join(problems) or f"all {len(needed)} required packages are installed"
-    return not problems, found, HOW_TO_INSTALL if problems else ""
+    return not problems, found, HOW_TO_INSTALL
 
 
 def _is_needed(requirement: Any) -> bool:
@@ -147,18 +144,17 @@ def _check_kernel() -> Result:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
         return False, "Jupyter is not installed", HOW_TO_INSTALL
-    install_kernel = f"{sys.executable} -m ipykernel install --sys-prefix"
+    fix = f"run `{sys.executable} -m ipykernel install --sys-prefix`"
     try:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
-        return False, "there is no kernel python3", f"run `{install_kernel}`"
+        return False, "there is no kernel python3", fix
     # For a name without a folder (python, python3, python3.x), Jupyter starts the interpreter that runs Jupyter.
     # This is the current interpreter, because the import above worked.
     is_name_only = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
-    if is_name_only or Path(command).absolute() == Path(sys.executable).absolute():
-        return True, "python3 starts this Python", ""
-    fix = f"run `{install_kernel}`, or remove the wrong kernel with `jupyter kernelspec remove python3`"
-    return False, f"python3 starts {command}", fix
+    is_this = is_name_only or Path(command).absolute() == Path(sys.executable).absolute()
+    fix += ", or remove the wrong kernel with `jupyter kernelspec remove python3`"
+    return is_this, f"python3 starts {'this Python' if is_this else command}", fix
 
 
 def _check_java() -> Result:
@@ -172,31 +168,27 @@ def _check_java() -> Result:
 
 def _check_spark_worker() -> Result:
     """Check that Python can import kafkagroups from any current folder, because Spark workers use other folders."""
-    if importlib.util.find_spec("pyspark") is None:
-        return False, "pyspark is not installed", HOW_TO_INSTALL
     command = [sys.executable, "-c", "import kafkagroups"]
     with tempfile.TemporaryDirectory() as other_folder:
         worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
     if worker.returncode == 0:
         return True, "imports kafkagroups from any folder", ""
-    last_line = worker.stderr.strip().splitlines()[-1:]
-    return False, f"cannot import kafkagroups: {' '.join(last_line)}", HOW_TO_INSTALL
+    *_, last_line = worker.stderr.strip().split("\n")
+    return False, f"cannot import kafkagroups: {last_line}", HOW_TO_INSTALL
 
 
 def _check_disk() -> Result:
     free_bytes = shutil.disk_usage(sys.prefix).free
-    ok = free_bytes >= GIB
     fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 12 need this space"
-    return ok, f"{free_bytes / GIB:.1f} GB free", "" if ok else fix
+    return free_bytes >= GIB, f"{free_bytes / GIB:.1f} GB free", fix
 
 
 def _check_memory() -> Result:
     available_bytes = _read_available_memory()
     if available_bytes is None:
         return True, "unknown on this system", ""
-    ok = available_bytes >= 1.5 * GIB
     fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
-    return ok, f"{available_bytes / GIB:.1f} GB available", "" if ok else fix
+    return available_bytes >= 1.5 * GIB, f"{available_bytes / GIB:.1f} GB available", fix
 
 
 def _read_available_memory() -> int | None:
@@ -209,17 +201,10 @@ def _read_available_memory() -> int | None:
     return None
 
 
-CHECKS: dict[str, Callable[[], Result]] = {
-    "python": _check_python,
-    "environment": _check_environment,
-    "packages": _check_packages,
-    "engine": _check_engine,
-    "kernel": _check_kernel,
-    "java": _check_java,
-    "spark worker": _check_spark_worker,
-    "disk": _check_disk,
-    "memory": _check_memory,
-}
+_CHECKS: tuple[Callable[[], Result], ...] = (
+    *(_check_python, _check_environment, _check_packages, _check_engine, _check_kernel),
+    *(_check_java, _check_spark_worker, _check_disk, _check_memory),
+)
 
 
 def _print_results(results: list[Check]) -> None:

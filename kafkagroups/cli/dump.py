@@ -6,15 +6,16 @@ transaction. Control records have no group, so every option that looks into the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import parse_hex, rules_to_json
+from kafkagroups.cli.options import Options, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.after_damage import describe_rest
@@ -27,13 +28,8 @@ from kafkagroups.log.holes import OffsetGaps
 from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import Stop
-from kafkagroups.records.consumer_protocol import (
-    HIGHEST_VERSION,
-    VersionedMessage,
-    decode_assignment,
-    decode_subscription,
-)
-from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records import consumer_protocol
+from kafkagroups.records.control import decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
@@ -46,36 +42,26 @@ NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""
 ARGUMENTS = f"""
 PATH...
---format text|dump-log|formatter=text  text: readable; dump-log: the output of kafka-dump-log.sh; formatter: the output
-    of the console consumer; control characters are escaped only on a terminal
+--format text|dump-log|formatter=text  text: readable; dump-log: the output of kafka-dump-log.sh --offsets-decoder
+    --print-data-log --deep-iteration; formatter: the output of the console consumer with Kafka's formatters
 --kafka VERSION  the Kafka version that reads and prints the records (default: {NEWEST_TOOL})
 --from N  only records whose offset is N or more
---until --until-time
---since-time T  only records whose timestamp is T or later (T as in --until-time)
+--until --until-time --since-time --topic --partition
 --group G  only records of this group
---topic TOPIC  only commits of an offset of this topic
---partition N  only commits of an offset of this partition (of the topic that is read, not of the log)
 --member M  only records of this member id, and records of classic groups with this member
 --key KEY  only records with this key: its bytes in hex, or the JSON that --json prints
 --tombstones  only records without a value, which delete
 --type TYPE  only records of this type: a number, or a name such as OffsetCommit
 --max-batch-bytes --past-damage
---json  one line of JSON per record, without the last line of text, which names the first offset after --until or
-    --until-time; members of classic consumer groups have the decoded subscriptionData and assignmentData
+--json  a line per record, without the last line of text, which names the first offset after --until or --until-time
 """
 EXAMPLES = """\
 examples:
   kafkagroups dump data/harbour/1.0.1/__consumer_offsets-9
-  kafkagroups dump LOG --group billing --json | jq .value
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --group billing --topic orders --partition 0 --since-time 2026-11-21T10:00
-  kafkagroups dump LOG --tombstones
   kafkagroups dump LOG --type GroupMetadata --json | jq -c '.value.data.members[]? | .subscriptionData.topics'
-  kafkagroups dump LOG --format dump-log --kafka 1.0.1
-      the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
-      (--kafka 0.10.2 or newer; with --from and --until, only the batches and records in this range)
-  kafkagroups dump LOG --format formatter --kafka 2.8.2
-      the output of kafka-console-consumer.sh with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
+  kafkagroups dump LOG --format dump-log --kafka 1.0.1"""
 
 
 @dataclass(frozen=True)
@@ -119,10 +105,9 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
     key_record = None
     try:
         if batch.is_control:
-            control_type = decode_control_key(log_record.key)
-            # The output has the names of markers in lower case, and other control types in upper case.
-            is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-            return _Decoded(log_record, control_type=control_type.name.lower() if is_marker else control_type.name)
+            name = decode_control_key(log_record.key).name
+            # The names of markers are in lower case, and other control types in upper case.
+            return _Decoded(log_record, control_type=name.lower() if name in ("COMMIT", "ABORT") else name)
         key = decode_key(log_record.key, dialect)
         key_record = Record(key.type, key.content, None, None)
         record = decode_with_key(key, log_record.value)
@@ -133,7 +118,7 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
         return _Decoded(log_record, key_record=key_record, error=str(error))
 
 
-def _find_wanted(args: argparse.Namespace) -> dict[str, object]:
+def _find_wanted(args: Options) -> dict[str, object]:
     """Return what the options that select records by their content ask for, by the names in `_Decoded.is_selected`."""
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
     wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
@@ -145,10 +130,8 @@ def _parse_type(text: str | None) -> int | None:
     if text is None:
         return None
     number_by_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
-    if text in number_by_name:
-        return number_by_name[text]
     try:
-        return parse_whole_number(text)
+        return number_by_name[text] if text in number_by_name else parse_whole_number(text)
     except UsageError:
         raise UsageError(f"--type: expected a number or one of {', '.join(number_by_name)}, found {text!r}") from None
 
@@ -159,10 +142,8 @@ def _parse_key(text: str | None) -> bytes | None:
         return parse_hex(text, "--key")
     try:
         return encode(from_json({"key": json.loads(text), "value": None}))[0]
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--key: expected JSON: {error}") from None
-    except UsageError as error:
-        raise UsageError(f"--key: {error}") from None
+    except (ValueError, RecursionError, UsageError) as error:
+        raise UsageError(f"--key: {'' if isinstance(error, UsageError) else 'expected JSON: '}{error}") from None
 
 
 def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:
@@ -177,45 +158,39 @@ def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[s
     if value is None or not isinstance(content, GroupMetadataValue) or content.protocol_type != "consumer":
         return value
     for member, row in zip(content.members, value["data"]["members"], strict=True):
-        subscription = _message_to_json(decode_subscription, member.subscription)
-        assignment = _message_to_json(decode_assignment, member.assignment)
-        for name, message in (("subscription", subscription), ("assignment", assignment)):
+        for name in ("subscription", "assignment"):
+            message = None
+            with suppress(InvalidRecord):  # Kafka's ConsumerProtocol refuses the bytes.
+                decoded = getattr(consumer_protocol, f"decode_{name}")(getattr(member, name))
+                version = min(decoded.version, consumer_protocol.HIGHEST_VERSION)
+                message = {"version": decoded.version, **to_json(decoded.message, version)}
             row[name + suffix] = message if suffix else message or row[name]
     return value
 
 
-def _message_to_json(decode: Callable[[bytes], VersionedMessage[Any]], data: bytes) -> dict[str, Any] | None:
-    """Return the version and the fields as Kafka's JSON; None if Kafka's ConsumerProtocol refuses the bytes."""
-    try:
-        decoded = decode(data)
-    except InvalidRecord:
-        return None
-    return {"version": decoded.version, **to_json(decoded.message, min(decoded.version, HIGHEST_VERSION))}
-
-
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     errors: list[str] = []
-    stop = Stop(args.until, args.until_time)
-    record_range = RecordRange(vars(args)["from"], args.since_time, stop)
+    record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
     topics = answers.open_topics(args)
-    printer = _Printer(args, topics[0].dialect, record_range, _find_wanted(args), errors)
-    if args.format != "text" and args.past_damage:
-        raise UsageError(f"--past-damage cannot be used with --format {args.format}: Kafka's tool ends at the damage")
-    if args.format != "text" and (args.json or printer.wanted):
-        raise UsageError(
-            f"--format {args.format} prints text of all groups and types: of the options that select, it takes only "
-            "--from, --since-time, --until and --until-time, and it does not take --json"
-        )
+    wanted = _find_wanted(args)
+    print_log: Callable[[Log], None] = _Printer(args, topics[0].dialect, record_range, wanted, errors).print
+    if args.format != "text":
+        if args.past_damage:
+            reason = "Kafka's tool ends at the damage"
+            raise UsageError(f"--past-damage cannot be used with --format {args.format}: {reason}")
+        if args.json or wanted:
+            raise UsageError(
+                f"--format {args.format} prints text of all groups and types: of the options that select, it takes "
+                "only --from, --since-time, --until and --until-time, and it does not take --json"
+            )
+        print_log = partial(_print_as_tool, args, record_range, errors)
     status = 0
     for topic in topics:
         try:
-            opened = topic.open(stop)
+            opened = topic.open(record_range.stop)
             opened.check_stop()
             for log in opened.logs:
-                if args.format == "text":
-                    printer.print(log)
-                else:
-                    _print_as_tool(log, args, record_range, errors)
+                print_log(log)
         except UsageError as error:
             print_error(error)
             status = 2
@@ -228,7 +203,7 @@ def run(args: argparse.Namespace) -> int:
     return max(status, answers.print_problems(errors))
 
 
-def _print_as_tool(log: Log, args: argparse.Namespace, record_range: RecordRange, errors: list[str]) -> None:
+def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
     """Print the text of one of Kafka's own tools. `errors` gets why it ends early, if this is not the tool's reason."""
     out = ToolOutput(sys.stdout)
     version = parse_release(args.kafka or NEWEST_TOOL)
@@ -239,8 +214,7 @@ def _print_as_tool(log: Log, args: argparse.Namespace, record_range: RecordRange
         notes = Notes()
         for line in formatters.format_lines(log, version, record_range, notes):
             out.write(f"{line}\n")
-        if notes.damage:
-            errors.append(str(notes.damage))
+        errors += [str(notes.damage)] if notes.damage else []
     except BatchTooLarge as error:
         errors.append(str(error))
 
@@ -249,7 +223,7 @@ def _print_as_tool(log: Log, args: argparse.Namespace, record_range: RecordRange
 class _Printer:
     """Prints the batches and records that the options select, log by log. Messages about bad data go into `errors`."""
 
-    args: argparse.Namespace
+    args: Options
     dialect: Dialect
     range: RecordRange
     wanted: dict[str, object]
@@ -270,13 +244,16 @@ class _Printer:
                 as_json = json.dumps({"partition": log.partition, "gap": asdict(damage)})
                 print_line(as_json if self.args.json else f"{self._partition}damage: {damage}")
                 self._gaps.skip_to(damage.to_offset)
-            lines = self._find_gap(batch.base_offset, self._partition)
+            gap = self._find_gap(batch.base_offset, self._partition)
             try:
-                lines += self._format_batch(batch)
+                lines = list(self._format_records(batch))
+                if not self.args.json and (lines or not (self.wanted or self.range.has_start)):
+                    lines.insert(0, f"{self._partition}{_describe_batch(batch)}")
             except BadBytes as error:
+                lines = []
                 self.errors.append(str(error))
                 self._gaps.skip_to(batch.last_offset + 1)
-            for line in lines:
+            for line in (*gap, *lines):
                 print_line(line)
         if not self.args.json:
             answers.print_cut(self.args, {log.partition: next_offset})
@@ -288,21 +265,13 @@ class _Printer:
 
         Filters leave out records, so only a text without filters of the content or the time shows what is missing.
         """
-        if self.args.json or self.wanted or self.args.since_time is not None:
-            return []
-        gap = self._gaps.find_before(offset)
+        is_complete = not (self.args.json or self.wanted or self.args.since_time is not None)
+        gap = self._gaps.find_before(offset) if is_complete else None
         if gap is None:
             return []
         first, last = gap
         offsets = f"offset {first} has" if first == last else f"offsets {first} to {last} have"
         return [f"{start}gap: {offsets} no record"]
-
-    def _format_batch(self, batch: Batch) -> list[str]:
-        """Return the lines of a batch: a line about it, and one for each selected record and each gap."""
-        lines = list(self._format_records(batch))
-        if self.args.json or ((self.wanted or self.range.has_start) and not lines):
-            return lines
-        return [f"{self._partition}{_describe_batch(batch)}", *lines]
 
     def _format_records(self, batch: Batch) -> Iterator[str]:
         for log_record in self.range.select_records(batch):
@@ -323,9 +292,7 @@ class _Printer:
             "offset": log_record.offset,
             "timestamp": log_record.timestamp,
             "leader_epoch": batch.partition_leader_epoch,
-            "delete_horizon_ms": batch.delete_horizon_ms,
-            "producer_id": batch.producer_id,
-            "producer_epoch": batch.producer_epoch,
+            **{name: getattr(batch, name) for name in ("delete_horizon_ms", "producer_id", "producer_epoch")},
             "transactional": batch.is_transactional,
             "control": decoded.control_type,
             "type": record and record.type,
@@ -333,30 +300,25 @@ class _Printer:
             "key": record and key_to_json(record),
             "value": decoded.record and _value_to_json(decoded.record, self.dialect, "Data"),
         }
-        if decoded.error:
-            contents = {"key_hex": _to_hex(log_record.key), "value_hex": _to_hex(log_record.value)}
-            fields |= {"error": decoded.error, **contents}
-        return {**fields, **rules_to_json(self.dialect.rules_of)}
+        content = {"key_hex": _to_hex(log_record.key), "value_hex": _to_hex(log_record.value)}
+        error = {"error": decoded.error, **content} if decoded.error else {}
+        return {**fields, **error, **rules_to_json(self.dialect.rules_of)}
 
     def _to_text(self, batch: Batch, decoded: _Decoded) -> str:
         log_record = decoded.log_record
-        record = decoded.record
-        parts = [f"  {log_record.offset}", format_time_ms(log_record.timestamp)]
-        if batch.magic >= 2:
-            parts.append(f"leader epoch {batch.partition_leader_epoch}")
+        record = decoded.key_record
+        key = f"key {_to_hex(log_record.key)}" if record is None else f"{record.name}  {_format_key(record)}"
         if decoded.error:
-            key_text = f"key {_to_hex(log_record.key)}"
-            if decoded.key_record is not None:
-                key_text = f"{decoded.key_record.name}  {_format_key(decoded.key_record)}"
-            parts.append(f"cannot be decoded: {decoded.error}: {key_text}, value {_to_hex(log_record.value)}")
-        elif record is None:  # A control record. The text says "marker" even if its type ends no transaction.
-            parts.append(f"marker: {decoded.control_type}")
+            text = f"cannot be decoded: {decoded.error}: {key}, value {_to_hex(log_record.value)}"
+        elif decoded.record is None:  # A control record. The text says "marker" even if its type ends no transaction.
+            text = f"marker: {decoded.control_type}"
         else:
-            value = _value_to_json(record, self.dialect) or {"hex": "tombstone"}
+            value = _value_to_json(decoded.record, self.dialect) or {"hex": "tombstone"}
             if "data" in value:
                 value["hex"] = f"v{value['version']} {json.dumps(value['data'], ensure_ascii=False)}"
-            parts += [record.name, _format_key(record), value["hex"]]
-        return "  ".join(parts)
+            text = f"{key}  {value['hex']}"
+        epoch = [f"leader epoch {batch.partition_leader_epoch}"] if batch.magic >= 2 else []
+        return "  ".join([f"  {log_record.offset}", format_time_ms(log_record.timestamp), *epoch, text])
 
 
 def _describe_batch(batch: Batch) -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import Parser, print_newer
-from kafkagroups.cli.output import print_json, print_line
-from kafkagroups.cli.progress import spinner
+from kafkagroups.cli.output import print_json, print_line, spinner
 from kafkagroups.history.words import count_of
 from kafkagroups.repair.edit import edit
 
@@ -19,28 +16,23 @@ STEPS = """
 --delete-group G  append the tombstones with which a coordinator deletes group G and its offsets
 --marker commit|abort:PRODUCER_ID  commit or abort the open transaction of this producer
 --roll  close the active segment and begin a new segment
---cut OFFSET  remove the first batch that contains OFFSET or a higher offset, and everything after it, as a broker does
-    when it truncates its log
---cut-time MS  remove the first batch with a timestamp after MS, and everything after it; MS is in ms since 1970, or in
-    ISO 8601 (UTC, if it has no time zone)
+--cut OFFSET  remove the first batch with OFFSET or a higher offset, and what follows, as a broker truncates its log
+--cut-time MS  remove the first batch with a timestamp after MS, and what follows; MS is in ms since 1970 or ISO 8601
 --clean MS  run one pass of Kafka 4.3.1's log cleaner at the time MS; a second pass begins where the first one ended
 """
 ARGUMENTS = """
 PATH  a partition directory; it is never changed
---out! DIR  a new or empty folder for the segments
+--out
 --coordinator classic|new  the coordinator that would write the new records (default: the one that wrote the log)
 --kafka VERSION  the Kafka version that would write the new records (default: their layout is that of the log's records)
 --partitions N  the partition count of __consumer_offsets; groups that another partition stores are then refused
---delete-retention-ms N=86400000  for --clean: how long tombstones and markers stay after the first pass that reads
-    them, in ms
---json  one JSON object
+--delete-retention-ms N=86400000  for --clean: how long tombstones and markers stay after their first pass, in ms
+--json
 """
 EXAMPLES = """\
 The steps are carried out in the order of their options. TP is TOPIC-PARTITION. In G:TP, the last ":" ends the group id
-G, which can itself contain ":", and the last "-" before a number ends the topic name.
-
-A pass never cleans the active segment, and it stops at the first open transaction. So --marker and
---roll can come before --clean. A second pass cleans only if records were appended and rolled after the first one.
+G, which can itself contain ":", and the last "-" before a number ends the topic name. A pass never cleans the active
+segment, and it stops at the first open transaction. So --marker and --roll can come before --clean.
 
 examples:
   kafkagroups edit data/harbour/3.9.2/__consumer_offsets-9 --out edited --commit billing:invoices-0=42
@@ -56,13 +48,7 @@ def add_steps(parser: Parser) -> None:
 class _AddStep(argparse.Action):
     """Adds an option to the list of steps. Options of several kinds keep their order."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
         text = None if values == [] else values
         namespace.steps = [*namespace.steps, (self.dest.replace("_", "-"), text)]
 

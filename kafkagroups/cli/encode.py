@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from kafkagroups.anatomy.written_by import writers_of
-from kafkagroups.cli.options import convert_lines, print_newer
+from kafkagroups.cli.options import Options, convert_lines, print_newer
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
@@ -24,11 +23,10 @@ ARGUMENTS = """
 EXAMPLES = """\
 examples:
   kafkagroups decode --jsonl < records.jsonl | kafkagroups encode --jsonl
-  kafkagroups encode --jsonl --kafka 2.8.2 < records.jsonl      the bytes that a 2.8.2 broker would write
-  echo '{"key":{"type":"2","data":{"group":"billing"}},"value":null}' | kafkagroups encode --jsonl"""
+  kafkagroups encode --jsonl --kafka 2.8.2 < records.jsonl      the bytes that a 2.8.2 broker would write"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     if not args.jsonl:
         raise UsageError("encode reads records from stdin: add --jsonl")
     if args.kafka is not None:
@@ -47,9 +45,8 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
 
     The dialect contains the rules of this Kafka version's coordinator. The row may have no value version.
     """
-    kafka_version = parse_writer(kafka)
-    has_classic_coordinator = kafka_version < FIRST_WITHOUT_CLASSIC_COORDINATOR
-    dialect = build_dialect("classic" if has_classic_coordinator else "new", kafka_version, kafka)
+    version = parse_writer(kafka)
+    dialect = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
     written_version = None
     # It is a tombstone, a value in hex, or a wrong row if this fails. For a wrong row, from_json raises an error.
     with suppress(TypeError, KeyError, AttributeError, ValueError):
@@ -61,6 +58,6 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
     record = from_json(row, dialect)
     if written_version is not None:
         record = replace(record, value_version=written_version)
-    elif kafka_version not in writers_of(record):
+    elif version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
     return record, dialect

@@ -7,14 +7,12 @@ commit of a smaller offset than the previous commit of the same topic-partition.
 
 from __future__ import annotations
 
-import argparse
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, rules_to_json
+from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_table, print_text
 from kafkagroups.groups.expire_times import Expiration
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
@@ -23,7 +21,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate, history_json
-from kafkagroups.history.words import count_of, describe_duration
+from kafkagroups.history.words import count_of, name_record
 from kafkagroups.loading.topic_partitions import has_wildcard
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.topic import Topic
@@ -32,8 +30,6 @@ LAST_RECORD_COUNT = 20
 """How many of the last records the text shows of a long history (more than twice this number of records)."""
 UNCHANGED_MEMBER_COUNT = 10
 """How many members that neither joined nor left are listed below the record of a group. Others are only counted."""
-MIN_USUAL_COMMITS = 3
-"""From how many commits on the same metadata is the usual one, if most commits have it."""
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
 _CAUSES = {
     Cause.EXPIRED: "the offset expired",
@@ -42,48 +38,33 @@ _CAUSES = {
     Cause.TOPIC_DELETED: "the topic was deleted",
     Cause.UNKNOWN: "the log does not tell",
 }
-_MEMBER_FIELDS = {"group_instance_id": "instance ", "member_epoch": "epoch ", "state": ""}
 ARGUMENTS = f"""
 PATH...
 --group! G  the group id, or a pattern: * stands for any characters, and ? for one character
---topic TOPIC  only the group's offsets for this topic
---partition N  only this partition of the topic; needs --topic
---coordinator --kafka --partitions
---until N  read whole batches, and only those whose base offset is below N; in a folder of partitions, read only the
-    partition with the group's records
---until-time
---since-time T  show only records with this timestamp or a later one; T is as in --until-time; the fates and the answer
-    are those of the whole log
---retention
---all  show every record; by default, a long history is cut to the last {LAST_RECORD_COUNT} records, the group's own
-    records, and the records that count, are pending, were deleted, or set an offset back
+--topic --partition --coordinator --kafka --partitions --until --until-time --since-time --retention --all
 {SPARK}
---max-batch-bytes --past-damage
---json  one JSON object for each group, with every record
+--max-batch-bytes --past-damage --json
 """
 EXAMPLES = """\
 examples:
   kafkagroups explain data/harbour/3.9.2 --group billing --coordinator classic
   kafkagroups explain LOG --group billing --topic orders --partition 0
-  kafkagroups explain LOG --group 'bill*' --topic orders --since-time 2026-11-21T10:00
-  kafkagroups explain LOG --group billing --retention 7d
-  kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
+  kafkagroups explain LOG --group 'bill*' --until-time 2026-11-21T10:00 --json"""
 
 
-def run(args: argparse.Namespace) -> int:
-    return answers.answer_each(args, _ask, _print_explanations, _list_json, list_problems=_list_problems)
+def run(args: Options) -> int:
+    def explain(topic: Topic) -> list[Explanation]:
+        options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
+        return topic.explain_groups(args.group, args.topic, args.partition, **options)
 
-
-def _ask(args: argparse.Namespace, topic: Topic) -> list[Explanation]:
-    options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
-    return topic.explain_groups(args.group, args.topic, args.partition, **options)
+    return answers.answer_each(args, explain, _print_explanations, _list_json, list_problems=_list_problems)
 
 
 def _list_problems(topic: Topic, explanations: list[Explanation]) -> list[str]:
     return list(dict.fromkeys(line for explanation in explanations for line in explanation.problems))
 
 
-def _list_json(args: argparse.Namespace, topic: Topic, explanations: list[Explanation]) -> list[dict[str, Any]]:
+def _list_json(topic: Topic, explanations: list[Explanation]) -> list[dict[str, Any]]:
     return [_to_json(topic, explanation) for explanation in explanations]
 
 
@@ -98,9 +79,9 @@ def _to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
         "history": [history_json(entry) for entry in explanation.history],
         "answer": explanation.answer,
         "error": explanation.error,
-        "expires_next": [_expiration_to_json(expiration) for expiration in explanation.expires_next],
+        "expires_next": list(map(_expiration_to_json, explanation.expires_next)),
         "rewound": [position.to_json() for position in explanation.rewound],
-        "expires_without_members": [_expiration_to_json(expiration) for expiration in explanation.protected],
+        "expires_without_members": list(map(_expiration_to_json, explanation.protected)),
         "next_offsets": explanation.next_offsets,
         "topic_partitions": explanation.topic_partitions.to_json(),
         **({"partitions": partitions} if partitions else {}),
@@ -109,45 +90,43 @@ def _to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
 
 
 def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
-    origin = "record" if expiration.is_from_record else "retention"
-    return {
-        "topic_partition": str(expiration.topic_partition),
-        "offset": expiration.offset,
-        "expire_ms": expiration.expire_ms,
-        "from": origin,
-    }
+    offset = {"topic_partition": str(expiration.topic_partition), "offset": expiration.offset}
+    return {**offset, "expire_ms": expiration.expire_ms, "from": "record" if expiration.is_from_record else "retention"}
 
 
-def _print_explanations(args: argparse.Namespace, topic: Topic, explanations: list[Explanation]) -> None:
+def _print_explanations(args: Options, topic: Topic, explanations: list[Explanation]) -> None:
     for number, explanation in enumerate(explanations):
         if number:
             print_text()
         _print_explanation(args, topic, explanation)
 
 
-def _print_explanation(args: argparse.Namespace, topic: Topic, explanation: Explanation) -> None:
+def _print_explanation(args: Options, topic: Topic, explanation: Explanation) -> None:
     answers.print_default_rules(args, topic)
     group = explanation.group
     subject = group or "the group with the empty id"
     if args.topic is not None:
         subject = f"{args.topic}{'' if args.partition is None else f'-{args.partition}'} of {subject}"
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
-    if explanation.history or args.since_time is not None:
-        if explanation.history:
-            _print_history(explanation, shows_all=args.all)
-        else:
-            print_text(f"No record of {subject} since {format_time_ms(args.since_time)}.")
+    is_known = bool(explanation.history) or args.since_time is not None
+    if explanation.history:
+        _print_history(explanation, shows_all=args.all)
+    elif is_known:
+        print_text(f"No record of {subject} since {format_time_ms(args.since_time)}.")
+    elif has_wildcard(group):
+        print_text(f"No group in {topic.path} matches {group}.")
+    else:
+        print_text(answers.describe_unknown_group(subject, group, topic, explanation.topic_partitions))
+    for place in explanation.find_damage().values():
+        print_text(
+            f"Damage: {place}. After an unclean start, a broker has cut the log there, and gives the answer below. A "
+            "clean start does not cut the log, and can fail. kafkagroups check says what each start does."
+        )
+    if is_known:
         _print_answer(args, explanation, subject, broker)
         _print_expirations(explanation, shows_all=args.all)
-    else:
-        unknown = f"No group in {topic.path} matches {group}."
-        if not has_wildcard(group):
-            unknown = answers.describe_unknown_group(subject, group, topic, explanation.topic_partitions)
-        print_text(unknown)
-        if explanation.error is not None:
-            print_text(f"{broker} fails to load {explanation.error}.")
-        for place in explanation.find_damage().values():
-            print_text(f"Damage: {place}.")
+    elif explanation.error is not None:
+        print_text(f"{broker} fails to load {explanation.error}.")
     answers.print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
     answers.print_gaps(explanation.gaps)
     answers.print_cut(args, explanation.next_offsets)
@@ -161,38 +140,25 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     for failure in explanation.failures:
         if any(entry.is_unloaded and entry.partition == failure.partition for entry in history):
             _print_failure(failure, explanation.kafka)
-    partitions = {entry.partition for entry in shown}
-    times = [format_time_ms(entry.timestamp) for entry in shown]
-    dates = {time.partition(" ")[0] for time in times}
-    title = "Records"
-    if len(partitions) == 1 and None not in partitions:
-        title += f" in partition {shown[0].partition} of __consumer_offsets"
-    if len(dates) == 1:
-        title += f", written on {dates.pop()}"
-        times = [time.partition(" ")[2] for time in times]
-    if title != "Records":
-        print_text(f"{title}:")
-    usual = _find_usual_metadata(history)
+    days = {time[:10] if len(time) == 23 else "" for time in (format_time_ms(entry.timestamp) for entry in shown)}
+    day = days.pop() if len(days) == 1 else ""
+    below = []
+    metadata = ""
+    for entry in shown:
+        below.append(list(_describe(entry, metadata, failed_at.get(entry.partition), shows_all=shows_all)))
+        metadata = metadata if entry.committed is None else entry.note or ""
     print_table(
-        ("record", "written (UTC)", "about", "committed", "producer", "fate", "by"),
-        [_list_cells(entry, time, len(partitions) > 1) for entry, time in zip(shown, times, strict=True)],
-        below=[_describe(entry, usual, failed_at.get(entry.partition), shows_all=shows_all) for entry in shown],
+        ("record", f"{day or 'written'} (UTC)", "about", "committed", "producer", "fate", "by"),
+        [_list_cells(entry, day) for entry in shown],
+        note="Record: partition:offset. ▼: the offset went back. Producer: id/epoch of the transaction. By: the offset "
+        "of the record that decided the fate.",
+        below=below,
     )
-    notes = {
-        f"Usual metadata of the commits: {usual}. Only other metadata stands below a row.": usual,
-        "▼: this commit set the offset back.": any(entry.went_back for entry in shown),
-        "producer: the producer id and the producer epoch of the transaction.": any(map(_name_producer, shown)),
-        "by: the record that superseded, deleted, hid, committed or aborted this record.": any(
-            entry.by is not None for entry in shown
-        ),
-        f"{len(shown)} of {len(history)} records: the last {LAST_RECORD_COUNT}, and all earlier ones that count, are "
-        "pending, were deleted or set an offset back, and the group's own records. --all shows all records.": (
-            len(shown) < len(history)
-        ),
-    }
-    for note, is_needed in notes.items():
-        if is_needed:
-            print_text(note)
+    if len(shown) < len(history):
+        print_text(
+            f"{len(shown)} of {len(history)} records: the last {LAST_RECORD_COUNT}, and all earlier ones that count, "
+            "are pending, were deleted or set an offset back, and the group's own. --all shows all records."
+        )
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
@@ -223,39 +189,36 @@ def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, in
 def _print_failure(failure: LoadFailure, kafka: str) -> None:
     """Print what the failure of a load means for the records that it makes the coordinator ignore."""
     name = "this log" if failure.partition is None else f"partition {failure.partition}"
-    print_text(f"Kafka {kafka} fails to load {name}: {failure.reason}.")
-    if failure.conflict is not None and failure.conflict.type is not None:
-        group_type = GROUP_TYPE_BY_RECORD_TYPE[failure.conflict.type]
-        record = f"{_name_type(failure.conflict.type)} at {failure.conflict.offset}"
-        print_text(
-            f"The newest record of the {group_type} group before it is {record}: no tombstone deleted the group."
-        )
+    text = f"Kafka {kafka} fails to load {name}: {failure.reason}."
+    conflict = failure.conflict
+    if conflict is not None and conflict.type is not None:
+        group = f"The newest record of the {GROUP_TYPE_BY_RECORD_TYPE[conflict.type]} group before it"
+        text += f" {group} is {_name_type(conflict.type)} at {conflict.offset}: no tombstone deleted the group."
     if failure.offset is not None:
-        print_text(
-            f"Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or aborted "
-            f"them. The load does not read the records after {failure.offset}."
+        text += (
+            f" Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or "
+            f"aborted them. The load does not read the records after {failure.offset}."
         )
+    print_text(text)
 
 
-def _list_cells(entry: RecordFate, time: str, has_partition: bool) -> tuple[object, ...]:
-    """Return the row of a record. If the records are in several partitions, it is shown as partition:offset."""
-    about = "-" if entry.type is None else _name_type(entry.type)
-    if entry.fate is Fate.MARKER:
-        about = f"{entry.note} marker"
-    partition = "-" if entry.partition is None else entry.partition
-    committed = "" if entry.committed is None else entry.committed
+def _list_cells(entry: RecordFate, day: str) -> tuple[object, ...]:
+    """Return the row of a record. `day` is in the title of the column, if all records have the same one."""
+    about = f"{entry.note} marker" if entry.fate is Fate.MARKER else _name_type(entry.type)
     return (
-        f"{partition}:{entry.offset}" if has_partition else entry.offset,
-        time,
+        name_record(entry.partition, entry.offset),
+        format_time_ms(entry.timestamp).removeprefix(day).strip(),
         entry.key or about,
-        f"▼ {committed}" if entry.went_back else committed,
+        f"{'▼ ' if entry.went_back else ''}{'' if entry.committed is None else entry.committed}",
         _name_producer(entry),
         entry.fate.value if entry.fate else "",
         "" if entry.by is None else entry.by,
     )
 
 
-def _name_type(record_type: int) -> str:
+def _name_type(record_type: int | None) -> str:
+    if record_type is None:
+        return "-"
     return RECORD_TYPES[record_type].name if record_type in RECORD_TYPES else f"type {record_type}"
 
 
@@ -266,20 +229,13 @@ def _name_producer(entry: RecordFate) -> str:
     return f"{entry.producer_id}/{entry.producer_epoch}"
 
 
-def _find_usual_metadata(history: list[RecordFate]) -> str:
-    """Return the metadata that most commits have, if there are enough commits. Otherwise return ""."""
-    counts = Counter(entry.note or "" for entry in history if entry.committed is not None)
-    [(metadata, count)] = counts.most_common(1) or [("", 0)]
-    return metadata if count >= MIN_USUAL_COMMITS and 2 * count > counts.total() else ""
-
-
-def _describe(entry: RecordFate, usual_metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
-    """Yield what the columns do not show: metadata that is not the usual one, members, and reasons."""
-    if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != usual_metadata:
-        yield f"metadata: {entry.note}" if entry.note else "no metadata, although the other commits have some"
+def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
+    """Yield what the columns do not show: members, reasons, and metadata that is not that of the last shown commit."""
+    if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != metadata:
+        yield f"metadata: {entry.note}" if entry.note else "no metadata"
     if entry.producer_id is not None and not _name_producer(entry):
         yield f"producer {entry.producer_id}, epoch {entry.producer_epoch}, without a transaction: no marker will come"
-    what = " ".join(part for part in (_describe_group(entry), entry.what) if part)
+    what = " ".join(filter(None, (_describe_group(entry), entry.what)))
     if what:
         yield what
     if entry.group_record is not None:
@@ -301,13 +257,11 @@ def _describe_group(entry: RecordFate) -> str:
     group = entry.group_record
     if group is None or entry.member_id is not None or group["type"] is None:
         return ""
-    is_classic = group["type"] == "classic"
-    parts = [f"{group['type']} group", group["state"]]
-    if not is_classic:
-        parts.append(f"assignment epoch {group['assignment_epoch']}")
-    if entry.what is None:
-        parts.append(f"generation {group['generation']}" if is_classic else f"epoch {group['group_epoch']}")
-    return f"{', '.join(parts)}."
+    text = f"{group['type']} group, {group['state']}"
+    epoch = "generation" if group["type"] == "classic" else "group_epoch"
+    if epoch == "group_epoch":
+        text += f", assignment epoch {group['assignment_epoch']}"
+    return f"{text}." if entry.what else f"{text}, {epoch.removeprefix('group_')} {group[epoch]}."
 
 
 def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
@@ -317,22 +271,12 @@ def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
     members = sorted(group["members"], key=lambda member: member["member_id"] not in joined)
     shown_count = len(members) if shows_all else len(joined) + UNCHANGED_MEMBER_COUNT
     for member in members[:shown_count]:
-        yield f"{'+' if member['member_id'] in joined else '='} {_describe_member(member)}"
+        yield f"{'+' if member['member_id'] in joined else '='} {answers.describe_member(member)}"
     if len(members) > shown_count:
         yield f"= {count_of(len(members) - shown_count, 'more member')}; --all shows them"
 
 
-def _describe_member(member: dict[str, Any]) -> str:
-    parts = [member["member_id"]]
-    parts += [f"{title}{member[name]}" for name, title in _MEMBER_FIELDS.items() if member.get(name) not in (None, "")]
-    for name, title in (("session_timeout_ms", "session"), ("rebalance_timeout_ms", "rebalance")):
-        duration_ms = member.get(name)
-        if duration_ms is not None and duration_ms >= 0:
-            parts.append(f"{title} time-out {describe_duration(duration_ms)}")
-    return ", ".join(parts)
-
-
-def _print_answer(args: argparse.Namespace, explanation: Explanation, subject: str, broker: str) -> None:
+def _print_answer(args: Options, explanation: Explanation, subject: str, broker: str) -> None:
     """Print what a broker answers about the subject: a group, the offsets of a topic, or one offset."""
     answer = explanation.answer
     if answer is None:
@@ -345,21 +289,8 @@ def _print_answer(args: argparse.Namespace, explanation: Explanation, subject: s
     else:
         metadata = f", with the metadata {answer['metadata']!r}" if answer["metadata"] else ""
         text = f"{answer['offset']} for {subject}{metadata}"
-    if explanation.error is not None:
-        text += f"; it fails to load {explanation.error}"
-    damage = explanation.find_damage()
-    if damage:
-        cuts = (
-            f"{place.offset}{'' if number is None else f' of partition {number}'}" for number, place in damage.items()
-        )
-        broker = (
-            f"The log is damaged. After an unclean start has cut the log at offset {', '.join(cuts)}, a{broker[1:]}"
-        )
-    print_text(f"{broker} answers {text}.")
-    for place in damage.values():
-        print_text(f"Damage: {place}.")
-    if damage:
-        print_text("A clean start does not cut the log, and can fail. kafkagroups check says what each start does.")
+    failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
+    print_text(f"{broker} answers {text}{failure}.")
     for entry in explanation.waiting:
         end = f"until producer {entry.producer_id}'s transaction ends"
         if not entry.is_transactional:
@@ -383,10 +314,7 @@ def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
     reasons = {True: "expire time in the record", False: "retention time"}
     print_table(
         ("expires next", "offset", "at (UTC)", "because of"),
-        [
-            (each.topic_partition, each.offset, format_time_ms(each.expire_ms), reasons[each.is_from_record])
-            for each in shown
-        ],
+        [(*each[:2], format_time_ms(each.expire_ms), reasons[each.is_from_record]) for each in shown],
     )
     if len(shown) < len(expirations):
         print_text(f"{len(shown)} of {len(expirations)} offsets. --all shows all of them.")

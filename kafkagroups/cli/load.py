@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, rules_to_json
-from kafkagroups.cli.output import format_time_ms, print_error, print_line, print_table, print_text
-from kafkagroups.cli.progress import progress_bar, spinner
+from kafkagroups.cli.options import SPARK, Options, rules_to_json
+from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expire_times import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
@@ -42,42 +41,40 @@ _ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "pending revocat
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
 --group G  show only this group, or all groups that match a pattern with * or ?
---until N  read whole batches, and only those whose base offset is below N; the log must have one partition; a folder of
-    several partitions also needs --group
---until-time
+--until --until-time
 {SPARK}
 --to parquet:DIR  write the tables of one PATH as DIR/<table>/….parquet, and print only the row counts
 --snapshot DIR  continue from the snapshot in DIR, if DIR contains one, and save the new snapshot in DIR
---max-batch-bytes
---all  print every group and committed offset (default: the {GROUPS_SHOWN} groups with the most offsets, at most
-    {OFFSETS_SHOWN} offsets of each group, and {OFFSET_ROWS_SHOWN} offsets in all)
---past-damage --json
+--max-batch-bytes --all --past-damage --json
 """
 EXAMPLES = """\
 examples:
   kafkagroups load /var/lib/kafka/data
-  kafkagroups load data/harbour/3.9.2 --coordinator classic
-  kafkagroups load /var/lib/kafka/data/__consumer_offsets-12 --json
   kafkagroups load data/harbour/1.0.1 --coordinator classic --kafka 1.0.1
   kafkagroups load /var/lib/kafka/data --snapshot state
   kafkagroups load /var/lib/kafka/data --to parquet:tables"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     has_limit = args.until is not None or args.until_time is not None
     if args.snapshot and (args.engine == "spark" or args.to or args.past_damage or has_limit):
         raise UsageError("--snapshot cannot be used with --until, --until-time, --past-damage, --to or --engine spark")
     for option in ("snapshot", "to"):
         if getattr(args, option) and len(args.paths) > 1:
             raise UsageError(f"--{option} takes one PATH, not {len(args.paths)}")
-    if args.to:
-        if args.group is not None:
-            raise UsageError("--group cannot be used with --to: the tables contain all groups")
-        return answers.answer_each(args, _write_parquet, _print_written, _written_to_json, spins=False)
-    return answers.answer_each(args, _load_selected, _print_answer, _groups_to_json, spins=False)
+    if not args.to:
+        load = partial(_load_selected, args)
+        return answers.answer_each(args, load, _print_answer, lambda topic, groups: to_json(groups), spins=False)
+    if args.group is not None:
+        raise UsageError("--group cannot be used with --to: the tables contain all groups")
+
+    def written_to_json(topic: Topic, written: WrittenTables) -> dict[str, Any]:
+        return {"path": topic.path, "to": args.to, **rules_to_json(topic.dialect.rules_of), "rows": written.rows}
+
+    return answers.answer_each(args, partial(_write_parquet, args), _print_written, written_to_json, spins=False)
 
 
-def _write_parquet(args: argparse.Namespace, topic: Topic) -> WrittenTables:
+def _write_parquet(args: Options, topic: Topic) -> WrittenTables:
     """Load one PATH, and write its tables as Parquet files."""
     import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
 
@@ -94,16 +91,12 @@ def _write_parquet(args: argparse.Namespace, topic: Topic) -> WrittenTables:
             return load_and_write(str(topic.path), topic.dialect, folder, args.master, **limits)
 
 
-def _written_to_json(args: argparse.Namespace, topic: Topic, written: WrittenTables) -> dict[str, Any]:
-    return {"path": topic.path, "to": args.to, **rules_to_json(topic.dialect.rules_of), "rows": written.rows}
-
-
-def _print_written(args: argparse.Namespace, topic: Topic, written: WrittenTables) -> None:
+def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
     for table, row_count in written.rows.items():
         print_line(f"{args.to}/{table}: {row_count} rows")
 
 
-def _load_selected(args: argparse.Namespace, topic: Topic) -> Groups:
+def _load_selected(args: Options, topic: Topic) -> Groups:
     """Load one PATH, and return the groups that --group selects.
 
     With --until, only the partition with the records of the group is loaded.
@@ -120,7 +113,7 @@ def _load_selected(args: argparse.Namespace, topic: Topic) -> Groups:
     return groups if args.group is None else groups.select(match_groups(groups.partitions_of, args.group))
 
 
-def _load(args: argparse.Namespace, topic: Topic, **stop: Any) -> Groups:
+def _load(args: Options, topic: Topic, **stop: Any) -> Groups:
     """Load one PATH, or go on from the snapshot in the folder of --snapshot and save the new one there."""
     if args.engine == "spark":
         with spinner(str(topic.path)):
@@ -133,14 +126,9 @@ def _load(args: argparse.Namespace, topic: Topic, **stop: Any) -> Groups:
     with spinner(str(topic.path)):
         snapshot = Snapshot.resume(args.snapshot, topic.dialect)
         snapshot = snapshot.advance(topic.path, engine=args.engine, max_batch_bytes=args.max_batch_bytes)
-        for note in snapshot.notes:
-            print_error(note)
+        answers.print_problems(snapshot.notes)  # They are no problems, so the exit code is not used.
         snapshot.save(args.snapshot, max_growth=0.5)
         return snapshot.groups(str(topic.path), args.partitions)
-
-
-def _groups_to_json(args: argparse.Namespace, topic: Topic, groups: Groups) -> dict[str, Any]:
-    return to_json(groups)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:
@@ -171,7 +159,7 @@ def _partition_to_json(loaded: LoadedPartition) -> dict[str, Any]:
     return fields
 
 
-def _print_answer(args: argparse.Namespace, topic: Topic, groups: Groups) -> None:
+def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     """Print the result of a load for people, at first the groups: with --all, all of them and all their offsets."""
     partitions = groups.partitions
     records, batches = (sum(map(attrgetter(name), partitions.values())) for name in ("records", "batches"))
@@ -183,10 +171,11 @@ def _print_answer(args: argparse.Namespace, topic: Topic, groups: Groups) -> Non
         if partition.damage:
             print_text(
                 f"{answers.name_partition(number)} is damaged: its answers are those of a broker whose recovery has "
-                f"cut the log at offset {partition.damage.offset}. Before such a recovery, a broker can fail to load "
-                "the partition."
+                f"cut the log at offset {partition.damage.offset}. Before that, a broker can fail to load it."
             )
-    shown = _choose_groups(args, groups)
+    by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
+    shown_ids = sorted(group_id for _, group_id in by_size[: None if args.all else GROUPS_SHOWN])
+    shown = {group_id: groups[group_id] for group_id in shown_ids}
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),
         [_list_cells(group_id, group_json(group)) for group_id, group in shown.items()],
@@ -203,20 +192,13 @@ def _print_answer(args: argparse.Namespace, topic: Topic, groups: Groups) -> Non
     ):
         if names:
             limit = len(names) if args.all else GROUPS_SHOWN
-            print_text(f"{title}: {list_names(sorted(names), limit)}{'' if limit >= len(names) else ' (see --all)'}.")
+            print_text(f"{title}: {list_names(sorted(names), limit)}{' (see --all)' if limit < len(names) else ''}.")
     answers.print_topic_partitions(groups.topic_partitions, groups.coordinator)
     _print_zeros(groups)
     if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
         print_text(f"The coordinator has no group that matches {args.group}.")
     answers.print_gaps({number: loaded.gaps for number, loaded in partitions.items()})
     answers.print_cut(args, {number: loaded.next_offset for number, loaded in partitions.items()})
-
-
-def _choose_groups(args: argparse.Namespace, groups: Groups) -> dict[str, AnyGroup]:
-    """Return the groups that the text shows: those with the most offsets, without --all."""
-    by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
-    shown = by_size if args.all else by_size[:GROUPS_SHOWN]
-    return {group_id: groups[group_id] for group_id in sorted(group_id for _, group_id in shown)}
 
 
 def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:
@@ -236,15 +218,7 @@ def _print_members(group_id: str, group: ModernGroup) -> None:
         print_text(f"Members of {group_id} ({group.type} group, {epochs}):")
     for _, one_member in sorted(group.members.items()):
         member = modern_member_json(group, one_member)
-        instance = f", instance {member['group_instance_id']}" if member["group_instance_id"] else ""
-        protocol = ", classic protocol" if member["member_type"] == 0 else ""
-        print_text(f"  {member['member_id']} (client {member['client_id'] or '-'}{instance}{protocol})")
-        epochs = f"member epoch {member['member_epoch']}"
-        if "state" in member:
-            previous = member["previous_member_epoch"]
-            epochs = f"{member['state'] or 'no state'}, {epochs}, previous "
-            epochs += "none" if previous in (None, -1) else str(previous)
-        print_text(f"    {epochs}")
+        print_text(f"  {answers.describe_member(member)}", indent=" " * 6)
         for field, title in _ASSIGNMENTS.items():
             if field in member and (field != "target_assignment" or member[field] != member["assignment"]):
                 print_text(f"    {title}: {_list_partitions(member[field])}")
@@ -254,11 +228,8 @@ def _list_partitions(assignment: Mapping[str, Any]) -> str:
     """Return the text of an assignment: partitions by topic id, or tasks by role and subtopology."""
     parts = []
     for name, content in assignment.items():
-        tasks_of = (
-            {f"{name} {each}": tasks for each, tasks in content.items()}
-            if isinstance(content, Mapping)
-            else {name: content}
-        )
+        is_nested = isinstance(content, Mapping)
+        tasks_of = {f"{name} {each}": content[each] for each in content} if is_nested else {name: content}
         parts += [f"{each}: {_list_numbers(numbers)}" for each, numbers in tasks_of.items()]
     return "; ".join(parts) or "none"
 
@@ -276,13 +247,11 @@ def _list_numbers(numbers: list[int]) -> str:
     return ", ".join(texts)
 
 
-def _print_offsets(args: argparse.Namespace, groups: Groups, shown: Mapping[str, AnyGroup]) -> None:
+def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup]) -> None:
     """Print the committed offsets. Of each group, the same number is shown, so that no large group hides another."""
     counts = [len(group.offsets) for group in shown.values()]
-    limit = max(counts, default=0)
-    if not args.all:
-        fits = (size for size in range(OFFSETS_SHOWN, 1, -1) if sum(min(n, size) for n in counts) <= OFFSET_ROWS_SHOWN)
-        limit = next(fits, 1)
+    fits = (size for size in range(OFFSETS_SHOWN, 1, -1) if sum(min(n, size) for n in counts) <= OFFSET_ROWS_SHOWN)
+    limit = None if args.all else next(fits, 1)
     rows = [
         (group_id, topic_partition, offset.offset, offset.metadata, offset.record_offset)
         for group_id, group in shown.items()

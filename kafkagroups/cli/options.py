@@ -37,30 +37,31 @@ from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import is_newer, parse_release
 from kafkagroups.repair.connection import MAX_WAIT_SECONDS, MECHANISMS, PROTOCOLS, Security
 
+Options = argparse.Namespace
+"""The options of a command: an attribute for each argument that its text declares."""
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
-_ENGINES = (
-    "the engine that reads the log: python is the readable engine, compiled is the native engine, auto is the native "
-    "engine if it is installed"
-)
+_ENGINES = "what reads the log: the readable engine (python), the native engine (compiled), or that if installed (auto)"
 SHARED = f"""
 PATH...  a partition directory, a .log file, or a folder of partition directories; each PATH is answered independently
 PATH  a partition directory, a .log file, or a folder of partition directories
 --coordinator classic|new  the coordinator whose rules apply (default: new, or classic if --kafka is below 4)
---kafka VERSION  the coordinator's Kafka version (default: {DEFAULT_KAFKA["classic"]} for classic,
-    {DEFAULT_KAFKA["new"]} for new)
+--kafka VERSION  the coordinator's Kafka version (default: {" or ".join(DEFAULT_KAFKA.values())})
 --partitions N  the partition count of __consumer_offsets
---until N  read whole batches, and only those whose base offset is below N; the log must have one partition
---until-time T  stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in
-    ISO 8601 (UTC, if it has no time zone)
+--out! DIR  a new or empty folder for the files that the command writes
+--until N  read whole batches, and only those whose base offset is below N, of one partition (in a folder: of --group)
+--until-time T  stop before the first batch with a later record; T is in ms since 1970, or in ISO 8601 (default: UTC)
+--since-time T  show only what has this timestamp or a later one; T is as in --until-time
+--topic TOPIC  only the offsets of this topic
+--partition N  only the offsets of this partition of the topic (not of __consumer_offsets)
 --engine {"|".join(ENGINES)}=auto  {_ENGINES}
---max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch in bytes; the log ends before a larger
-    batch, as if the batch were damaged
+--max-batch-bytes N={MAX_BATCH_BYTES}  the largest size of a decompressed batch; a larger one is like a damaged one
 --past-damage  go on at the next readable batch after damaged bytes; a broker would cut the log at the damage
 --fail-on-findings  exit with 3 if every PATH is sound and there is a finding, for example in a nightly run
---retention TIME  the broker's offsets.retention.minutes: minutes, or a duration such as 7d, 12h, 30min or 10s; it
-    decides when offsets without an expire time expire, and which deleted offsets had expired
---json  one JSON object for each PATH
+--retention TIME  the broker's offsets.retention.minutes, as minutes or such as 7d, 12h, 30min or 10s: when offsets
+    without an expire time expire, and which deleted offsets had expired
+--all  print everything (default: a long text is cut, and says what is missing)
+--json  print lines of JSON, which is complete
 """
 SPARK = f"""
 --engine {"|".join(ENGINES)}|spark=auto  {_ENGINES}
@@ -71,17 +72,16 @@ VARIED = "varied"
 """The width of the batches of `synth`, if it is no number."""
 CONNECTION = f"""
 --bootstrap! HOST:PORT  one broker, or several separated by commas
---max-wait N={MAX_WAIT_SECONDS}  the limit of the total time in seconds that the command waits for silent or slow
-    brokers
+--max-wait N={MAX_WAIT_SECONDS}  how many seconds the command waits at most for silent or slow brokers, in total
 security options, with the names of Kafka's clients:
 --security-protocol {"|".join(PROTOCOLS)}=PLAINTEXT  how to connect
 --cafile PEM  the certificate authority of the brokers (default: the authorities of the system)
 --certfile PEM  the certificate of the client
---keyfile PEM  the private key of the client (default: the key is in the file of --certfile)
+--keyfile PEM  the private key of the client (default: in --certfile); $KAFKAGROUPS_KEY_PASSWORD is its password
 --any-hostname  accept a certificate whose host name is not the broker's
 --sasl-mechanism {"|".join(MECHANISMS)}  the SASL mechanism
 --user NAME  the SASL user
---password-file FILE  a file whose first line is the password
+--password-file FILE  a file whose first line is the password (default: $KAFKAGROUPS_PASSWORD)
 --kerberos-service NAME=kafka  the Kerberos service name of the brokers, for GSSAPI
 """
 """The options of a connection to a cluster."""
@@ -165,8 +165,7 @@ def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:
         if value.startswith("["):
             value, _, missing = value[1:-1].partition("=")
             found |= {"nargs": "?", "const": TYPES[value](missing)}
-    match = re.fullmatch(r"([\w|-]+)=(\w+)", value)
-    if match:
+    if match := re.fullmatch(r"([\w|-]+)=(\w+)", value):
         value, found["default"] = match.groups()
         help_text += f" (default: {match[2]})"
     found["help"] = help_text
@@ -192,14 +191,11 @@ def _parse_text(text: str) -> str:
 
 def parse_count(text: str) -> int:
     """Return the number that a text means, such as 1000000, 1M or 200k."""
-    factors = {"k": 1000, "M": 1_000_000}
-    suffix = text[-1:]
+    factor = {"k": 1000, "M": 1_000_000}.get(text[-1:])
     try:
-        if suffix not in factors:
-            return parse_whole_number(text)
-        return round(float(text[:-1]) * factors[suffix])
+        return parse_whole_number(text) if factor is None else round(float(text[:-1]) * factor)
     except (UsageError, ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"expected a number such as 1000, 200k or 1M, found {text!r}") from None
+        raise UsageError(f"expected a number such as 1000, 200k or 1M, found {text!r}") from None
 
 
 def _parse_time(text: str) -> int:
@@ -268,7 +264,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
 # What several commands do.
 
 
-def choose_dialect(args: argparse.Namespace) -> Dialect:
+def choose_dialect(args: Options) -> Dialect:
     """Return the dialect for --coordinator and --kafka: the rules by which this coordinator reads records.
 
     Without --coordinator, the Kafka version decides which coordinator it is. If this package was never compared with a
@@ -277,23 +273,23 @@ def choose_dialect(args: argparse.Namespace) -> Dialect:
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
     kafka = getattr(args, "kafka", None)
-    default = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
-    rules = dialect(getattr(args, "coordinator", None) or default, kafka)
+    rules = dialect(getattr(args, "coordinator", None) or _coordinator_of(kafka), kafka)
     _print_rules(rules)
     return rules
+
+
+def _coordinator_of(kafka: str | None) -> str:
+    return "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
 
 
 def print_newer(kafka: str | None) -> None:
     """Print a line on stderr if an option names a release that is newer than all that this package knows."""
     if kafka is not None and is_newer(kafka):
-        _print_rules(dialect("new" if parse_release(kafka) >= (4,) else "classic", kafka))
+        _print_rules(dialect(_coordinator_of(kafka), kafka))
 
 
 def _print_rules(rules: Dialect) -> None:
-    # `rules_of` is None: this package was compared with a broker of the version `rules.kafka`.
-    # `rules_of` is another version: the rules of the other version apply.
-    # `rules_of` is the version `rules.kafka`: the rules were read in Kafka's source.
-    if rules.rules_of is not None:
+    if rules.rules_of is not None:  # It is None if this package was compared with a broker of the version.
         is_other = parse_release(rules.rules_of) != rules.version
         origin = f"are those of {rules.rules_of}" if is_other else "were read in Kafka's source"
         start = f"Kafka {rules.kafka}: this package was not compared with a broker of this version"
@@ -347,30 +343,20 @@ def parse_hex(text: object, name: str) -> bytes | None:
     if text is None:
         return None
     try:
-        if isinstance(text, str):
-            return bytes.fromhex(text)
-    except ValueError:
-        pass
-    raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}")
+        return bytes.fromhex(text)  # type: ignore[arg-type]  # Something else than a text raises TypeError.
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}") from None
 
 
-def find_connection(args: argparse.Namespace) -> dict[str, Any]:
+def find_connection(args: Options) -> dict[str, Any]:
     """Return how the options of a connection reach the cluster, for a function that connects to one.
 
     Raises UsageError if the password file cannot be read.
     """
-    security = Security(
-        protocol=args.security_protocol,
-        mechanism=args.sasl_mechanism,
-        user=args.user,
-        password=_read_password(args.password_file),
-        service=args.kerberos_service,
-        cafile=args.cafile,
-        certfile=args.certfile,
-        keyfile=args.keyfile,
-        key_password=os.environ.get("KAFKAGROUPS_KEY_PASSWORD"),
-        check_hostname=not args.any_hostname,
-    )
+    login = (args.security_protocol, args.sasl_mechanism, args.user, _read_password(args.password_file))
+    key_password = os.environ.get("KAFKAGROUPS_KEY_PASSWORD")
+    files = (args.cafile, args.certfile, args.keyfile, key_password)
+    security = Security(*login, args.kerberos_service, *files, check_hostname=not args.any_hostname)
     return {"bootstrap": args.bootstrap, "security": security, "max_wait": args.max_wait, "on_wait": print_error}
 
 
@@ -382,8 +368,7 @@ def _read_password(file: str | None) -> str | None:
         with open(file) as lines:
             first_line = lines.readline(_MAX_PASSWORD_LENGTH + 1)
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{file}: {reason}") from None
+        raise UsageError(f"{file}: {getattr(error, 'strerror', error)}") from None
     if len(first_line) > _MAX_PASSWORD_LENGTH:
         raise UsageError(f"{file}: the first line has more than {_MAX_PASSWORD_LENGTH} characters")
     return first_line.removesuffix("\n")

@@ -1,4 +1,4 @@
-"""What the commands print: lines, tables and findings for people, JSON for programs, and one line for each error.
+"""What the commands print: lines, tables and findings for people, JSON, a line for each error, and progress displays.
 
 A text for people is as wide as COLUMNS says, or as the terminal, or DEFAULT_WIDTH in a file or a pipe. It wraps only
 between words, because a path, a name or a number must stay whole when it is copied: a longer word makes a longer line.
@@ -16,7 +16,8 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import takewhile, zip_longest
@@ -29,6 +30,10 @@ DEFAULT_WIDTH = 80
 FINDINGS_SHOWN = 50
 """The largest number of findings in a text. JSON contains all findings."""
 INDENT = "    "
+MIN_BYTES_FOR_BAR = 4 * 1024 * 1024
+"""A bar is shown only if at least this number of bytes is read. Smaller logs take too little time."""
+Report = Callable[[str, int, int], None]
+"""A function that is called with the name of a step, the units of work that are done, and the total units."""
 
 _NUMBER = re.compile(r"-|(-|▼ )?[0-9.]+%?")
 """A column of numbers is aligned to the right. "-" stands for no number, and ▼ for one that went back."""
@@ -207,7 +212,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
     """Print a paragraph for each finding. A remedy that is the same as the one before is printed once."""
     last_remedy = ""
     for number, finding in enumerate(findings[:FINDINGS_SHOWN], start=1):
-        print()
+        print_text()
         print_text(f"Finding {number}. {_describe_place(finding)}: {finding.what}", indent="")
         if finding.remedy != last_remedy:
             print_text(f"Remedy: {finding.advice}", indent="")
@@ -261,3 +266,53 @@ class ToolOutput:
         if self._is_terminal:
             text = "\n".join(escape(line) for line in text.split("\n"))
         self._stream.write(text)
+
+
+@contextmanager
+def spinner(path: str) -> Iterator[None]:
+    """Show that a path is being read, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    # A Text is shown as it is. In a str, rich would read [bold] as markup.
+    with Console(stderr=True).status(Text(escape(f"reading {path} …"))):
+        yield
+
+
+@contextmanager
+def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
+    """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
+
+    `unit` is the name of the unit that the bars count, such as bytes. A step with a total below `min_total` units has
+    no bar. The bars disappear at the end of the `with` block.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    counts: tuple[rich.ProgressColumn, ...] = (rich.MofNCompleteColumn(), rich.TextColumn(unit))
+    if unit == "bytes":
+        counts = (rich.DownloadColumn(), rich.TransferSpeedColumn())
+    columns = (rich.TextColumn("{task.description:>7}"), rich.BarColumn(), *counts, rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, rich.TaskID] = {}
+        last_shown = 0
+
+        def report(step: str, done: int, total: int) -> None:
+            nonlocal last_shown
+            # Drawing takes time, so changes below 1% are not shown. In a new step, `done` is below `last_shown`, so the
+            # difference is negative and the step is shown.
+            is_small_change = 0 < done - last_shown < total // 100
+            if total < min_total or is_small_change:
+                return
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=total)
+            bars.update(tasks[step], completed=done, total=total)
+            last_shown = done
+
+        yield report

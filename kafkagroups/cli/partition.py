@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from kafkagroups.cli.options import DEFAULT_PARTITIONS
+from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options
 from kafkagroups.cli.output import print_json, print_line
 from kafkagroups.log.partitioning import partition_for
 
@@ -20,7 +18,7 @@ examples:
   kafkagroups partition billing --partitions 100 --json"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     for group in args.groups:
         partition = partition_for(group, args.partitions)
         if args.json:

@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
 from functools import partial
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import CONNECTION, find_connection
-from kafkagroups.cli.output import print_json, print_line, print_table
-from kafkagroups.cli.progress import progress_bar
-from kafkagroups.repair.pull import PullResult, pull
+from kafkagroups.cli.options import CONNECTION, Options, find_connection
+from kafkagroups.cli.output import print_json, print_line, print_table, progress_bar
+from kafkagroups.repair.pull import pull
 
 ARGUMENTS = f"""
---out! DIR  a new or empty folder for the partition directories
 --partitions LIST  only these partitions, such as 0,3,7-9 (default: all)
---json  one JSON object
+--out --json
 {CONNECTION}
 """
 EXAMPLES = """\
 examples:
   kafkagroups pull --bootstrap broker-1:9092 --out pulled
-  kafkagroups load pulled
   kafkagroups pull --bootstrap broker-1:9092,broker-2:9092 --partitions 0,3,7-9 --out pulled --json
   kafkagroups pull --bootstrap broker-1:9093 --out pulled --security-protocol SASL_SSL --cafile ca.pem \\
       --sasl-mechanism SCRAM-SHA-512 --user auditor --password-file secret
 
-The user needs the rights to describe and to read the topic __consumer_offsets. Passwords are read from files or from
-the environment: KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
+The user needs the rights to describe and to read the topic __consumer_offsets."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     connection = find_connection(args)
     with progress_bar("offsets", min_total=0) as report:
         progress = partial(report, "pulling") if report else None
         pulled = pull(out=args.out, partitions=args.partitions, progress=progress, **connection)
+    partitions = {number: asdict(part) for number, part in pulled.partitions.items()}
     if args.json:
-        print_json({"partitions": {number: asdict(part) for number, part in pulled.partitions.items()}})
+        print_json({"partitions": partitions})
     else:
-        _print_text(args.out, pulled)
+        rows = [(number, *part.values()) for number, part in partitions.items() if part["bytes"]]
+        print_table(("partition", "first", "next", "bytes"), rows)
+        size = sum(part["bytes"] for part in partitions.values())
+        empty = len(partitions) - len(rows)
+        print_line(f"{size} bytes of {len(partitions)} partitions, {empty} of them empty, in {args.out}")
     return answers.print_problems(pulled.problems)
-
-
-def _print_text(out: str, pulled: PullResult) -> None:
-    rows = [(number, part.first, part.next, part.bytes) for number, part in pulled.partitions.items() if part.bytes]
-    print_table(("partition", "first", "next", "bytes"), rows)
-    empty = len(pulled.partitions) - len(rows)
-    print_line(
-        f"{sum(row[3] for row in rows)} bytes of {len(rows) + empty} partitions, {empty} of them empty, in {out}"
-    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.output import print_error, print_line
-from kafkagroups.cli.progress import spinner
+from kafkagroups.cli.output import print_error, print_line, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.history.words import count_of
 from kafkagroups.html_report.page import report_on
@@ -19,10 +18,7 @@ PATH...
 EXAMPLES = """\
 examples:
   kafkagroups report /var/lib/kafka/data --out report.html --kafka 3.9.2
-  kafkagroups report broker-1 broker-2 --out report.html       two logs; if they fork, where
-
-The page contains everything that it needs. It makes no request to any host, and
-it runs no script."""
+  kafkagroups report broker-1 broker-2 --out report.html       two logs; if they fork, where"""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections import Counter
@@ -10,13 +9,12 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import CONNECTION, Parser, find_connection
-from kafkagroups.cli.output import print_error, print_json, print_table, print_text
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.options import CONNECTION, Options, Parser, find_connection
+from kafkagroups.cli.output import print_error, print_json, print_table, print_text, progress_bar
 from kafkagroups.errors import UsageError
-from kafkagroups.history.words import list_names
+from kafkagroups.history.words import LISTED_NAMES, list_names
 from kafkagroups.repair.apply import OUT_OF_RANGE, RescueRow, apply_plan
-from kafkagroups.repair.plan import RescuePlan, Why, find_ambiguous, read_plan, write_plan
+from kafkagroups.repair.plan import GroupPlan, RescuePlan, Why, find_ambiguous, read_plan, write_plan
 from kafkagroups.topic import Topic
 
 _RESULTS = ("would_set", "set", "same", "skipped", "refused")
@@ -28,84 +26,67 @@ WHERE_OFFSETS_FIT = (
 )
 _REASONS = {
     Why.FILTERED: "the topic does not match --topic.",
-    Why.PENDING: "the transaction of the commit was open, so its result is not known. The plan has the committed "
-    "offset before it, if there is one.",
-    Why.ABORTED: "the transaction of the commit was aborted. The plan has the committed offset before it, if there is "
-    "one.",
+    Why.PENDING: "the transaction was open, so its result is not known. The plan has the offset before it, if any.",
+    Why.ABORTED: "the transaction was aborted. The plan has the committed offset before it, if there is one.",
     Why.HIDDEN: "a tombstone deleted the group, so the broker did not return the offset.",
     Why.SHARE_GROUP: "the progress of a share group is in the topic __share_group_state.",
     Why.OTHER_PARTITION: "another partition of __consumer_offsets answered for the group (see --partitions).",
-    Why.LOAD_FAILED: "the load of the partition fails, so the broker did not use the record (see --past-damage, "
-    "--coordinator and --kafka).",
+    Why.LOAD_FAILED: "the load fails before this record (see --past-damage, --coordinator and --kafka).",
     Why.IGNORED: "the coordinator did not use the record.",
     Why.UNREADABLE: "the coordinator cannot read the commit, so its offset is not known (see --kafka).",
-    Why.NO_GROUP: "the group was deleted, or its records are of types that the coordinator skips (see --coordinator).",
+    Why.NO_GROUP: "the group was deleted, or the coordinator skips the types of its records (see --coordinator).",
 }
-
-
-PLAN_ARGUMENTS = f"""
+PLAN_ARGUMENTS = """
 PATH --coordinator --kafka --partitions
 --group GLOB...  only these groups; * stands for any characters and ? for one; can be repeated
 --topic GLOB...  only the offsets of these topics; can be repeated
 --rename RENAME...  OLD=NEW: the group OLD gets the id NEW in the other cluster; can be repeated
 --out FILE  write the plan to this new file
---until-time --engine --max-batch-bytes --past-damage
---all  print every offset (default: at most {OFFSETS_SHOWN} of each group)
---json  print the plan as one JSON object
+--until-time --engine --max-batch-bytes --past-damage --all --json
 """
 APPLY_ARGUMENTS = f"""
 PLAN  the file that `rescue plan --out` has written
 {CONNECTION}
 options of this step:
 --yes  commit the offsets (default: only show what would change)
---out-of-range {"|".join(OUT_OF_RANGE)}=refuse  offsets below the log start offset or beyond the log end offset: refuse
-    them, set them to the nearest offset of the log (clamp), or leave them out without an error (skip)
---json  one JSON object for each offset
+--out-of-range {"|".join(OUT_OF_RANGE)}=refuse  what to do with offsets outside the log: refuse them, set them to the
+    nearest offset of the log (clamp), or leave them out without an error (skip)
+--json
 """
 ARGUMENTS = ""
 EXAMPLES = f"""\
 examples:
   kafkagroups rescue plan /backup/kafka/data --coordinator classic --out plan.json
-  kafkagroups rescue plan /backup/kafka/data --group 'shop-*' --rename shop-1=shop-new --out plan.json
   kafkagroups rescue apply plan.json --bootstrap broker-1:9092
   kafkagroups rescue apply plan.json --bootstrap broker-1:9092 --yes
 
 `rescue plan` reads a log and sends nothing. `rescue apply` writes only with --yes.
 {WHERE_OFFSETS_FIT[: WHERE_OFFSETS_FIT.index(":")]}."""
 
-_APPLY_NOTES = """\
-Refused: groups with members, offsets outside the partition's log (see
---out-of-range; a negative offset is never clamped), topics and partitions that
-do not exist, and what the user may not do. Everything is checked again right before a group is written. After an
-interruption, run the same command again.
-
-The user needs these rights: Describe and Read on the groups and on their
-topics. Passwords are read from files or from the environment:
-KAFKAGROUPS_PASSWORD for SASL, KAFKAGROUPS_KEY_PASSWORD for the key file."""
+_NOTES = """\
+Refused: groups with members, offsets outside the partition's log (a negative offset is never clamped), topics and
+partitions that do not exist, and what the user may not do: it needs Describe and Read on the groups and on their
+topics. Everything is checked again right before a group is written. After an interruption, run the command again."""
 
 
 def add_steps(parser: Parser) -> None:
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True, dest="step")
     plan = "Read a log, and write a plan: groups, offsets, and what is left out."
     apply = "Compare a plan with a cluster. With --yes, commit the offsets through the groups' coordinators."
-    for name, arguments, text, notes in (
-        ("plan", PLAN_ARGUMENTS, plan, ""),
-        ("apply", APPLY_ARGUMENTS, apply, _APPLY_NOTES),
-    ):
+    for name, text, arguments, notes in (("plan", plan, PLAN_ARGUMENTS, ""), ("apply", apply, APPLY_ARGUMENTS, _NOTES)):
         step = steps.add_parser(name, help=text, description=fill(f"{text} {WHERE_OFFSETS_FIT}", 80), epilog=notes)
         step.declare(arguments)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     return _run_plan(args) if args.step == "plan" else _run_apply(args)
 
 
-def _run_apply(args: argparse.Namespace) -> int:
+def _run_apply(args: Options) -> int:
     plan = read_plan(args.plan)
     connection = find_connection(args)
-    if plan.problems:
-        print_error(f"{args.plan}: this plan was made from a log with problems: {plan.problems[0]}")
-    for text in find_ambiguous(plan):
+    problems = [f"this plan was made from a log with problems: {problem}" for problem in plan.problems[:1]]
+    for text in (*problems, *find_ambiguous(plan)):
         print_error(f"{args.plan}: {text}")
     rows = apply_plan(plan, writes=args.yes, out_of_range=args.out_of_range, **connection)
     finished: list[RescueRow] = []
@@ -121,19 +102,19 @@ def _run_apply(args: argparse.Namespace) -> int:
     return int(any(row.result == "refused" for row in finished))
 
 
-def _run_plan(args: argparse.Namespace) -> int:
+def _run_plan(args: Options) -> int:
     if args.out is not None and os.path.lexists(args.out):
         raise UsageError(f"{args.out}: this file exists, and a plan never overwrites a file: choose another name")
-    return answers.answer_each(args, _make_plan, _print_plan, spins=False)
 
+    def plan_rescue(topic: Topic) -> RescuePlan:
+        filters = {"groups": args.group, "topics": args.topic, "renames": dict(map(_parse_rename, args.rename))}
+        with progress_bar() as progress:
+            plan = topic.plan_rescue(until_time=args.until_time, progress=progress, **filters)
+        if args.out is not None:
+            write_plan(plan, args.out)
+        return plan
 
-def _make_plan(args: argparse.Namespace, topic: Topic) -> RescuePlan:
-    filters = {"groups": args.group, "topics": args.topic, "renames": dict(map(_parse_rename, args.rename))}
-    with progress_bar() as progress:
-        plan = topic.plan_rescue(until_time=args.until_time, progress=progress, **filters)
-    if args.out is not None:
-        write_plan(plan, args.out)
-    return plan
+    return answers.answer_each(args, plan_rescue, _print_plan, spins=False)
 
 
 def _parse_rename(text: str) -> tuple[str, str]:
@@ -144,28 +125,35 @@ def _parse_rename(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _print_plan(args: argparse.Namespace, topic: Topic, plan: RescuePlan) -> None:
+def _print_plan(args: Options, topic: Topic, plan: RescuePlan) -> None:
     """Print a plan for people, with --all every planned offset of each group and the name of every group."""
     print_text(f"{topic.path}, loaded as the {plan.coordinator} coordinator of Kafka {plan.kafka} loads it.")
-    _print_groups(plan, shows_all=args.all)
-    _print_offsets(plan, shows_all=args.all)
-    _print_left_out(plan)
+    groups = dict(sorted(plan.groups.items()))
+    _print_groups(groups, None if args.all else LISTED_NAMES)
+    rows = [
+        (group_id, key, offset.offset, offset.metadata)
+        for group_id, group in groups.items()
+        for key, offset in sorted(group.offsets.items())[: None if args.all else OFFSETS_SHOWN]
+    ]
+    print_table(("group", "planned topic-partition", "offset", "metadata"), rows)
+    offset_count = sum(len(group.offsets) for group in groups.values())
+    if offset_count > len(rows):
+        print_text(f"Not shown: {offset_count - len(rows)} planned offsets. --all shows them.")
+    _print_left_out(groups)
     if plan.other_groups:
         print_text(f"Not in the plan, because --group does not match: {list_names(plan.other_groups)}.")
     if plan.topic_partitions is not None:
         answers.print_topic_partitions(plan.topic_partitions, plan.coordinator)
     print_text(WHERE_OFFSETS_FIT)
-    offsets = sum(len(group.offsets) for group in plan.groups.values())
-    groups = sum(bool(group.offsets) for group in plan.groups.values())
     place = ": no file was written (see --out)" if args.out is None else f", written to {args.out}"
-    print_text(f"{offsets} offsets of {groups} groups{place}.")
+    print_text(f"{offset_count} offsets of {sum(bool(group.offsets) for group in groups.values())} groups{place}.")
 
 
-def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
+def _print_groups(groups: dict[str, GroupPlan], name_limit: int | None) -> None:
     """Print the groups with offsets or left-out commits in a table, and the other ones in a line for each reason."""
     rows = []
     others: dict[Why, list[str]] = {}
-    for group_id, group in sorted(plan.groups.items()):
+    for group_id, group in groups.items():
         if group.why is not None and not group.offsets and not group.left_out:
             others.setdefault(group.why, []).append(group_id)
         else:
@@ -173,27 +161,15 @@ def _print_groups(plan: RescuePlan, *, shows_all: bool) -> None:
             rows.append((group_id, group.to, group.type or "-", state, len(group.offsets), len(group.left_out)))
     print_table(("group", "becomes", "type", "state", "offsets", "left out"), rows)
     for why, group_ids in others.items():
-        names = ", ".join(group_ids) if shows_all else list_names(group_ids)
+        names = list_names(group_ids, name_limit or len(group_ids))
         print_text(f"Groups without offsets to restore ({why.value}): {names}.")
 
 
-def _print_offsets(plan: RescuePlan, *, shows_all: bool) -> None:
-    rows = [
-        (group_id, key, offset.offset, offset.metadata)
-        for group_id, group in sorted(plan.groups.items())
-        for key, offset in sorted(group.offsets.items())[: None if shows_all else OFFSETS_SHOWN]
-    ]
-    print_table(("group", "planned topic-partition", "offset", "metadata"), rows)
-    hidden_count = sum(len(group.offsets) for group in plan.groups.values()) - len(rows)
-    if hidden_count:
-        print_text(f"Not shown: {hidden_count} planned offsets. --all shows them.")
-
-
-def _print_left_out(plan: RescuePlan) -> None:
+def _print_left_out(groups: dict[str, GroupPlan]) -> None:
     """Print each commit that is left out, why, and where the plan has a lower offset than another partition."""
     rows = []
     lower: dict[str, list[str]] = {}
-    for group_id, group in sorted(plan.groups.items()):
+    for group_id, group in groups.items():
         for key, entry in sorted(group.left_out.items()):
             planned = group.offsets[key].offset if key in group.offsets else None
             rows.append((group_id, key, entry.why.value, entry.offset, planned, entry.record_offset))
@@ -201,18 +177,14 @@ def _print_left_out(plan: RescuePlan) -> None:
                 text = f"{key} ({planned}, and {entry.offset} in partition {entry.partition})"
                 lower.setdefault(group_id, []).append(text)
     print_table(("group", "left-out topic-partition", "why", "offset", "planned", "record"), rows)
-    reasons = {group.why for group in plan.groups.values()} | {Why(row[2]) for row in rows}
+    reasons = {group.why for group in groups.values()} | {Why(row[2]) for row in rows}
     for why in Why:
         if why in reasons:
             print_text(f"{why.value}: {_REASONS[why]}")
     for group_id, texts in lower.items():
         print_text(
-            f"Group {group_id}: the planned offset is lower than the one of the other partition: {list_names(texts)}."
-        )
-    if lower:
-        print_text(
-            "The plan can repeat records. Find out which partition is right (kafkagroups stats) before you apply it, "
-            "and edit the plan if the other one is."
+            f"Group {group_id}: the planned offset is lower than the one of the other partition: {list_names(texts)}. "
+            "The plan can repeat records. Find out which partition is right (kafkagroups stats) before you apply it."
         )
 
 

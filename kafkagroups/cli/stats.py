@@ -6,14 +6,13 @@ records of one group, topic, record type or partition.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from dataclasses import asdict, replace
 from operator import attrgetter
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import SPARK, rules_to_json
+from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.group_rules import choose_families, find_prefix
@@ -38,17 +37,13 @@ from kafkagroups.topic import Topic
 
 DEFAULT_ROWS = 20
 """The default of --top in the text. JSON contains all rows by default."""
-ROW_NAME_WITHOUT_VALUE = {
-    **dict.fromkeys(("group", "type"), "(markers, unknown)"),
-    "topic": "(no offset)",
-    "partition": "(unknown number)",
-}
-"""For each value of --by: the name of the row that counts the records without a group, topic, type or partition."""
 _COUNTS = attrgetter("segments", "batches", "records", "bytes")
+_RECORDS_AND_FIRST = attrgetter("records", "first_timestamp_ms")
+_CLEANING = attrgetter("uncleanable_bytes", "freed_bytes", "cleaned_up_to", "last_cleaned_ms")
+_WRITER_FIELDS = ("commits_per_minute", "interval_ms", "records", "bytes", "first_timestamp_ms", "last_timestamp_ms")
 ARGUMENTS = f"""
 PATH...
---by {"|".join(ROW_KINDS)}=group  one row for each group, topic, type or partition, or for each writer: commits of a
-    group with the same batch size, leader epoch and transactional bit
+--by {"|".join(ROW_KINDS)}=group  what a row counts; writer: commits of a group with equal batch size and leader epoch
 --top N  at most N rows in each table, the largest first (default: {DEFAULT_ROWS}; with --json: all rows)
 --coordinator --kafka --partitions
 {SPARK}
@@ -58,23 +53,17 @@ EXAMPLES = """\
 examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
   kafkagroups stats FOLDER --by partition --top 5
-  kafkagroups stats LOG --by type --json
   kafkagroups stats s3://bucket/log --engine spark --master spark://host:7077"""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top: expected at least 1, found {args.top}")
 
-    return answers.answer_each(args, _ask, _print_stats, _to_json)
+    def stats_to_json(topic: Topic, statistics: Stats) -> dict[str, Any]:
+        return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
 
-
-def _ask(args: argparse.Namespace, topic: Topic) -> Stats:
-    return topic.stats(args.by)
-
-
-def _to_json(args: argparse.Namespace, topic: Topic, statistics: Stats) -> dict[str, Any]:
-    return {"path": topic.path, **rules_to_json(topic.dialect.rules_of), **to_json(statistics, args.top)}
+    return answers.answer_each(args, lambda topic: topic.stats(args.by), _print_stats, stats_to_json)
 
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
@@ -104,12 +93,7 @@ def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
             "commits": writer.commits,
             "share": writer.commits / commit_count,
             "share_of_partition": writer.commits / statistics.count_commits(writer.partition),
-            "commits_per_minute": writer.commits_per_minute,
-            "interval_ms": writer.interval_ms,
-            "records": writer.records,
-            "bytes": writer.bytes,
-            "first_timestamp_ms": writer.first_timestamp_ms,
-            "last_timestamp_ms": writer.last_timestamp_ms,
+            **{name: getattr(writer, name) for name in _WRITER_FIELDS},
         }
         for writer in sort_writers(statistics.writers)
     ]
@@ -118,15 +102,14 @@ def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
 def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     fields = asdict(partition)
     del fields["in_partitions"]  # It only repeats the partition's own number.
-    fields["written_by_ranges"] = [
-        {"from": part.first, "to": part.last, "versions": part.versions} for part in partition.written_by_ranges
-    ]
+    ranges = partition.written_by_ranges
+    fields["written_by_ranges"] = [{"from": each.first, "to": each.last, "versions": each.versions} for each in ranges]
     if partition.gaps is None:
         del fields["gaps"]
     return fields
 
 
-def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> None:
+def _print_stats(args: Options, topic: Topic, statistics: Stats) -> None:
     """Print the findings, and then the tables, with the largest rows of each."""
     top = args.top or DEFAULT_ROWS
     partitions = statistics.partitions
@@ -141,27 +124,20 @@ def _print_stats(args: argparse.Namespace, topic: Topic, statistics: Stats) -> N
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last record (UTC)"),
         [(number, *_COUNTS(part), live[number], part.tombstones, part.last_timestamp_ms) for number, part in largest],
     )
-    if statistics.by == WRITER:
-        _print_writers(statistics, top)
-    else:
-        print_table(
-            (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
-            [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
-            note=f"A record is live if a Kafka {topic.kafka} broker ({topic.coordinator} coordinator) answers from it, "
-            "or if its transaction is open.",
-        )
+    print_table(
+        (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
+        [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
+        note=f"A record is live if a Kafka {topic.kafka} broker ({topic.coordinator} coordinator) answers from it, or "
+        "if its transaction is open.",
+    )
+    _print_writers(statistics, top)
     commits, aborts = (_sum(statistics, f"{kind}_markers") for kind in ("commit", "abort"))
     if commits or aborts:
         print_text(f"Markers: {count_of(commits, 'commit marker')} and {count_of(aborts, 'abort marker')}.")
     print_table(
         ("type", "version", "records", "first record (UTC)"),
         [
-            (
-                _name_row(type_id, "type"),
-                "tombstone" if version is None else version,
-                each.records,
-                each.first_timestamp_ms,
-            )
+            (_name_row(type_id, "type"), "tombstone" if version is None else version, *_RECORDS_AND_FIRST(each))
             for (type_id, version), each in sort_versions(statistics.value_versions)
         ],
         note="Version: of the record's value. A program that reads the topic itself has to know each of them. For "
@@ -199,16 +175,12 @@ def _print_moved_offsets(topic: Topic, moved: list[MovedOffset], top: int) -> No
         "whose newest commit is the old one stand first.",
     )
     if len(moved) > top:
-        print_text(f"Only {top} of {len(moved)} positions are shown. To see all:")
-        rules = ("--coordinator", topic.coordinator, "--kafka", topic.dialect.kafka)
-        print_command(["kafkagroups", "stats", str(topic.path), *rules, "--top", str(len(moved))])
+        print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")
 
 
 def _sum_families(statistics: Stats) -> list[tuple[object, Count]]:
     """Return the name and the counts of each row, the largest first. A family that is a finding has one row."""
     large = choose_families(statistics) if statistics.by == "group" else {}
-    if not large:
-        return sort_rows(statistics)
     summed = Stats(statistics.by)
     sizes: Counter[object] = Counter()
     for name, count in statistics.rows.items():
@@ -229,11 +201,9 @@ def _list_cells(name: object, count: Count, by: str) -> tuple[object, ...]:
 
 def _name_row(name: object, by: str) -> object:
     """Return the first cell of a row. `name` is a group, topic, record type, partition or None, as `by` says."""
-    if name is None:
-        return ROW_NAME_WITHOUT_VALUE[by]
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
         return RECORD_TYPES[name].name
-    return name
+    return "(none)" if name is None else name  # Markers and unknown records have no group and no type.
 
 
 def _print_writers(statistics: Stats, top: int) -> None:
@@ -279,8 +249,8 @@ def _print_open_transactions(statistics: Stats) -> None:
         for each in part.open_transactions:
             age = None if each.since_ms < 0 else f"{(now_ms - each.since_ms) / 1000:.1f}"
             if (number, each.first_offset) not in found:
-                groups = ", ".join(each.groups)
-                rows.append((number, each.first_offset, each.producer_id, each.producer_epoch, age, groups))
+                place = (number, each.first_offset, each.producer_id, each.producer_epoch)
+                rows.append((*place, age, ", ".join(each.groups)))
     print_table(
         ("part.", "open from offset", "producer", "epoch", "age s", "groups"),
         rows,
@@ -296,9 +266,7 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
     rows = []
     for number, part in largest:
         reason = f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active"
-        cleaned = None if part.last_cleaned_ms is None else format_time(part.last_cleaned_ms)[:16]
-        sizes = (part.uncleanable_bytes, part.freed_bytes, part.cleaned_up_to)
-        rows.append((number, part.first_uncleanable_offset, reason, *sizes, cleaned))
+        rows.append((number, part.first_uncleanable_offset, reason, *_CLEANING(part)))
     print_table(
         ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),
         rows,
@@ -316,11 +284,8 @@ def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, Partition
 
 def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
     """Print which Kafka versions can have written which offsets; in one line, if all of them are the same."""
-    rows = [
-        (number, each.first, each.last, _name_versions(each.versions))
-        for number, part in largest
-        for each in part.written_by_ranges
-    ]
+    ranges = [(number, each) for number, part in largest for each in part.written_by_ranges]
+    rows = [(number, each.first, each.last, _name_versions(each.versions)) for number, each in ranges]
     versions = {row[-1] for row in rows}
     if len(versions) == 1 and len(rows) == len({row[0] for row in rows}):
         print_text(f"Kafka versions that can have written the records: {versions.pop()}.")
@@ -330,5 +295,4 @@ def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
 
 def _name_versions(versions: str) -> str:
     """Return Kafka versions, such as "2.3 – 4.0" or "4.1 – " (and newer), as words."""
-    text = versions.removesuffix(" – ")
-    return f"{text} and newer" if text != versions else versions or "every version"
+    return versions.replace("– ", "and newer") if versions.endswith(" – ") else versions or "every version"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
-from typing import Any
 
-from kafkagroups.cli.options import VARIED
-from kafkagroups.cli.output import print_json, print_table, print_text
-from kafkagroups.cli.progress import progress_bar
+from kafkagroups.cli.options import VARIED, Options
+from kafkagroups.cli.output import print_json, print_table, print_text, progress_bar
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.synth import write
 
 ARGUMENTS = f"""
---out! DIR  a new or empty folder for the partition directories
+--out --json
 --records! COUNT  the number of records (200k, 10M), including transaction markers
---json  one JSON object
 groups:
 --partitions N  the partition count of the topic (default: 50)
 --groups N  the number of groups (default: 1000)
@@ -29,8 +25,7 @@ groups:
 records:
 --width WIDTH  the number of records in a batch of offsets, or the word varied (default: 8)
 --tombstones F  fraction of the records that are tombstones (default: 0.02)
---generations [F=0.01]  fraction of the records that belong to new generations (default: 0, or 0.01 with --modern);
-    --generations without F means 0.01
+--generations [F=0.01]  fraction of the records that belong to new generations (default: 0; 0.01 with --modern or alone)
 --metadata F  fraction of the commits that have a metadata string (default: 0)
 --aborts F  fraction of the transactions that are aborted (default: 0.1)
 --hanging F  fraction of the transactions that stay open (default: 0.001)
@@ -42,19 +37,17 @@ files:
 EXAMPLES = """\
 examples:
   kafkagroups synth --out topic --records 1M
-  kafkagroups synth --out topic --records 10M --groups 10000 --keys 100 --width varied --skew 0 --generations
   kafkagroups synth --out topic --records 1M --transactional 0.5 --modern 0.2 --metadata 0.1 --codec lz4
-  kafkagroups synth --out topic --records 1M --hot 0.5      half of the groups are in one partition
 
 The same options give the same bytes. A fraction is a number from 0 to 1."""
 MIN_RECORDS_FOR_BAR = 1_000_000
 """A progress bar is shown only for at least this number of records. Smaller topics take too little time."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     # An option that is not given is left out, so that `write` uses its own default.
-    given = {name: value for name, value in vars(args).items() if value is not None}
-    settings = {name: given[name] for name in given.keys() - {"out", "records", "json"}}
+    own = ("out", "records", "json")
+    settings = {name: value for name, value in vars(args).items() if value is not None and name not in own}
     if args.width == VARIED:
         settings["width"] = None
     with progress_bar("records", min_total=MIN_RECORDS_FOR_BAR) as report:
@@ -62,17 +55,13 @@ def run(args: argparse.Namespace) -> int:
         written = write(args.out, args.records, progress=progress, **settings)
     if args.json:
         print_json(written)
-    else:
-        _print_text(args.out, written)
-    return 0
-
-
-def _print_text(out: str, written: dict[str, Any]) -> None:
+        return 0
     columns = ("segments", "batches", "records", "bytes")
     rows = [(number, *(counts[name] for name in columns)) for number, counts in written["partitions"].items()]
     print_table(("partition", *columns), rows)
     counts = f"{sum(row[3] for row in rows)} records, {sum(row[4] for row in rows)} bytes in {len(rows)} partitions"
-    print_text(f"{counts} of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}")
+    print_text(f"{counts} of {written['groups']} groups with {written['live_offsets']} live offsets, in {args.out}")
     transactions = written["transactions"]
     if any(transactions.values()):
         print_text("transactions: " + ", ".join(f"{number} {outcome}" for outcome, number in transactions.items()))
+    return 0

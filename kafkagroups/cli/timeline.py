@@ -26,32 +26,24 @@ RETENTION_HINT = (
 ARGUMENTS = """
 PATH...
 --group! G  the group id
---coordinator --kafka --partitions
---all  also show the commits that only move an offset forward, and each step of a member to a new assignment
---topic TOPIC  only the events of the group's offsets for this topic
---until-time
---since-time T  show only events with this timestamp or a later one; T is as in --until-time; gaps have no timestamp
---retention --past-damage --engine --max-batch-bytes
---json  one JSON object for each event; if there are several PATHs, each object also has a "path"
+--coordinator --kafka --partitions --all --topic --until-time --since-time --retention
+--past-damage --engine --max-batch-bytes --json
 """
 EXAMPLES = """\
 examples:
   kafkagroups timeline data/harbour/3.9.2 --group billing --coordinator classic
-  kafkagroups timeline data/harbour/cleaning/after-clean --group dashboard
   kafkagroups timeline LOG --group billing --all --json"""
 
 
 def run(args: argparse.Namespace) -> int:
-    return answers.answer_each(args, _ask, _print_timeline, _to_json)
+    def ask(topic: Topic) -> Timeline:
+        selection = {"topic": args.topic, "since_time": args.since_time, "until_time": args.until_time}
+        return topic.timeline(args.group, all=args.all, retention_ms=args.retention, **selection)
 
+    def to_json(topic: Topic, history: Timeline) -> list[dict[str, Any]]:
+        return [({"path": topic.path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
 
-def _ask(args: argparse.Namespace, topic: Topic) -> Timeline:
-    selection = {"topic": args.topic, "since_time": args.since_time, "until_time": args.until_time}
-    return topic.timeline(args.group, all=args.all, retention_ms=args.retention, **selection)
-
-
-def _to_json(args: argparse.Namespace, topic: Topic, history: Timeline) -> list[dict[str, Any]]:
-    return [({"path": topic.path} if len(args.paths) > 1 else {}) | row for row in history.to_json()]
+    return answers.answer_each(args, ask, _print_timeline, to_json)
 
 
 def _print_timeline(args: argparse.Namespace, topic: Topic, history: Timeline) -> None:
@@ -82,7 +74,6 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         # A gap has no time.
         time = "" if event.timestamp_ms is None else f"{format_time_ms(event.timestamp_ms):23} "
         print_text(f"{'gap:' if event.event == 'gap' else f'{time}{place:>{width}}'} {event.what}")
-    _print_rewound(history, shows_all=args.all)
     _print_positions(history, shows_all=args.all)
     if args.retention is None and any(event.can_be_request for event in shown):
         print_text(RETENTION_HINT)
@@ -91,34 +82,34 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         print_text(f"Not shown: {count_of(forward_count, 'event')} that only moved forward. --all shows them.")
 
 
-def _print_rewound(history: Timeline, *, shows_all: bool) -> None:
-    """Print how far the positions that went back had been, and what the group reads twice."""
-    shown = history.rewound if shows_all else history.rewound[:POSITIONS_SHOWN]
-    if shown:
-        print_text("Positions that went back, at the end of the log:")
-    for position in shown:
-        print_text(f"  {position.describe_rewound().removesuffix('.')}; {position.describe_last_move()}.")
-    _print_more(len(history.rewound) - len(shown), " that went back")
-
-
-def _print_more(more: int, what: str = "") -> None:
-    if more:
-        print_text(f"  {count_of(more, 'more position')}{what}: --all shows all of them.")
-
-
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:
-    """Print the last moves of the group's positions, if one of them stands still while others moved on."""
-    if not any(position.stands_still for position in history.positions):
-        return
-    shown = history.positions
-    if not shows_all and len(shown) > POSITIONS_SHOWN:
-        shown = [position for position in shown if position.stands_still][:POSITIONS_SHOWN]
-    print_text("Positions at the end of the log, the oldest moves first (! stands still while others move):")
-    for position in shown:
-        place = name_record(position.partition, position.moved_record)
-        mark = "!" if position.stands_still else " "
-        print_text(f"{mark} {position.topic_partition}: {position.now} ({place}), {position.describe_last_move()}.")
-    _print_more(len(history.positions) - len(shown))
+    """Print how far the positions that went back had been, and what the group reads twice.
+
+    If a position stands still while others moved on, print the last moves of all of them.
+    """
+    rewound = [
+        f"  {each.describe_rewound().removesuffix('.')}; {each.describe_last_move()}." for each in history.rewound
+    ]
+    _print_list("Positions that went back, at the end of the log:", rewound, len(rewound), shows_all=shows_all)
+    positions = history.positions
+    still = [position for position in positions if position.stands_still]
+    lines = [
+        f"{'!' if each.stands_still else ' '} {each.topic_partition}: {each.now} "
+        f"({name_record(each.partition, each.moved_record)}), {each.describe_last_move()}."
+        for each in (positions if shows_all or len(positions) <= POSITIONS_SHOWN else still)
+        if still
+    ]
+    title = "Positions at the end of the log, the oldest moves first (! stands still while others move):"
+    _print_list(title, lines, len(positions), shows_all=shows_all)
+
+
+def _print_list(title: str, lines: list[str], count: int, *, shows_all: bool) -> None:
+    """Print lines below a title, without --all at most POSITIONS_SHOWN of them, and how many of `count` are missing."""
+    shown = lines if shows_all else lines[:POSITIONS_SHOWN]
+    for line in [title, *shown] if shown else ():
+        print_text(line)
+    if shown and count > len(shown):
+        print_text(f"  {count_of(count - len(shown), 'more position')}: --all shows all of them.")
 
 
 def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:

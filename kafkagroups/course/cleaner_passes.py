@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups.api import compact
+from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
@@ -131,20 +131,20 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
     before_1 = folder / "before-1"
     shutil.copytree(find_data(_SHOP_LOG_PATTERN.format("before-clean")), before_1)
-    pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty_offset=0)
+    pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty=0)
 
     before_2 = folder / "before-2"
     shutil.copytree(pass_1.log_after, before_2)
     # The batch with the last two records of day 12. The segment of day 12 began at offset 499.
     day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
     (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12_batch))
-    pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty_offset=498)
+    pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
 
     before_3 = folder / "before-3"
     shutil.copytree(pass_2.log_after, before_3)
     # The next segment begins at offset 509.
     shutil.copy(last_copy / segment_name(509), before_3)
-    pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty_offset=499)
+    pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty=499)
     return [pass_1, pass_2, pass_3]
 
 
@@ -162,9 +162,9 @@ def compare_cleaned_files(passes: list[CleanerPass]) -> None:
         print(f"{cleaner_pass.title}: {verdict} to those of a 4.3.1 broker")
 
 
-def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty_offset: int) -> CleanerPass:
-    """Run one pass at the time `now_ms`. `first_dirty_offset` is the first offset that no earlier pass has cleaned."""
-    result = compact(log_before, log_after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty_offset)
+def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty: int) -> CleanerPass:
+    """Run one pass at the time `now_ms`. `first_dirty` is the first offset that no earlier pass has cleaned."""
+    result = compact(log_before, log_after, CleanerConfig(now_ms, delete_retention_ms=2_000, first_dirty=first_dirty))
     return CleanerPass(title, log_before, log_after, result.next_dirty_offset)
 
 

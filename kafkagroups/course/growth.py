@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkagroups.api import compact, load
+from kafkagroups import CleanerConfig, compact, load
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.record_batch import rebuild_bytes
 from kafkagroups.log.writer import LogWriter
@@ -80,7 +80,7 @@ def grow_replicas(
         bytes_before_pass = _count_bytes(cleaned)
         if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
             # Each batch is only one millisecond later than the batch before it, so tombstones have a short retention.
-            compaction = compact(cleaned, pass_output, first_dirty=first_dirty, delete_retention_ms=100)
+            compaction = compact(cleaned, pass_output, CleanerConfig(first_dirty=first_dirty, delete_retention_ms=100))
             first_dirty = compaction.next_dirty_offset
             shutil.rmtree(cleaned)
             pass_output.rename(cleaned)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kafkagroups.api import compact, load
+from kafkagroups import CleanerConfig, compact, load
 from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.errors import UsageError
@@ -95,7 +95,7 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
         offsets = [_load_offset(log, coordinator)]
         for number in range(1, passes + 1):
             cleaned = Path(folder, str(number))
-            compact(log, cleaned, now_ms=START_MS + number * HOUR_MS, delete_retention_ms=60_000)
+            compact(log, cleaned, CleanerConfig(now_ms=START_MS + number * HOUR_MS, delete_retention_ms=60_000))
             log = cleaned
             offsets.append(_load_offset(log, coordinator))
         return offsets

@@ -14,8 +14,7 @@ import shutil
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups import synth
-from kafkagroups.api import compact
+from kafkagroups import CleanerConfig, compact, synth
 from kafkagroups.course.real_broker import HOUR_MS
 from kafkagroups.errors import InvalidLog, InvalidRecord
 from kafkagroups.log.batches import parse_batch_at
@@ -94,7 +93,7 @@ def compacted(source: Path, folder: Path) -> int:
         (rolled / segment_name(last.next_offset)).touch()  # an active segment, so that all before it can be cleaned
         try:
             compact(rolled, once)
-            compact(once, folder / log.name, now_ms=last.max_timestamp + 10 * 86_400_000)
+            compact(once, folder / log.name, CleanerConfig(now_ms=last.max_timestamp + 10 * 86_400_000))
             many += 1
         except (InvalidLog, InvalidRecord):  # where Kafka's cleaner fails too
             shutil.rmtree(folder / log.name, ignore_errors=True)

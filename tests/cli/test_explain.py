@@ -1,6 +1,7 @@
 """`kafkagroups explain`: on the shop's log, whose acts (acts.json) say what happened."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -242,9 +243,7 @@ def long_log(tmp_path_factory):
 
 def shown_offsets(out):
     """Return the record offsets at the beginning of the rows."""
-    starts = [line.split()[0] for line in out.splitlines() if line.strip() and not line.startswith("    ")]
-    wide = [line.split()[0] for line in out.splitlines() if line[:6].strip().isdigit()]
-    return {int(start) for start in [*starts, *wide] if start.isdigit()}
+    return {int(offset) for offset in re.findall(r"^ *(?:\d+:)?(\d+) ", out, re.M)}
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -424,7 +423,7 @@ def test_commits_of_different_partitions_of_the_topic_are_not_compared(run, tmp_
     write(tmp_path / "__consumer_offsets-1", [("C", 0)] * 2, set())
     options = ("--group", "g", "--coordinator", "classic", "--engine", engine)
     _, out, _ = run("explain", tmp_path, *options)
-    assert "1:1" in out and "▼" not in out
+    assert "1:1" in out and "▼ " not in out
     rows = json.loads(run("explain", tmp_path, *options, "--json")[1])["history"]
     for number in (0, 1):
         committed = [row["committed_offset"] for row in rows if row["partition"] == number]
@@ -459,7 +458,7 @@ def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_p
     options = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic")
     _, out, _ = run("explain", folder, *options, "--engine", engine)
     text = " ".join(out.split())
-    assert f"After an unclean start has cut the log at offset {damaged.base_offset} of partition 9, a 3.9.2" in text
+    assert f"offset {damaged.base_offset}" in text.partition("Damage: ")[2].partition(". After an unclean start")[0]
     assert "--past-damage reads them" in text
     place = json.loads(run("explain", folder, *options, "--engine", engine, "--json")[1])["damage"]["9"]
     assert (place["offset"], place["position"]) == (damaged.base_offset, damaged.position)
@@ -496,7 +495,7 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
     )
     (folder / f"{0:020}.log").write_bytes(data)
     status, out, _ = run("explain", folder, "--group", "g", "--engine", engine)
-    table, _, end = " ".join(out.split()).partition("record written")
+    table, _, end = " ".join(out.split()).partition("(UTC)")
     assert status == 1 and "fails to load partition 0: offset 3: ShareGroupMetadata (record type 11)" in table
     assert "ConsumerGroupMetadata at 0: no tombstone deleted the group." in table
     assert end.count("The load fails at this record.") == 1 and "ignored:" not in end

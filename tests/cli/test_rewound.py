@@ -102,15 +102,14 @@ def test_a_deletion_begins_a_new_position(tmp_path):
     assert kg.timeline(write(tmp_path / "__consumer_offsets-5", records), "g").rewound == []
 
 
-def test_missing_metadata_is_shown_and_the_usual_one_is_not_repeated(deployment, run):
+def test_missing_metadata_is_shown_and_the_same_one_is_not_repeated(deployment, run):
     """Kafka's tools and other programs do not write the metadata of the application."""
     _, out, _ = run("explain", deployment, "--group", "g", "--topic", "cards", "--partition", "0", "--kafka", "3.9.2")
     text = " ".join(out.split())
-    assert text.count("no metadata, although the other commits have some") == 2
+    assert text.count(" no metadata ") == 2
     assert "210 -> 150, back by 60; the group had no member; no metadata, the commit before had some." in text
     long_name = "app=" + 60 * "x"
     records = [commit(offset, long_name) for offset in range(5)] + [commit(9, "")]
     _, out, _ = run("explain", write(deployment, records), "--group", "g", "--topic", "cards", "--partition", "0")
     text = " ".join(out.split())
-    assert f"Usual metadata of the commits: {long_name}." in text
     assert text.count(long_name) == 1 and text.count("no metadata") == 1

@@ -15,6 +15,7 @@ from kafkagroups.anatomy.batches import list_batch_fields
 from kafkagroups.loading.group_json import group_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batches import read_batches
+from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
@@ -137,7 +138,7 @@ def compacted(data):
     arguments = {
         "now_ms": (None, 10**15)[choice & 1],
         "delete_retention_ms": (0, 86_400_000)[choice >> 1 & 1],
-        "map_entries": (None, 1, 2, 5)[choice >> 2 & 3],
+        "map_entries": (DEFAULT_CAPACITY, 1, 2, 5)[choice >> 2 & 3],
         "first_dirty": (None, 3)[choice >> 4 & 1],
         "producer_expiration_ms": (-1, 0)[choice >> 5 & 1],
     }
@@ -148,7 +149,7 @@ def compacted(data):
             (path / f"{base_offset:020}.log").write_bytes(content)
             os.utime(path / f"{base_offset:020}.log", (1, 1))
         with suppress(kg.InvalidLog, kg.InvalidRecord):
-            kg.compact(path, Path(folder, "out"), **arguments)
+            kg.compact(path, Path(folder, "out"), kg.CleanerConfig(**arguments))
             kg.load(Path(folder, "out"))
 
 

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import kafkagroups as kg
+from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from tests.groups.small_logs import MINUTE, START, write
 
 DAY = 24 * 60 * MINUTE
@@ -24,7 +25,8 @@ def cleaned(folder, scratch, passes, first_time, map_entries=None):
     for number in range(passes):
         out = scratch / f"pass-{number}" / folder.name
         time = first_time + number * 2 * DAY
-        done = kg.compact(folder, out, now_ms=time, first_dirty=dirty, map_entries=map_entries)
+        config = kg.CleanerConfig(now_ms=time, first_dirty=dirty, map_entries=map_entries or DEFAULT_CAPACITY)
+        done = kg.compact(folder, out, config)
         dirty = done.next_dirty_offset or dirty if map_entries else None
         folder = out
     return folder

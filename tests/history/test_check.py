@@ -616,9 +616,9 @@ def test_a_log_that_loads_until_a_tombstone_has_expired(tmp_path):
     first = tmp_path / "first" / folder.name
     second = tmp_path / "second" / folder.name
     (folder / f"{4:020}.log").touch()  # The active segment was rolled.
-    kg.compact(folder, first, now_ms=2000)
+    kg.compact(folder, first, kg.CleanerConfig(now_ms=2000))
     assert kg.load(first).failed == {}
-    kg.compact(first, second, now_ms=2000 + 86_400_000)
+    kg.compact(first, second, kg.CleanerConfig(now_ms=2000 + 86_400_000))
     assert kg.load(second).partitions[0].record_offset == 3
     # A release that knows no streams groups loads all of these logs.
     assert kg.check(folder, kafka="4.0.2").findings == []

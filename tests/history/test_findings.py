@@ -185,7 +185,7 @@ def test_the_delete_horizon_tells_when_the_log_was_cleaned(days, tmp_path):
     """A pass sets the horizon to its own time plus delete.retention.ms (MemoryRecords.filterTo)."""
     records = [commit(0, START), commit(1, START)._replace(value=None), commit(2, START, partition=1)]
     folder = write(tmp_path, [encode_batch([record]) for record in records], segment_bytes=150)
-    kg.compact(folder, tmp_path / "out" / folder.name, now_ms=START + days * DAY)
+    kg.compact(folder, tmp_path / "out" / folder.name, kg.CleanerConfig(now_ms=START + days * DAY))
     (partition,) = stats(tmp_path / "out" / folder.name).partitions.values()
     assert partition.last_cleaned_ms == START + days * DAY
     assert partition.cleaned_up_to == partition.first_uncleanable_offset == 2

@@ -7,6 +7,7 @@ import shutil
 import struct
 import tempfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,15 +57,15 @@ class Pass:
         self.out = folder / "out"
         self.write_log()
         now = self.said["now_ms"]
-        self.arguments = {
-            "now_ms": now,
-            "delete_retention_ms": config["delete.retention.ms"],
-            "first_dirty": self.said["first_dirty"],
-            "first_uncleanable": self.said["uncleanable_offset"],
-            "segment_bytes": config["segment.bytes"],
-            "map_entries": int(self.said["map_slots"] * config.get("cleaner.io.buffer.load.factor", 0.9)),
-            "producer_expiration_ms": -1 if expired_before is None else now - expired_before,
-        }
+        self.config = kg.CleanerConfig(
+            now_ms=now,
+            delete_retention_ms=config["delete.retention.ms"],
+            first_dirty=self.said["first_dirty"],
+            first_uncleanable=self.said["uncleanable_offset"],
+            segment_bytes=config["segment.bytes"],
+            map_entries=int(self.said["map_slots"] * config.get("cleaner.io.buffer.load.factor", 0.9)),
+            producer_expiration_ms=-1 if expired_before is None else now - expired_before,
+        )
 
     def forgotten(self, step):
         """Producers whose last batch is older than this time had expired before the pass."""
@@ -141,7 +142,7 @@ def test_a_pass_gives_the_same_log_as_kafkas_pass(tmp_path):
 
 
 def check_pass(recorded):
-    done = kg.compact(recorded.path, recorded.out, **recorded.arguments)
+    done = kg.compact(recorded.path, recorded.out, recorded.config)
     assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
     left = recorded.left()
     assert sorted(os.listdir(recorded.out)) == [f"{segment['base_offset']:020}.log" for segment in left]
@@ -167,8 +168,10 @@ def test_the_command_gives_the_same_as_the_function(tmp_path, capsys):
 
 
 def check_command(recorded, tmp_path, capsys):
-    done = kg.compact(recorded.path, recorded.out, **recorded.arguments)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in recorded.arguments.items()]
+    done = kg.compact(recorded.path, recorded.out, recorded.config)
+    flags = [
+        f"--{name.replace('_', '-')}={value}" for name, value in vars(recorded.config).items() if value is not None
+    ]
     assert main(["compact", str(recorded.path), "--out", str(tmp_path / "cli"), "--json", *flags]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == {
@@ -199,7 +202,7 @@ def test_a_pass_stops_at_the_active_segment_or_an_open_transaction(tmp_path):
     for case, number in found:
         with cases.case(f"{case}, pass {number}"):
             recorded = Pass(case, number, new_folder(tmp_path, case, number))
-            done = kg.compact(recorded.path, recorded.out, **recorded.arguments | {"first_uncleanable": None})
+            done = kg.compact(recorded.path, recorded.out, replace(recorded.config, first_uncleanable=None))
             assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
 
 
@@ -219,6 +222,7 @@ KEYS = st.sampled_from([b"a", b"b", b"c", b"d", None])
 VALUES = st.sampled_from([b"", b"1", b"2", None])
 NOW = 1_000_000
 RETENTION = 1000
+CONFIG = kg.CleanerConfig(now_ms=NOW, delete_retention_ms=RETENTION)
 
 
 @st.composite
@@ -267,7 +271,7 @@ def aborted_offsets(folder):
     return aborted
 
 
-@given(logs(), st.integers(80, 400), st.integers(80, 1000), st.integers(1, 5) | st.none())
+@given(logs(), st.integers(80, 400), st.integers(80, 1000), st.integers(1, 5) | st.just(CONFIG.map_entries))
 def test_a_pass_keeps_the_last_value_of_every_key_and_adds_nothing(batches, rolls, segment_bytes, entries):
     """No record is new, changed or out of order.
 
@@ -277,9 +281,8 @@ def test_a_pass_keeps_the_last_value_of_every_key_and_adds_nothing(batches, roll
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "log"), batches, rolls)
         out = Path(folder, "out")
-        done = kg.compact(
-            path, out, now_ms=NOW, delete_retention_ms=RETENTION, segment_bytes=segment_bytes, map_entries=entries
-        )
+        config = replace(CONFIG, segment_bytes=segment_bytes, map_entries=entries)
+        done = kg.compact(path, out, config)
         before = records_of(path)
         after = records_of(out)
         aborted = aborted_offsets(path)
@@ -303,14 +306,13 @@ def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
     """
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "log"), batches, rolls)
-        given = {"now_ms": NOW, "delete_retention_ms": RETENTION}
-        done = kg.compact(path, Path(folder, "1"), **given)
+        done = kg.compact(path, Path(folder, "1"), CONFIG)
         first = content(Path(folder, "1"))
-        kg.compact(Path(folder, "1"), Path(folder, "again"), first_dirty=done.next_dirty_offset, **given)
+        kg.compact(Path(folder, "1"), Path(folder, "again"), replace(CONFIG, first_dirty=done.next_dirty_offset))
         if done.next_dirty_offset:
             assert content(Path(folder, "again")) == first
-        kg.compact(Path(folder, "1"), Path(folder, "2"), **given)
-        kg.compact(Path(folder, "2"), Path(folder, "3"), **given)
+        kg.compact(Path(folder, "1"), Path(folder, "2"), CONFIG)
+        kg.compact(Path(folder, "2"), Path(folder, "3"), CONFIG)
         one, two, three = (
             [(batch.is_control, rebuild_bytes(batch)) for batch in kg.open_log(Path(folder, name))] for name in "123"
         )
@@ -325,14 +327,13 @@ def test_many_small_passes_leave_the_records_of_one_large_pass(batches, rolls, e
     """With any capacity of the offset map, repeated passes from the next dirty offset give the same records."""
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "log"), batches, rolls)
-        given = {"now_ms": NOW, "delete_retention_ms": RETENTION}
-        whole = kg.compact(path, Path(folder, "whole"), **given)
+        whole = kg.compact(path, Path(folder, "whole"), CONFIG)
         dirty = kg.open_log(path).start_offset
         for number in itertools.count():
             if not whole.groups or dirty == whole.next_dirty_offset:
                 break
             out = Path(folder, str(number))
-            done = kg.compact(path, out, first_dirty=dirty, map_entries=entries, **given)
+            done = kg.compact(path, out, replace(CONFIG, first_dirty=dirty, map_entries=entries))
             assert done.next_dirty_offset > dirty
             path = out
             dirty = done.next_dirty_offset
@@ -348,7 +349,7 @@ def test_a_coordinator_loads_the_same_offsets_from_a_cleaned_log(records, groups
         batches = [rebuild_bytes(batch) for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
         path = write(Path(folder, "__consumer_offsets-0"), batches, rolls)
         out = Path(folder, "cleaned", "__consumer_offsets-0")
-        kg.compact(path, out, segment_bytes=rolls)
+        kg.compact(path, out, kg.CleanerConfig(segment_bytes=rolls))
         before = kg.load(path)
         after = kg.load(out)
         assert {name: before[name].offsets for name in before if before[name].offsets} == {
@@ -386,7 +387,7 @@ def test_a_horizon_after_the_end_of_time_is_never_set(tmp_path):
     """now + delete.retention.ms overflows Java's long: each pass rewrites the tombstone without a horizon."""
     batches = [encode_batch([LogRecord(n, 5, b"%d" % n, None), LogRecord(n + 1, 6, b"k", b"")]) for n in (0, 2)]
     write(tmp_path / "log", batches, 1)
-    kg.compact(tmp_path / "log", tmp_path / "out", now_ms=1, delete_retention_ms=2**63 - 1)
+    kg.compact(tmp_path / "log", tmp_path / "out", kg.CleanerConfig(now_ms=1, delete_retention_ms=2**63 - 1))
     first, _ = kg.open_log(tmp_path / "out")
     assert (first.delete_horizon_ms, first.base_timestamp) == (None, 5)
 

@@ -26,11 +26,11 @@ def test_the_cleaner_gives_up_where_a_broker_does(folder, tmp_path):
     assert verdict["cleaner"] == case["verdicts"]["limit"]["4.4.0"]["cleaner"]
     limited = tmp_path / "limited"
     if verdict["cleaner"] == "cleaned":
-        kg.compact(folder / name, limited, max_decompressed_message_bytes=LIMIT)
+        kg.compact(folder / name, limited, kg.CleanerConfig(max_decompressed_message_bytes=LIMIT))
         return
     size = verdict["error"]["message"].split()[3]
     with pytest.raises(kg.InvalidLog, match=f"a record of {size} bytes .* max.decompressed.message.bytes={LIMIT}"):
-        kg.compact(folder / name, limited, max_decompressed_message_bytes=LIMIT)
+        kg.compact(folder / name, limited, kg.CleanerConfig(max_decompressed_message_bytes=LIMIT))
     assert not list(limited.iterdir())
 
 

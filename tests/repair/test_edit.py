@@ -295,10 +295,10 @@ def test_passes_are_a_schedule(tmp_path):
         with case(folder.name):
             steps = [("clean", times[0]), "roll", ("clean", times[1])]
             try:
-                compaction = kg.compact(folder / "before", once, now_ms=times[0])
+                compaction = kg.compact(folder / "before", once, kg.CleanerConfig(now_ms=times[0]))
                 first_dirty = compaction.next_dirty_offset if compaction.groups else None
                 kg.roll(once, rolled)
-                kg.compact(rolled, twice, now_ms=times[1], first_dirty=first_dirty)
+                kg.compact(rolled, twice, kg.CleanerConfig(now_ms=times[1], first_dirty=first_dirty))
             except kg.InvalidLog:  # Kafka's cleaner fails, too.
                 with pytest.raises(kg.InvalidLog):
                     kg.edit(folder / "before", out, steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups.api import compact
+from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
@@ -127,7 +127,7 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
     for number, hour in enumerate(_PASS_HOURS, 1):
         cleaned = folder / f"cleaned-{number}"
         now_ms = START_MS + hour * HOUR_MS
-        result = compact(log, cleaned, now_ms=now_ms, delete_retention_ms=_RETENTION_MS, producer_expiration_ms=0)
+        result = compact(log, cleaned, CleanerConfig(now_ms, _RETENTION_MS, producer_expiration_ms=0))
         passes.append(CleanerPass(f"pass {number}", log, cleaned, result.next_dirty_offset))
         log = cleaned
     return passes

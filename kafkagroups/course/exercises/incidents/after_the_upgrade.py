@@ -260,6 +260,7 @@ service did not help. At 07:55 we stopped another service and deleted its group,
             "One more offset has an old expire time, but its group has a member that subscribes to the topic. So the "
             "offset does not expire.",
             f"kafkagroups explain . --group {KEPT_GROUP} --topic refunds --kafka 2.8.2 --since-time 2026-03-06T15:00",
+            lines=13,
         ),
         Step(
             "The fourth deleted group had a new commit without an expire timestamp. It did not expire: a request "

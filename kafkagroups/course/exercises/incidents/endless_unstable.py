@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from random import Random
 
-from kafkagroups.api import compact
+from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
@@ -98,7 +98,7 @@ def write(folder: Path, seed: int) -> None:
         processes = _Processes(log)
         for step in range(CLEANED_STEP):
             _write_step(log, processes, step, random)
-    compact(uncleaned / name, folder / name, now_ms=_find_time(CLEANED_STEP), segment_bytes=SEGMENT_BYTES)
+    compact(uncleaned / name, folder / name, CleanerConfig(_find_time(CLEANED_STEP), segment_bytes=SEGMENT_BYTES))
     shutil.rmtree(uncleaned)
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
         processes.log = log

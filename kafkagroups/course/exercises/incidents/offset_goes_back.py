@@ -246,7 +246,7 @@ The folder has the log of broker 3 from 23:31.
             "5864, so it wins. Broker 2 had the same offset. `receipts-2`: somebody deleted the offset while a "
             "transaction was open.",
             "kafkagroups explain . --group loyalty-ledger --kafka 3.9.2",
-            shows="  5864",
+            shows="30:5864",
             lines=10,
         ),
         Step(

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from kafkagroups.api import compact
+from kafkagroups import CleanerConfig, compact
 from kafkagroups.coordinator import GroupCoordinator, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
@@ -66,7 +66,7 @@ def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Pa
         present = {segment for segment, begin_ms in begins_ms.items() if begin_ms <= now_ms}
         _copy_segments(present - copied, before)
         copied |= present
-        result = compact(before, folder / str(number + 1), now_ms=now_ms, first_dirty=first_dirty)
+        result = compact(before, folder / str(number + 1), CleanerConfig(now_ms=now_ms, first_dirty=first_dirty))
         first_dirty = result.next_dirty_offset
     _copy_segments(set(begins_ms) - copied, folder / str(len(days)))
 

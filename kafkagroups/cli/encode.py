@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.cli.options import convert_lines, print_newer
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
+from kafkagroups.records.releases import parse_writer, value_version, writers_of
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR
-from kafkagroups.records.written_values import parse_writer, value_version
 
 ARGUMENTS = """
 --jsonl  read one record per line from stdin, and print one line with key_hex and value_hex for each record

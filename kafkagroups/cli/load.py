@@ -14,7 +14,7 @@ from kafkagroups.cli.options import SPARK, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_error, print_line, print_table, print_text
 from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.expire_times import find_expirations
+from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.words import count_of, list_names

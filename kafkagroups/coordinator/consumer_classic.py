@@ -37,8 +37,7 @@ from kafkagroups.coordinator.results import (
 )
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.groups.classic_group import CONSUMER
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import CONSUMER, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.consumer_group import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription

@@ -39,8 +39,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import ClassicShard
+from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch import Batch, LogRecord, record_count
+from kafkagroups.log.damage import Damage
+from kafkagroups.log.segments import Log
+from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message
-from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -20,7 +23,7 @@ from kafkagroups.records.offset_commit import (
 )
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key
 from kafkagroups.records.structs import reader
-from kafkagroups.records.wire_base import Reader
+from kafkagroups.records.wire import Reader
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 MAX_KEPT_KEYS = 100_000
@@ -134,3 +137,29 @@ def read_control_type(log_record: LogRecord) -> ControlType:
     except BadBytes as error:
         error.offset = log_record.offset
         raise
+
+
+def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage | None:
+    """Return the damage of a log, with what follows it. Return None if there is no damage.
+
+    The batches are those that a reader with `Log.skip_damage` finds. Records that cannot be read name no group.
+    """
+    if damage is None:
+        return None
+    batch_count = 0
+    total_records = 0
+    group_ids: set[str] = set()
+    rest = log.select_after(damage)
+    if rest is not None:
+        keys = LogKeys(dialect)
+        for batch in rest.skip_damage():
+            batch_count += 1
+            total_records += record_count(batch)
+            group_ids.update(find_group_ids(batch, keys))
+    return replace(
+        damage,
+        bytes_after=log.count_bytes_from(damage),
+        readable_batches_after=batch_count,
+        readable_records_after=total_records,
+        groups_after=tuple(sorted(group_ids)),
+    )

@@ -19,8 +19,8 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, build_offset_and_metadata
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType
-from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.refusals import (

@@ -18,8 +18,8 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch_frames import Zeros
 from kafkagroups.log.damage import Damage, Gap
-from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message, list_fields
 from kafkagroups.records.serde import VERSION_BYTES, Record, decode, decode_with_key

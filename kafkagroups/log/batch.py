@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
+from kafkagroups.log.batch_frames import to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type
-from kafkagroups.log.frames import to_int64
 
 # The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.
 CODEC = 0x07

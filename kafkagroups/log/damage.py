@@ -15,8 +15,8 @@ from typing import Protocol
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.helpers import MAX_INT64
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 
 NAMED_GROUPS = 5

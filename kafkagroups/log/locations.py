@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
+from kafkagroups.log.batch_frames import BytesLike
 from kafkagroups.log.folders import NO_LOG_FOUND, check_one_log_per_partition, open_logs
-from kafkagroups.log.frames import BytesLike
 from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CODEC, NO_TIMESTAMP, Batch, LogRecord, record_count
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, read_frames
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.frames import LOG_OVERHEAD, read_frames
 from kafkagroups.log.producer_state import ProducerStates, add_batch, find_last_stable_offset
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment
 from kafkagroups.log.segments import Log

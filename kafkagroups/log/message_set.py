@@ -23,8 +23,8 @@ from contextlib import suppress
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_TIMESTAMP, Batch, LogRecord
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 
 _header = struct.Struct(">qiIbb")
 """The offset, the length, the CRC, the magic and the attributes of a message."""

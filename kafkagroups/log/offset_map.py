@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import md5
 
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaned_transactions import CleanedTransactions
+from kafkagroups.log.producer_state import CleanedTransactions
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 """The number of keys that fit into the map, with Kafka's default settings.

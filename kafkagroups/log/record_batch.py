@@ -23,15 +23,15 @@ Source: DefaultRecordBatch.java (4.3.1); DefaultRecord.java (4.3.1).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypedDict, Unpack
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.checksums import crc32c
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, to_int64
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -404,3 +404,15 @@ def _write_bytes(out: bytearray, content: bytes | None) -> None:
     write_varint(out, -1 if content is None else len(content))
     if content is not None:
         out += content
+
+
+def crc32c(data: Any, crc: int = 0) -> int:
+    """Return the CRC-32C of the data of `crc` and the bytes of the buffer `data` after it."""
+    return _import_crc32c()(data, crc)
+
+
+@cache
+def _import_crc32c() -> Callable[[Any, int], int]:
+    from crc32c import crc32c as compute
+
+    return compute

@@ -2,7 +2,7 @@
 
 docs/facts/cleaner.yaml lists the rules. A tombstone is a record without a value. The cleaner may remove the
 tombstones of a batch at the delete horizon, a time in the batch's header. A marker is the control record that ends a
-transaction. A marker is unused if the pass has read no data batch of its transaction (cleaned_transactions.py).
+transaction. A marker is unused if the pass has read no data batch of its transaction (`CleanedTransactions`).
 The filter discards aborted data immediately, and unused markers from the delete horizon on.
 Source: Cleaner.cleanInto (4.3.1); MemoryRecords.filterTo (4.3.1).
 """
@@ -23,9 +23,8 @@ from kafkagroups.log.batch import (
     Batch,
     LogRecord,
 )
-from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.offset_map import OffsetMap
-from kafkagroups.log.producer_state import ProducerState
+from kafkagroups.log.producer_state import CleanedTransactions, ProducerState
 from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 

@@ -5,7 +5,7 @@ recovery would cut the log: at a batch with a wrong checksum or an impossible he
 Zeros after the last batch are not damage: a broker can reserve space in a segment before it writes. The log cleaner
 removes records, so offsets can have gaps, and a segment can begin far above its base offset.
 
-In this module, an offset is a Kafka offset. A `Position` (position.py) says how far a log was read. Every other
+In this module, an offset is a Kafka offset. A `Position` (batches.py) says how far a log was read. Every other
 position is a number of bytes from the start of a file.
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegment.recover; LogLoader.
 """
@@ -23,10 +23,10 @@ from io import BufferedIOBase, BytesIO, RawIOBase
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.log.batch import CODEC, Batch
+from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
+from kafkagroups.log.batches import FoundBatch, Position
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
-from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
     WHOLE_FILE,
     ByteRange,
@@ -35,7 +35,6 @@ from kafkagroups.log.segment_file import (
     read_segment,
     segment_errors,
 )
-from kafkagroups.log.zeros import Zeros
 
 FramesWithBytes = Iterator[tuple[Frame, bytes]]
 """The frames of a segment, each with its bytes."""
@@ -47,7 +46,7 @@ class Notes:
 
     `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `gaps` are the damaged
     bytes that the reading has skipped so far. `zeros` are those at the end of the first segment that ends with zeros
-    (zeros.py), once the reading has reached them.
+    (batch_frames.py), once the reading has reached them.
     """
 
     damage: Damage | None = None

@@ -23,9 +23,22 @@ Source: ConsumerGroup….json (4.3.1); GroupCoordinatorRecordHelpers.java; Group
 from __future__ import annotations
 
 from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.wire import BYTES, INT8, INT32, INT64, STRING, UUID, Array
+
+
+@message()
+class GroupIdKey(Message):
+    """The key of a record about a group."""
+
+    group_id: str = field(STRING, doc="the group's id")
+
+
+@message()
+class MemberIdKey(GroupIdKey):
+    """The key of a record about a member."""
+
+    member_id: str = field(STRING, doc="the member's id")
 
 
 @message()

@@ -9,9 +9,9 @@ A message is the key or the value of a record, or a struct inside them. A messag
         topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
 
 The bytes of a message begin with its untagged fields, in the order of their declaration. A message contains only the
-fields that its version has. The versions in `flexible` have compact lengths (wire_base.py) and end with a tag section:
+fields that its version has. The versions in `flexible` have compact lengths (wire.py) and end with a tag section:
 
-    tag section     count of the tagged fields (uvarint, varint.py), then the tagged fields, sorted by tag number
+    tag section     count of the tagged fields (uvarint), then the tagged fields, sorted by tag number
     tagged field    tag number (uvarint), size in bytes (uvarint), the bytes of the field
 
 A tagged field is written only if its value is not the default. Tags that are not declared are stored in
@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version, parse_release
-from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Wire
+from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire
 
 
 class TaggedField(NamedTuple):
@@ -102,7 +102,7 @@ def field(
     `since` is the first Kafka version that has the field. A field needs `since` if the message version did not change
     when the field was added: tagged fields, and the fields that share groups got after the preview in 4.0.
 
-    `doc` says in a few words what the field means; `annotate` (anatomy/annotate.py) shows this text.
+    `doc` says in a few words what the field means; `annotate` (annotate.py) shows this text.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
@@ -181,5 +181,5 @@ def _camel_case(name: str) -> str:
 def make_format(
     cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
-    """Return the format of one version of a message. The parameters are described in MessageFormat (wire_base.py)."""
+    """Return the format of one version of a message. The parameters are described in MessageFormat (wire.py)."""
     return MessageFormat(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)

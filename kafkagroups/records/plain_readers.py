@@ -10,8 +10,7 @@ from typing import Any
 
 from kafkagroups.records.fields import Message, field_specs
 from kafkagroups.records.text import JAVA_ERROR_HANDLER
-from kafkagroups.records.wire import Int, String
-from kafkagroups.records.wire_base import MessageFormat, Reader
+from kafkagroups.records.wire import Int, MessageFormat, Reader, String
 
 
 def is_plain(cls: type[Message], message_format: MessageFormat) -> bool:

@@ -21,7 +21,7 @@ from kafkagroups.records.group_metadata import MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 from kafkagroups.records.structs import has_structs, plain_values_reader, reader, writer
-from kafkagroups.records.wire_base import Reader, Writer
+from kafkagroups.records.wire import Reader, Writer
 
 _INT16 = struct.Struct(">h")
 VERSION_BYTES = 2

@@ -10,9 +10,8 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import TopicMetadata, TopicPartition
+from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
 from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 

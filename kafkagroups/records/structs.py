@@ -22,9 +22,17 @@ from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
 from kafkagroups.records.plain_readers import is_plain, make_plain_reader
 from kafkagroups.records.refusals import TOO_MANY_TAGS
-from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
-from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Reader, Wire, Writer
+from kafkagroups.records.wire import (
+    LARGEST_VERSION,
+    MessageFormat,
+    Reader,
+    Wire,
+    Writer,
+    read_uvarint,
+    signed32,
+    write_uvarint,
+)
 
 TAG_LIMIT = MAX_INT32
 """Every tag number is below this limit."""

@@ -1,12 +1,22 @@
 """The wire types of Kafka's record schemas: integers, uuid, string, bytes and array.
 
-A wire type says how the bytes of a field are read and written. The base class of all wire types is in wire_base.py,
-with the lengths and counts that come before a string, bytes or array. All integers are big-endian, and a uuid has 16
-bytes. Kafka refuses an array if its count is larger than the number of bytes after the count.
+A wire type says how the bytes of a field are read and written. A length comes before the bytes of a string, and a
+count before the elements of an array. Some versions of a message are flexible: they have compact lengths, and tagged
+fields (fields.py).
 
-A reader gets a buffer and a position in it, and returns the value and the position after the value. A writer appends
-the bytes of a value to a buffer.
-Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor.
+    type     versions that are not flexible      flexible versions (compact)
+    string   int16 length, -1 = null             uvarint length + 1, 0 = null
+    bytes    int32 length, -1 = null             uvarint length + 1, 0 = null
+    array    int32 count,  -1 = null             uvarint count + 1,  0 = null
+    uuid     16 bytes
+    integer  1, 2, 4 or 8 bytes, big-endian
+
+Kafka treats every negative length as null, and refuses null if the field cannot be null. It also refuses an array whose
+count is larger than the number of bytes after the count.
+
+A uvarint is an unsigned integer of variable length: seven bits per byte, the low bits first; the high bit of a byte is
+1 if another byte follows.
+Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor; ByteUtils.readUnsignedVarint.
 """
 
 from __future__ import annotations
@@ -14,25 +24,155 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
 from kafkagroups.records.text import JAVA_ERROR_HANDLER, encode_utf8, uuid_bytes, uuid_text
-from kafkagroups.records.varint import write_uvarint
-from kafkagroups.records.wire_base import (
-    INT16_LENGTH,
-    INT32_LENGTH,
-    MessageFormat,
-    Reader,
-    Wire,
-    Writer,
-    length_reader,
-    length_writer,
-    make_length_error,
-    make_null_error,
-)
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+"""A function (buffer, position) -> (value, position after the value). A position is an index into the buffer.
+
+If the data ends too early, the function raises InvalidRecord, struct.error or IndexError."""
+Writer = Callable[[bytearray, Any], None]
+"""A function (buffer, value) that appends the bytes of the value to the buffer."""
+
+LARGEST_VERSION = 2**15 - 1
+"""The largest possible version number of a message."""
+INT16_LENGTH = struct.Struct(">h")
+INT32_LENGTH = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFormat:
+    """Everything that decides how a message is encoded.
+
+    version           the version of the message
+    flexible          whether this version is flexible
+    kafka             the Kafka version that reads or writes the message; it decides which tagged fields exist
+    newest_version    the newest version of the message that the Kafka version has
+    """
+
+    version: int
+    flexible: bool
+    kafka: tuple[int, ...]
+    newest_version: int = LARGEST_VERSION
+
+
+class Wire(ABC):
+    """A wire type. `name` is its name in error messages. `default` is the default value of a field of this type.
+
+    `reader` and `writer` are called once for each message format, and return functions. These functions are called for
+    each record. In all methods, `message_format` is the format of the message that contains the field, and `nullable`
+    says whether the field can be null.
+    """
+
+    name: str
+    default: Any
+
+    @abstractmethod
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
+        """Return the function that reads a value."""
+
+    @abstractmethod
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
+        """Return the function that writes a value. That function raises UsageError if the value is not of this type."""
+
+    def to_json(self, value: Any, message_format: MessageFormat) -> Any:
+        """Return the JSON of a value, as Kafka writes it. The value must not be None."""
+        return value
+
+    @abstractmethod
+    def from_json(self, value: Any, message_format: MessageFormat) -> Any:
+        """Return the Python value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
+
+
+def length_reader(message_format: MessageFormat, int_format: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+    """Return the function that reads a length or count. A negative length means null.
+
+    `int_format` reads the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
+    """
+    if message_format.flexible:
+
+        def read_compact(buffer: bytes, position: int) -> tuple[int, int]:
+            length, position = read_uvarint(buffer, position)
+            return signed32(length - 1), position
+
+        return read_compact
+    unpack = int_format.unpack_from
+    byte_count = int_format.size
+    return lambda buffer, position: (unpack(buffer, position)[0], position + byte_count)
+
+
+def length_writer(message_format: MessageFormat, int_format: struct.Struct) -> Callable[[bytearray, int], None]:
+    """Return the function that appends a length or count to a buffer. A length of -1 means null.
+
+    `int_format` writes the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
+    """
+    if message_format.flexible:
+        return lambda out, length: write_uvarint(out, length + 1)
+    pack = int_format.pack
+    return lambda out, length: out.extend(pack(length))
+
+
+def make_null_error(position: int) -> InvalidRecord:
+    """Return the error for a null in a field that cannot be null. `position` is the position of the length."""
+    error = InvalidRecord("expected a value that is not null, found a negative length", position=position)
+    return error.with_cause("null")
+
+
+def make_length_error(type_name: str, length: int, bytes_left: int, position: int) -> InvalidRecord:
+    """Return the error for a length that is larger than `bytes_left`, the number of bytes after the length.
+
+    `position` is the position of the length.
+    """
+    error = InvalidRecord(f"expected {type_name} of length {length}, found {bytes_left} more bytes", position=position)
+    return error.with_cause("bytes", length, bytes_left)
+
+
+def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
+    """Return the unsigned varint at a position of the buffer, and the position after the varint.
+
+    A number above 2^31 - 1 becomes negative, as in Java. Raises InvalidRecord if the varint is longer than 5 bytes, and
+    IndexError if the buffer ends inside the varint.
+    """
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    for shift in (7, 14, 21, 28):
+        position += 1
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return signed32(value), position + 1
+    error = InvalidRecord("expected a varint of at most 5 bytes, found a longer one", position=position)
+    raise error.with_cause("varint", value & 0xFFFFFFFF)
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """Append a number to `out` as an unsigned varint. The number must not be negative."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def uvarint_bytes(value: int) -> bytes:
+    """Return the low 32 bits of a number as an unsigned varint, in the shortest form, as Kafka does."""
+    out = bytearray()
+    write_uvarint(out, value & 0xFFFFFFFF)
+    return bytes(out)
+
+
+def signed32(value: int) -> int:
+    """Return the low 32 bits of a number as a signed integer."""
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
 
 MAX_STRING_BYTES = 0x7FFF
 """The largest number of bytes in a string: the largest int16."""

@@ -1,6 +1,6 @@
 """The new batches of a growing log: the complete batches after a position, up to a Kafka offset.
 
-A Position (log/position.py) says how far a log was read. The log is read only up to a batch that is incomplete or has a
+A Position (log/batches.py) says how far a log was read. The log is read only up to a batch that is incomplete or has a
 wrong checksum. A broker may still be writing this batch, and then a later call reads it. It is damage if it cannot get
 better: a batch or a segment follows, which a broker writes later, or nobody has written the file for a minute.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import Position
 from kafkagroups.log.damage import Damage
-from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange, MissingSegment
 from kafkagroups.log.segments import Log
 

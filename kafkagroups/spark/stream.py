@@ -37,9 +37,9 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import Position
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import find_logs, local_path
-from kafkagroups.log.position import Position
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.growth import file_paths, file_size, find_end, limit_sizes, read_until
 from kafkagroups.spark.logs import damage_error, distribute, exclude_objects_from_gc

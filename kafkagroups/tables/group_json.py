@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from kafkagroups.groups.group import Group
-from kafkagroups.groups.member import Member
+from kafkagroups.groups.group import Group, Member
 from kafkagroups.groups.modern_group import (
     MEMBER_STATES,
     AnyGroup,

@@ -11,8 +11,8 @@ from pathlib import Path
 from crc32c import crc32c
 
 import kafkagroups as kg
-from kafkagroups.anatomy.batches import list_batch_fields
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.batch_spans import list_batch_fields
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_versioned

@@ -29,6 +29,7 @@ from kafkagroups.records import (
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format
 from kafkagroups.records.record_types import RECORD_TYPES, RecordType
+from kafkagroups.records.releases import WrittenValue, find_written_values
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.versions import (
     AFTER_ALL_VERSIONS,
@@ -37,9 +38,7 @@ from kafkagroups.records.versions import (
     VersionRange,
     feature_releases,
 )
-from kafkagroups.records.wire import Array
-from kafkagroups.records.wire_base import LARGEST_VERSION, Wire
-from kafkagroups.records.written_values import WrittenValue, find_written_values
+from kafkagroups.records.wire import LARGEST_VERSION, Array, Wire
 
 MARKERS = (ControlType.ABORT, ControlType.COMMIT)
 FIELD_HEADERS = ("field", "type", "value versions", "since Kafka", "meaning")

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
-from kafkagroups.anatomy.spans import Span, split_into_spans
-from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, measure_text
@@ -23,7 +21,9 @@ from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.fields import field_specs, make_format
 from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
+from kafkagroups.records.spans import Span, split_into_spans
 
 _LEFT = 7
 _SIZE = 11

@@ -29,9 +29,17 @@ from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_for
 from kafkagroups.records.serde import Record
 from kafkagroups.records.structs import TAG_LIMIT, Struct
 from kafkagroups.records.text import encode_utf8
-from kafkagroups.records.varint import read_uvarint, uvarint_bytes
-from kafkagroups.records.wire import Array, Bytes, String, encode_length, read_length
-from kafkagroups.records.wire_base import MessageFormat, Wire
+from kafkagroups.records.wire import (
+    Array,
+    Bytes,
+    MessageFormat,
+    String,
+    Wire,
+    encode_length,
+    read_length,
+    read_uvarint,
+    uvarint_bytes,
+)
 
 
 class Span(NamedTuple):

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
-from io import RawIOBase
+from io import BufferedIOBase, RawIOBase
 from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.zeros import count_zeros, is_zeros
+from kafkagroups.log.segment_file import SegmentFile
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -275,3 +276,49 @@ def _read_piece(file: RawIOBase, size: int) -> bytes:
         pieces.append(piece)
         missing_bytes -= len(piece)
     return b"".join(pieces)
+
+
+_ZEROS = bytes(1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """The zeros at the end of a segment.
+
+    `file` is the path of the segment. `position` is the position of the first zero, in bytes from the start of the
+    file. `bytes` is the number of zeros. `later_segments` is the number of segments after this one.
+    """
+
+    file: str
+    position: int
+    bytes: int
+    later_segments: int = 0
+
+
+def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
+    """Return whether all bytes from a position on are zero."""
+    view = memoryview(data)
+    for start in range(position, len(view), len(_ZEROS)):
+        # Two objects of type `bytes` are compared much faster than a memoryview.
+        piece = bytes(view[start : start + len(_ZEROS)])
+        if piece != _ZEROS[: len(piece)]:
+            return False
+    return True
+
+
+def count_zeros(file: RawIOBase | BufferedIOBase) -> tuple[int, bool]:
+    """Read the zeros up to the end of a file. Return their number, and whether only zeros were found.
+
+    Nothing is kept in memory. Holes of a sparse file are skipped: the file system has no bytes for them, and they are
+    read as zeros.
+    """
+    count = 0
+    while True:
+        if isinstance(file, SegmentFile):
+            count += file.skip_hole()
+        piece = file.read(len(_ZEROS))
+        if not piece:
+            return count, True
+        if not is_zeros(piece):
+            return count, False
+        count += len(piece)

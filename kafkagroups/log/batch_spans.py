@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.record_batch import HEADER_SIZE, MAX_VARLONG_BYTES, read_varint
+from kafkagroups.records.spans import Span
 
 # For each field: Kafka's name, the character of the type in Python's module struct, and the meaning.
 _HEADER_FIELDS = (

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from kafkagroups.anatomy.spans import Span, find_deviations, split_into_spans
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import Record
+from kafkagroups.records.spans import Span, find_deviations, split_into_spans
 
 MAX_SHOWN_BYTES = 8
 """A table shows at most this number of bytes of a span."""

@@ -244,14 +244,12 @@ def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
     """Add or replace a member of the group, and replace the member's assignment in `group.owners` (owners.py)."""
     previous = group.members.get(member.member_id)
-    claim = (member.member_id, member.assignment, member.member_epoch, member.process_id)
-    if not group.owners.renew_assignment(*claim):
-        if previous is not None:
-            _remove_assignment(group, previous)
-        try:
-            group.owners.add_assignment(*claim, group.kafka)
-        except LoadFailed as error:
-            raise LoadFailed(f"{group}: {error.reason}") from None
+    if previous is not None:
+        _remove_assignment(group, previous)
+    try:
+        group.owners.add_assignment(member.assignment, member.member_epoch, member.process_id, group.kafka)
+    except LoadFailed as error:
+        raise LoadFailed(f"{group}: {error.reason}") from None
     # Kafka makes room for one more before it finds out that the member is there already.
     group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
@@ -259,9 +257,7 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
 
 def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
     try:
-        group.owners.remove_assignment(
-            member.member_id, member.assignment, member.member_epoch, member.process_id, group.kafka
-        )
+        group.owners.remove_assignment(member.assignment, member.member_epoch, member.process_id, group.kafka)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
 

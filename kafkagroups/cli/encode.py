@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from kafkagroups.cli.options import convert_lines, print_newer
@@ -59,7 +58,7 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
         row = {**row, "value": {"version": written_version, **row["value"]}}
     record = from_json(row, dialect)
     if written_version is not None:
-        record = replace(record, value_version=written_version)
+        record = record._replace(value_version=written_version)
     elif kafka_version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
     return record, dialect

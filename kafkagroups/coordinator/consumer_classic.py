@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from kafkagroups.coordinator.consumer_groups import (
     ConsumerGroups,
     MemberChange,
@@ -244,7 +246,7 @@ def _merge_metadata(before: ConsumerMember, joining: ClassicMember) -> ConsumerG
     """Return the record of a member that joins. What the JoinGroup leaves out stays as it was."""
     metadata = build_metadata(joining, joining.protocols[0][1])
     old = before.metadata
-    return replace(
+    return msgspec.structs.replace(
         metadata,
         instance_id=metadata.instance_id if metadata.instance_id is not None else old.instance_id,
         rack_id=metadata.rack_id if metadata.rack_id is not None else old.rack_id,

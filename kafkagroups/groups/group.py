@@ -21,7 +21,7 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.records.structs import reader
+from kafkagroups.records.structs import read_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,10 @@ class Member:
 
 _VERSION_BYTES = 2
 """The size, in bytes, of the version number at the start of a subscription."""
-_read_oldest_layout = reader(ConsumerProtocolSubscription, 0)
+
+
+def _read_oldest_layout(data: bytes) -> ConsumerProtocolSubscription:
+    return read_message(ConsumerProtocolSubscription, data, _VERSION_BYTES, 0)[0]
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
@@ -83,7 +86,7 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
         if len(data) < _VERSION_BYTES:
             return None
         try:
-            _read_oldest_layout(data, _VERSION_BYTES)
+            _read_oldest_layout(data)
         except InvalidRecord as error:
             # `InvalidRecord.cause` (errors.py) is empty if the bytes end too early.
             ends_too_early = not error.cause
@@ -96,7 +99,7 @@ def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | N
     topics: set[str] = set()
     for data in subscriptions:
         try:
-            topics.update(_read_oldest_layout(data, _VERSION_BYTES)[0].topics)
+            topics.update(_read_oldest_layout(data).topics)
         except InvalidRecord:
             return None
     return frozenset(topics)
@@ -106,13 +109,12 @@ def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | N
 class Group:
     """A classic group that a coordinator has loaded.
 
-    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no
-    partition number. `protocol` is the assignor that the members agreed on. `leader` is a member id.
-    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the group record does
-    not contain the time. The keys of `members` are member ids. `offsets` are the committed offsets. `pending` contains
-    the offsets of open transactions; the keys are producer ids.
+    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no number.
+    `protocol` is the assignor that the members agreed on, and `leader` a member id. `current_state_timestamp` is the
+    time of the last state change, in ms since the epoch; None if the group record does not contain it. `members` are by
+    member id. `offsets` are the committed offsets, and `pending` those of open transactions, by producer id.
 
-    If the log has offsets of a group but no group record, the group is Empty, with generation 0 and protocol type "".
+    A group with offsets but without a group record is Empty, with generation 0 and protocol type "".
     """
 
     group_id: str

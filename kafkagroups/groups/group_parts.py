@@ -65,7 +65,6 @@ def _log_order(entry: tuple[TopicPartition, OffsetAndMetadata]) -> tuple[int, To
 
 
 def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOffsets]:
-    """Copy pending commits, in ascending order of the producer ids."""
     return {producer_id: _copy_offsets(pending[producer_id]) for producer_id in sorted(pending)}
 
 

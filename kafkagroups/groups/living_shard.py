@@ -120,7 +120,6 @@ class LivingShard(NewShard):
             self.unappended[group_id] = _EarlierGroup(earlier, self.offsets.copy_group(group_id))
 
     def _swap(self, changes: Changes) -> None:
-        """Exchange the groups in `changes` with the current ones."""
         for group_id, earlier in changes.items():
             current = self.groups.pop(group_id, None)
             if earlier.group is not None:

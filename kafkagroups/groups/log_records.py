@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,16 +22,13 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
 )
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key
-from kafkagroups.records.structs import reader
-from kafkagroups.records.wire import Reader
+from kafkagroups.records.structs import read_message
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 MAX_KEPT_KEYS = 100_000
 """The largest number of decoded keys in memory."""
 _RECORD_TYPE_BYTES = 2
 """The size, in bytes, of the record type at the start of each key."""
-
-_read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
 
 
 def find_group_id(record: Record) -> str | None:
@@ -50,7 +47,7 @@ def _find_group_id(record_type: int, key: Message | UnknownContent) -> str | Non
         return key.group_id
     if isinstance(key, UnknownContent) and record_type in GROUP_TYPE_BY_RECORD_TYPE:
         try:
-            return _read_group_key(key.data, _RECORD_TYPE_BYTES)[0].group
+            return read_message(GroupMetadataKey, key.data, _RECORD_TYPE_BYTES, 0)[0].group
         except BadBytes:
             return None
     return None
@@ -67,14 +64,12 @@ class LogKey(NamedTuple):
     """A decoded key in a log.
 
     `group_id` is None if no group id was found (`find_group_id`). `partition` is the topic partition of an offset
-    record; None for all other record types. `read_offset_fields` are the fast readers of its offsets (TypeReaders in
-    serde.py).
+    record; None for all other record types.
     """
 
     decoded: DecodedKey
     group_id: str | None
     partition: TopicPartition | None
-    read_offset_fields: dict[bytes, Reader]
 
 
 class LogKeys(dict[bytes | None, LogKey]):
@@ -91,18 +86,12 @@ class LogKeys(dict[bytes | None, LogKey]):
     def __missing__(self, key: bytes | None) -> LogKey:
         if len(self) == MAX_KEPT_KEYS:
             self.clear()
-        log_key = self._decode(key)
-        self[key] = log_key
-        return log_key
-
-    def _decode(self, key: bytes | None) -> LogKey:
         decoded = decode_key(key, self._dialect)
         content = decoded.content
-        if decoded.readers is None or not isinstance(content, OFFSET_KEYS):
-            return LogKey(decoded, _find_group_id(decoded.type, content), None, {})
-        # `tuple.__new__` is faster than the constructors of these tuples.
-        partition = tuple.__new__(TopicPartition, (content.topic, content.partition))
-        return tuple.__new__(LogKey, (decoded, content.group, partition, decoded.readers.read_offset_fields))
+        partition = TopicPartition(content.topic, content.partition) if isinstance(content, OFFSET_KEYS) else None
+        log_key = LogKey(decoded, _find_group_id(decoded.type, content), partition)
+        self[key] = log_key
+        return log_key
 
 
 def read_keys(batch: Batch, keys: LogKeys) -> Iterator[tuple[str, LogKey, LogRecord]]:

@@ -31,9 +31,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
-from dataclasses import fields
 from itertools import islice
-from operator import attrgetter
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -50,7 +48,6 @@ MIN_SIZE = 16 * 1024 * 1024
 """Below this size of all logs together, in bytes, one process is used: workers need a third of a second to start."""
 _COUNTED_BYTES = 1024 * 1024
 _START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.processes import work; work()"
-_list_values = attrgetter(*(field.name for field in fields(OffsetAndMetadata)))
 
 
 def fold_in_processes(
@@ -206,7 +203,7 @@ def pack(offsets: ShardOffsets) -> PackedOffsets:
     groups = list(offsets.committed.values())
     for groups_of_producer in offsets.pending.values():
         groups.extend(groups_of_producer.values())
-    rows = [(*key, *_list_values(value)) for partitions in groups for key, value in partitions.items()]
+    rows = [(*key, *value) for partitions in groups for key, value in partitions.items()]
     return PackedOffsets(
         {group: len(partitions) for group, partitions in offsets.committed.items()},
         {

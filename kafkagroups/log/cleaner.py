@@ -175,7 +175,6 @@ def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
 
 
 def _build_offset_map(source: LogToClean, states: ProducerStates, config: CleanerConfig, report: Progress) -> OffsetMap:
-    """Return the offset map of the dirty part."""
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]

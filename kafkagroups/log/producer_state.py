@@ -108,11 +108,9 @@ def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
 def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
     """Return the active producers, by producer id: those whose newest batch is not older than `oldest_ms`.
 
-    `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active.
-
-    In a broker, a producer with an open transaction is active, even if its newest batch is old. Here, it is not. The
-    cleaner's result is the same: an active producer only keeps its newest batch, and a pass does not clean the batches
-    of an open transaction.
+    `oldest_ms` is in ms since 1970; None: all producers are active. In a broker, a producer with an open transaction is
+    active, too. The cleaner's result is the same: an active producer only keeps its newest batch, and a pass does not
+    clean the batches of an open transaction.
     """
     return {
         producer_id: state

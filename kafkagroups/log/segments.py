@@ -5,8 +5,6 @@ recovery would cut the log: at a batch with a wrong checksum or an impossible he
 Zeros after the last batch are not damage: a broker can reserve space in a segment before it writes. The log cleaner
 removes records, so offsets can have gaps, and a segment can begin far above its base offset.
 
-In this module, an offset is a Kafka offset. A `Position` (batches.py) says how far a log was read. Every other
-position is a number of bytes from the start of a file.
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegment.recover; LogLoader.
 """
 
@@ -239,12 +237,10 @@ class Log:
     def find_batches(self, position: Position | None, notes: Notes | None = None) -> Iterator[FoundBatch]:
         """Yield the batches after a position, and sometimes older batches first. If it is None, yield all batches.
 
-        Reading begins at the byte of the position, if the segment is still the file that was read then. Otherwise,
-        reading begins at the start of the segment, and older batches come first.
-
-        Zeros end a segment, and reading continues with the next segment. Nothing is lost: if a next segment exists, the
-        segment before it is complete, because brokers and the command `pull` write segments in order. Checksums are not
-        checked here, but in `FoundBatch.parse`. `notes` gets the zeros.
+        Reading begins at the byte of the position if the segment is still the file that was read then, and otherwise at
+        the start of the segment. Zeros end a segment, and reading goes on with the next one: brokers and the command
+        `pull` write segments in order, so nothing is missing between them. `FoundBatch.parse` checks the checksums.
+        `notes` gets the zeros.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
@@ -259,8 +255,7 @@ class Log:
                                 notes.zeros = self.describe_zeros(segment, frame.position, frame.size)
                             break
                         raise frame.make_error(segment)
-                    found_batch = (frame, data, segment, inode, self.max_batch_bytes)
-                    yield tuple.__new__(FoundBatch, found_batch)  # This is faster than FoundBatch(…).
+                    yield FoundBatch(frame, data, segment, inode, self.max_batch_bytes)
 
     def find_segment(self, position: Position | None) -> int:
         """Return the index of the segment that contains a position."""

@@ -11,16 +11,16 @@ from kafkagroups.log.segments import Log, Notes
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a reader stops: at an offset or at a time. If both are given, the reader stops at whichever comes first.
+    """Where a reader stops: at an offset or at a time, whichever comes first. None means no limit.
 
-    A batch is read as a whole or not at all. So the last batch that is read can contain offsets above `until_offset`.
+    A batch is read as a whole or not at all, so the last batch that is read can contain offsets above `until_offset`.
 
     Parameters
     ----------
     until_offset
-        Stop before the first batch whose base offset is this Kafka offset or higher. None means no limit.
+        Stop before the first batch whose base offset is this Kafka offset or higher.
     until_time
-        Stop before the first batch that contains a timestamp after this time (ms since 1970). None means no limit.
+        Stop before the first batch that contains a timestamp after this time (ms since 1970).
     """
 
     until_offset: int | None = None
@@ -44,18 +44,10 @@ def batches_until(log: Log, stop: Stop = NO_STOP, notes: Notes | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Which records of a log are selected by their offsets and timestamps.
+    """Which records of a log are selected: the beginning selects records, the end selects whole batches.
 
-    The beginning of the range selects records, and the end selects whole batches.
-
-    Parameters
-    ----------
-    first_offset
-        The Kafka offset of the first record. None means no limit.
-    since_time
-        Only records with this timestamp or a later one (ms since 1970). None means no limit.
-    stop
-        Where reading ends.
+    `first_offset` is the Kafka offset of the first record, and `since_time` the earliest timestamp (ms since 1970);
+    None means no limit. `stop` says where reading ends.
     """
 
     first_offset: int | None = None

@@ -236,7 +236,6 @@ def describe_readers(key: bytes | None, value: bytes | None) -> str:
 def _find_ranges(
     coordinator: Coordinator, versions: tuple[str, ...], key: bytes | None, value: bytes | None
 ) -> Iterator[str]:
-    """Yield the ranges of consecutive versions that read a record, for example "2.3.1 to 3.9.2"."""
     for can_read, run in groupby(versions, lambda kafka: _can_read(coordinator, kafka, key, value)):
         if can_read:
             readers = list(run)

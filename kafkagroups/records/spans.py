@@ -20,26 +20,16 @@ Source (4.3.1): the code that MessageDataGenerator writes; RawTaggedFieldWriter;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import Deviation, join_path
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format
+from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format, present_fields
 from kafkagroups.records.serde import Record
 from kafkagroups.records.structs import TAG_LIMIT, Struct
 from kafkagroups.records.text import encode_utf8
-from kafkagroups.records.wire import (
-    Array,
-    Bytes,
-    MessageFormat,
-    String,
-    Wire,
-    encode_length,
-    read_length,
-    read_uvarint,
-    uvarint_bytes,
-)
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS
+from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, read_uvarint, uvarint_bytes
 
 
 class Span(NamedTuple):
@@ -78,17 +68,20 @@ class Span(NamedTuple):
         return "null" if self.value is None else str(self.value)
 
 
-def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> Iterator[Span]:
-    """Yield the spans of a key and a value, in order. `record` is the record that `dialect` decoded from them."""
-    yield from _spans_of_part(record, "key", key, dialect)
-    yield from _spans_of_part(record, "value", value, dialect)
+def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
+    """Return the spans of a key and a value, in order. `record` is the record that `dialect` decoded from them."""
+    spans = _Spans()
+    if key is not None:
+        about_type = ("type", record.type, f"the record type: {record.name}")
+        spans.add_part("key", key, about_type, record.key, 0, dialect)
+    if value is not None:
+        about_version = ("version", record.value_version, "the version of the layout that follows")
+        spans.add_part("value", value, about_version, record.value, record.value_version or 0, dialect)
+    return spans.found
 
 
 def find_deviations(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Deviation]:
-    """Return the non-canonical encodings in a key and a value, in order.
-
-    The parameters are as in `split_into_spans`.
-    """
+    """Return the non-canonical encodings in a key and a value, in order, as `split_into_spans` finds them."""
     return [
         Deviation(join_path(span.part, span.field), span.start, reason)
         for span in split_into_spans(record, key, value, dialect)
@@ -96,98 +89,141 @@ def find_deviations(record: Record, key: bytes | None, value: bytes | None, dial
     ]
 
 
-def _spans_of_part(record: Record, part: str, data: bytes | None, dialect: Dialect) -> Iterator[Span]:
-    """Yield the spans of one part of a record. `part` is "key" or "value", and `data` are the bytes of this part."""
-    if data is None:
-        return
-    content = record.key if part == "key" else record.value
-    if not isinstance(content, Message):
-        meaning = f"a record type that Kafka {dialect.kafka} does not have"
-        yield Span(part, 0, len(data), part, "bytes", data.hex(), meaning)
-        return
-    if part == "key":
-        yield Span(part, 0, 2, "type", "int16", record.type, f"the record type: {record.name}")
-        message_format = make_format(type(content), 0)
-    else:
-        yield Span(part, 0, 2, "version", "int16", record.value_version, "the version of the layout that follows")
-        message_format = make_format(type(content), record.value_version or 0, dialect.version)
-    end = 2
-    for span in _spans_of_struct(type(content), message_format, data, 2, ""):
-        yield span._replace(part=part)
-        end = span.end
-    if end < len(data):
-        count = len(data) - end
-        odd = ("1 byte after the end" if count == 1 else f"{count} bytes after the end",)
-        yield Span(
-            part, end, len(data), "", "bytes", data[end:].hex(), "bytes after the end; a broker ignores them", odd
-        )
+class _Spans:
+    """The spans up to a position of a key or value. Each method adds what begins there, and moves the position."""
 
+    found: list[Span]
+    part = ""
+    data = b""
+    position = 0
+    form: MessageFormat
 
-def _spans_of_struct(
-    cls: type[Message], message_format: MessageFormat, data: bytes, position: int, path: str
-) -> Iterator[Span]:
-    """Yield the spans of a struct that begins at `position` of `data`.
+    def __init__(self) -> None:
+        self.found = []
 
-    `path` is the path of the struct, with a dot at the end; "" for the outermost struct. This function and all
-    functions below return spans whose `part` is "". `_spans_of_part` sets `part`.
-    """
-    present_fields = [spec for spec in field_specs(cls) if spec.is_in(message_format)]
-    for spec in present_fields:
-        if spec.tag is None:
-            name = path + spec.json_name
-            for span in _spans_of_field(spec.wire, message_format, spec.nullable, data, position, name, spec.doc):
-                yield span
-                position = span.end
-    if message_format.flexible:
-        field_by_tag = {spec.tag: spec for spec in present_fields if spec.tag is not None}
-        yield from _spans_of_tags(field_by_tag, message_format, data, position, path)
+    def add_part(
+        self, part: str, data: bytes, first: tuple[str, Any, str], content: Any, version: int, dialect: Dialect
+    ) -> None:
+        """Add a whole key or value. `first` describes its first two bytes: field, value and meaning."""
+        self.part = part
+        self.data = data
+        self.position = 0
+        if not isinstance(content, Message):
+            self.add(len(data), part, "bytes", data.hex(), f"a record type that Kafka {dialect.kafka} does not have")
+            return
+        self.form = make_format(type(content), version, AFTER_ALL_VERSIONS if part == "key" else dialect.version)
+        name, number, meaning = first
+        self.add(2, name, "int16", number, meaning)
+        self.add_struct(type(content), "")
+        count = len(data) - self.position
+        if count > 0:
+            odd = "1 byte after the end" if count == 1 else f"{count} bytes after the end"
+            rest = data[self.position :].hex()
+            self.add(len(data), "", "bytes", rest, "bytes after the end; a broker ignores them", odd)
 
+    def add(self, end: int, field: str, type_name: str, value: Any, meaning: str, *odd: str) -> None:
+        """Add the span from the position to `end`."""
+        self.found.append(Span(self.part, self.position, end, field, type_name, value, meaning, odd))
+        self.position = end
 
-def _spans_of_tags(
-    field_by_tag: dict[int, FieldSpec], message_format: MessageFormat, data: bytes, position: int, path: str
-) -> Iterator[Span]:
-    """Yield the spans of the tagged fields at the end of a struct.
+    def add_struct(self, cls: type[Message], path: str) -> None:
+        """Add a struct. `path` is its path with a dot at the end; "" for the outermost struct."""
+        fields = present_fields(cls, self.form)
+        for spec in field_specs(cls):
+            if spec.tag is None and spec.is_in(self.form):
+                self.add_field(spec.wire, spec.nullable, path + spec.json_name, spec.doc)
+        if self.form.flexible:
+            self.add_tags(fields.tagged, path)
 
-    `field_by_tag` contains the tagged fields that the Kafka version declares. `path` is as in `_spans_of_struct`.
-    """
-    count, end = read_uvarint(data, position)
-    odd = _check_number(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
-    yield Span("", position, end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", odd)
-    previous_tag = -1
-    seen_tags: set[int] = set()
-    for _ in range(count):
-        start = end
-        tag, size_start = read_uvarint(data, start)
-        size, end = read_uvarint(data, size_start)
-        spec = field_by_tag.get(tag)
-        name = path + (spec.json_name if spec else f"tag {tag}")
-        odd = _check_number(data[start:size_start], uvarint_bytes(tag), "for the tag's number")
-        odd += _check_number(data[size_start:end], uvarint_bytes(size), "for the tag's size")
-        odd += _check_tag_number(tag, previous_tag, is_repeated=tag in seen_tags, is_known=spec is not None)
-        previous_tag = tag
-        seen_tags.add(tag)
-        content: list[Span] = []
-        if spec:
-            content = list(_spans_of_field(spec.wire, message_format, spec.nullable, data, end, name, spec.doc))
-            odd += _check_known_tag(spec, message_format, data, end, size)
-        elif size:
-            hex_text = data[end : end + size].hex()
-            meaning = "a tag that this Kafka version does not have"
-            content = [Span("", end, end + size, name, "bytes", hex_text, meaning)]
-        yield Span(
-            "", start, end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "the tag's number and size", odd
-        )
-        # Kafka's reader ignores the size of a declared field: the next tag begins after the field's content.
-        for span in content:
-            yield span
-            end = span.end
+    def add_tags(self, declared: dict[int, FieldSpec], path: str) -> None:
+        """Add the tag section at the end of a struct. `declared` are the tagged fields that the Kafka version has."""
+        data = self.data
+        count, end = read_uvarint(data, self.position)
+        odd = _check_number(data[self.position : end], uvarint_bytes(max(count, 0)), "for the count")
+        self.add(end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", *odd)
+        previous_tag = -1
+        seen_tags: set[int] = set()
+        for _ in range(count):
+            start = self.position
+            tag, size_start = read_uvarint(data, start)
+            size, end = read_uvarint(data, size_start)
+            spec = declared.get(tag)
+            name = path + (spec.json_name if spec else f"tag {tag}")
+            odd = _check_number(data[start:size_start], uvarint_bytes(tag), "for the tag's number")
+            odd += _check_number(data[size_start:end], uvarint_bytes(size), "for the tag's size")
+            odd += _check_tag_number(tag, previous_tag, is_repeated=tag in seen_tags, is_known=spec is not None)
+            if spec:
+                odd += self.check_known_tag(spec, end, size)
+            previous_tag = tag
+            seen_tags.add(tag)
+            self.add(end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "the tag's number and size", *odd)
+            if spec:
+                # Kafka's reader ignores the size of a declared field: the next tag begins after the field's content.
+                self.add_field(spec.wire, spec.nullable, name, spec.doc)
+            elif size:
+                content = data[end : end + size].hex()
+                self.add(end + size, name, "bytes", content, "a tag that this Kafka version does not have")
+
+    def check_known_tag(self, spec: FieldSpec, position: int, size: int) -> tuple[str, ...]:
+        """Return what is non-canonical about a known tagged field, whose content begins at `position`."""
+        content, end = spec.wire.read(self.data, position, self.form, spec.nullable)
+        odd: tuple[str, ...] = ()
+        if size != end - position:
+            odd += (f"the tag's size is {size} bytes, its field has {end - position}",)
+        if content == spec.default:
+            odd += ("the tag's value is the default; Kafka's writer leaves the tag out",)
+        return odd
+
+    def add_field(self, wire: Wire, nullable: bool, path: str, doc: str) -> None:
+        """Add a field of this wire type. `path` is its path in the record, and `doc` says what it means."""
+        if isinstance(wire, Struct):
+            if not nullable or self.add_presence(wire, path):
+                self.add_struct(wire.cls, f"{path}.")
+        elif isinstance(wire, Sized):
+            self.add_sized(wire, nullable, path, doc)
+        else:
+            value, end = wire.read(self.data, self.position, self.form, nullable)
+            self.add(end, path, wire.name, value, doc)
+
+    def add_presence(self, wire: Struct, path: str) -> bool:
+        """Add the first number of a struct that can be null. Return whether the struct is present."""
+        is_present, end = wire.read_presence(self.data, self.position)
+        prefix = self.data[self.position : end]
+        purpose = "for a struct that is present" if is_present else "for a struct that is null"
+        odd = _check_number(prefix, wire.encode_presence(is_present), purpose)
+        type_name = "uvarint" if wire.is_tagged else "int8"
+        self.add(end, path, type_name, prefix.hex() if is_present else None, "present" if is_present else "null", *odd)
+        return is_present
+
+    def add_sized(self, wire: Sized, nullable: bool, path: str, doc: str) -> None:
+        """Add a string, bytes or an array: first the length or the count, then the content."""
+        start = self.position
+        length, content_start = wire.read_length(self.data, start, self.form)
+        purpose = "for null" if length < 0 else "for the length"
+        odd = _check_number(self.data[start:content_start], wire.length_bytes(length, self.form), purpose)
+        fixed_type = "int16" if isinstance(wire, String) else "int32"
+        type_name = f"{'uvarint' if self.form.flexible else fixed_type} length"
+        if length < 0:
+            self.add(content_start, path, type_name, None, "null", *odd)
+            return
+        meaning = "how many elements follow" if isinstance(wire, Array) else "how many bytes follow"
+        if self.form.flexible:
+            meaning += "; stored plus 1"
+        self.add(content_start, path, type_name, length, meaning, *odd)
+        if isinstance(wire, Array):
+            for index in range(length):
+                self.add_field(wire.element_type, False, f"{path}[{index}]", doc)
+        elif length > 0:
+            value, end = wire.read(self.data, start, self.form, nullable)
+            if isinstance(value, bytes):
+                self.add(end, path, wire.name, value.hex(), doc)
+            else:
+                is_utf8 = encode_utf8(value) == self.data[content_start:end]
+                odd = () if is_utf8 else ("malformed UTF-8; the reader replaces it with U+FFFD",)
+                self.add(end, path, wire.name, value, doc, *odd)
 
 
 def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
-    """Return what is non-canonical about the number of a tag; an empty tuple if the number is canonical.
-
-    `previous_tag` is the tag before `tag`; -1 for the first tag.
-    """
     if is_repeated:
         return (f"tag {tag} is repeated" + ("; the last one is used" if is_known else ""),)
     if not 0 <= tag < TAG_LIMIT:
@@ -197,117 +233,8 @@ def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_know
     return ()
 
 
-def _check_known_tag(
-    spec: FieldSpec, message_format: MessageFormat, data: bytes, position: int, size: int
-) -> tuple[str, ...]:
-    """Return what is non-canonical about a known tagged field; an empty tuple if it is canonical.
-
-    The field begins at `position` of `data`. `size` is the size that is stored before the field.
-    """
-    content, end = spec.wire.reader(message_format, spec.nullable)(data, position)
-    odd: tuple[str, ...] = ()
-    if size != end - position:
-        odd += (f"the tag's size is {size} bytes, its field has {end - position}",)
-    if content == spec.default:
-        odd += ("the tag's value is the default; Kafka's writer leaves the tag out",)
-    return odd
-
-
-def _spans_of_field(
-    wire: Wire, message_format: MessageFormat, nullable: bool, data: bytes, position: int, path: str, doc: str
-) -> Iterator[Span]:
-    """Yield the spans of a field that begins at `position` of `data`.
-
-    `wire` is the wire type of the field, `path` is its path in the record, and `doc` says what the field means.
-    """
-    if isinstance(wire, Struct):
-        if nullable:
-            presence, is_present = _span_of_presence(wire, data, position, path)
-            yield presence
-            if not is_present:
-                return
-            position = presence.end
-        yield from _spans_of_struct(wire.cls, message_format, data, position, f"{path}.")
-    elif isinstance(wire, Array | String | Bytes):
-        yield from _spans_of_length_and_content(wire, message_format, nullable, data, position, path, doc)
-    else:
-        value, end = wire.reader(message_format, nullable)(data, position)
-        yield Span("", position, end, path, wire.name, value, doc)
-
-
-def _span_of_presence(wire: Struct, data: bytes, position: int, path: str) -> tuple[Span, bool]:
-    """Return the span of the first number of a struct that can be null, and whether the struct is present."""
-    is_present, end = wire.read_presence(data, position)
-    type_name = "uvarint" if wire.is_tagged else "int8"
-    prefix = data[position:end]
-    purpose = "for a struct that is present" if is_present else "for a struct that is null"
-    odd = _check_number(prefix, wire.encode_presence(is_present), purpose)
-    value = prefix.hex() if is_present else None
-    return Span("", position, end, path, type_name, value, "present" if is_present else "null", odd), is_present
-
-
-def _spans_of_length_and_content(
-    wire: Array | String | Bytes,
-    message_format: MessageFormat,
-    nullable: bool,
-    data: bytes,
-    position: int,
-    path: str,
-    doc: str,
-) -> Iterator[Span]:
-    """Yield the spans of a string, bytes or array: first the length or the count, then the content.
-
-    The parameters are as in `_spans_of_field`.
-    """
-    length, start = read_length(wire, message_format, data, position)
-    yield _span_of_length(wire, message_format, length, data[position:start], position, path)
-    if isinstance(wire, Array):
-        for index in range(max(length, 0)):
-            element_spans = _spans_of_field(
-                wire.element_type,
-                message_format,
-                nullable=False,
-                data=data,
-                position=start,
-                path=f"{path}[{index}]",
-                doc=doc,
-            )
-            for span in element_spans:
-                yield span
-                start = span.end
-    elif length > 0:
-        value, end = wire.reader(message_format, nullable)(data, position)
-        if isinstance(value, bytes):
-            yield Span("", start, end, path, wire.name, value.hex(), doc)
-        else:
-            is_utf8 = encode_utf8(value) == data[start:end]
-            odd = () if is_utf8 else ("malformed UTF-8; the reader replaces it with U+FFFD",)
-            yield Span("", start, end, path, wire.name, value, doc, odd)
-
-
-def _span_of_length(
-    wire: Wire, message_format: MessageFormat, length: int, encoded: bytes, position: int, path: str
-) -> Span:
-    """Return the span of a length or count. `encoded` are its bytes, which begin at `position` of the key or value."""
-    fixed_type = "int16" if isinstance(wire, String) else "int32"
-    type_name = f"{'uvarint' if message_format.flexible else fixed_type} length"
-    end = position + len(encoded)
-    if length < 0:
-        odd = _check_number(encoded, encode_length(wire, message_format, length), "for null")
-        return Span("", position, end, path, type_name, None, "null", odd)
-    meaning = "how many elements follow" if isinstance(wire, Array) else "how many bytes follow"
-    if message_format.flexible:
-        meaning += "; stored plus 1"
-    odd = _check_number(encoded, encode_length(wire, message_format, length), "for the length")
-    return Span("", position, end, path, type_name, length, meaning, odd)
-
-
 def _check_number(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, ...]:
-    """Return what is non-canonical about the bytes of a number; an empty tuple if the bytes are canonical.
-
-    `encoded` are the bytes in the record, and `canonical` are the bytes that Kafka writes. `purpose` says what the
-    number is for.
-    """
+    """Return what is non-canonical about the bytes of a number. `canonical` are the bytes that Kafka writes."""
     if encoded == canonical:
         return ()
     return (f"expected {canonical.hex(' ')} {purpose}, found {encoded.hex(' ')}",)

@@ -24,7 +24,7 @@ from kafkagroups.records import (
     offset_commit,
     share_group,
     streams_group,
-    wire_base,
+    wire,
 )
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format
@@ -152,7 +152,7 @@ def _write_overview() -> str:
         "## Types on the wire",
         "All integers are big-endian. A uuid has 16 bytes. A flexible version has compact lengths, and ends with a "
         "section of tagged fields.",
-        read_table(wire_base.__doc__),
+        read_table(wire.__doc__),
         "A uvarint is an unsigned integer with 7 bits in each byte. The lowest bits come first, and the highest bit of "
         "a byte says that another byte follows.",
         "## Markers",

@@ -1,9 +1,9 @@
 """`kafkagroups explain`: on the shop's log, whose acts (acts.json) say what happened."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord

@@ -1,7 +1,5 @@
 """The public names of the package: those that this module imports, when one of them is used first."""
 
-from kafkagroups.anatomy.annotate import annotate, decode, deviations
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import (
     apply_rescue,
     check,
@@ -23,10 +21,12 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.cleaner import CleanerConfig
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.annotate import annotate, decode, deviations
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
+from kafkagroups.records.releases import value_version
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.written_values import value_version
+from kafkagroups.records.spans import Span
 from kafkagroups.repair.edit import append, cut, edit, roll
 from kafkagroups.topic import Topic

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list_errors, parse_hex, rules_to_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.cli.pasted_bytes import read_bytes
 from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.records.annotate import annotate, decode
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.serde import encode

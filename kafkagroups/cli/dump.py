@@ -18,16 +18,14 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
-from kafkagroups.groups.after_damage import describe_rest
-from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
+from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.holes import OffsetGaps
-from kafkagroups.log.record_range import RecordRange
 from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.stop import RecordRange, Stop
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.control import decode_control_key
 from kafkagroups.records.dialects import Dialect

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
-from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.cli.options import Options, convert_lines, print_newer
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
+from kafkagroups.records.releases import parse_writer, value_version, writers_of
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR
-from kafkagroups.records.written_values import parse_writer, value_version
 
 ARGUMENTS = """
 --jsonl  read one record per line from stdin, and print one line with key_hex and value_hex for each record
@@ -57,7 +55,7 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
         row = {**row, "value": {"version": written_version, **row["value"]}}
     record = from_json(row, dialect)
     if written_version is not None:
-        record = replace(record, value_version=written_version)
+        record = record._replace(value_version=written_version)
     elif version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
     return record, dialect

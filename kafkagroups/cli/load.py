@@ -13,7 +13,7 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options, rules_to_json
 from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.expire_times import find_expirations
+from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.words import count_of, list_names

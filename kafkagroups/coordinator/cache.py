@@ -23,7 +23,7 @@ from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.live_and_loaded import build_classic_group
+from kafkagroups.groups.living_shard import build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.loading.caches import ClassicCache

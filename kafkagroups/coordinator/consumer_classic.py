@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from kafkagroups.coordinator.consumer_groups import (
     ConsumerGroups,
     MemberChange,
@@ -37,8 +39,7 @@ from kafkagroups.coordinator.results import (
 )
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.groups.classic_group import CONSUMER
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import CONSUMER, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.consumer_group import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
@@ -245,7 +246,7 @@ def _merge_metadata(before: ConsumerMember, joining: ClassicMember) -> ConsumerG
     """Return the record of a member that joins. What the JoinGroup leaves out stays as it was."""
     metadata = build_metadata(joining, joining.protocols[0][1])
     old = before.metadata
-    return replace(
+    return msgspec.structs.replace(
         metadata,
         instance_id=metadata.instance_id if metadata.instance_id is not None else old.instance_id,
         rack_id=metadata.rack_id if metadata.rack_id is not None else old.rack_id,

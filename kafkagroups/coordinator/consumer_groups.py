@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import msgspec
+
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
     UNREVOKED,
@@ -162,7 +164,7 @@ class ConsumerGroups:
         regex = request.subscribed_topic_regex
         after = replace(
             before,
-            metadata=replace(
+            metadata=msgspec.structs.replace(
                 metadata,
                 instance_id=_choose(request.instance_id, metadata.instance_id),
                 rack_id=_choose(request.rack_id, metadata.rack_id),

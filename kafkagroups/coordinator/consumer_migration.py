@@ -37,8 +37,7 @@ from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.refusal import Refusal
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern import apply_record, create_group

@@ -18,8 +18,7 @@ from kafkagroups.coordinator.results import (
     ListedGroup,
     OffsetFetchResult,
 )
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
 

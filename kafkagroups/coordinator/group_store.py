@@ -17,8 +17,7 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import Cancellable
+from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
@@ -28,9 +27,9 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.releases import value_version
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import UUID
-from kafkagroups.records.written_values import value_version
 
 OFFSET_RECORD_TYPE = 1
 GROUP_RECORD_TYPE = 2

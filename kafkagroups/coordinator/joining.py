@@ -22,8 +22,7 @@ from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
 from kafkagroups.coordinator.static_members import StaticMembers
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.states import ClassicState
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.results import JoinedMember, JoinGroupResult, SyncGroupResult
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 
 
 def build_join_result(

@@ -26,8 +26,7 @@ from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.runtime import PartitionRuntime, Result
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import Cancellable
+from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash

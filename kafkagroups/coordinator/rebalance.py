@@ -32,8 +32,7 @@ from kafkagroups.coordinator.member_responses import (
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.coordinator.sessions import Sessions
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.states import ClassicState
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000

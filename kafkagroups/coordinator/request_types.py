@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from kafkagroups.coordinator.results import OffsetCommit
-from kafkagroups.groups.classic_group import CONSUMER
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import CONSUMER, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.states import ClassicState
 
 logger = logging.getLogger("kafkagroups.coordinator")

@@ -15,8 +15,7 @@ from kafkagroups.coordinator.member_responses import answer_join, answer_sync, b
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember, Protocols
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember, Protocols
 from kafkagroups.groups.states import ClassicState
 
 

@@ -24,7 +24,7 @@ from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.log.frames import to_int64
+from kafkagroups.log.batch_frames import to_int64
 from kafkagroups.records.text import utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]

@@ -1,33 +1,99 @@
-"""A living classic group in a coordinator's cache: states, members, votes and timers.
+"""A living classic group in a coordinator's cache, and its members: states, votes, timers.
 
-A living group is in the cache of a running coordinator. A loaded group (group.py) is the result of a load.
+A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load.
 
-- Hard state is stored in records: generation, protocol type, protocol, leader, the members with metadata and
-  assignments, the time of the last state change, and the offsets.
-- Soft state is not stored: the state during a rebalance, the pending member ids, the members that have not sent
-  SyncGroup, and the requests that wait for a response.
+- Hard state is in records, so a load restores it: generation, protocol type, protocol, leader, the members with their
+  subscriptions, assignments and timeouts, the time of the last state change, and the offsets.
+- Soft state is lost in a crash: the state during a rebalance, pending member ids, the members that have not sent
+  SyncGroup, the requests that wait for a response, and the timers.
 
-A pending member id was returned to a new client, but the client has not joined with this id yet (KIP-394). The
-coordinator (coordinator/rebalance.py) decides when the group changes.
-Source: GroupMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
+A pending member id was returned to a new client that has not joined with it yet (KIP-394). The coordinator
+(coordinator/rebalance.py) decides when the group changes.
+Source: GroupMetadata.scala and MemberMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from kafkagroups.groups.classic_member import Cancellable, ClassicMember, Protocols
+from kafkagroups.groups.group import find_unreadable_subscription, read_subscribed_topics
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order
-from kafkagroups.groups.member import find_unreadable_subscription, read_subscribed_topics
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
-from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.varint import signed32
+from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
+from kafkagroups.records.wire import signed32
 
 CONSUMER = "consumer"
 """The protocol type of groups of consumers. Other clients, such as Kafka Connect, use other protocol types."""
+
+
+Protocols = list[tuple[str, bytes]]
+"""Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol.
+
+The protocol that the member prefers is first."""
+
+
+class Cancellable(Protocol):
+    """A timer that can be cancelled."""
+
+    def cancel(self) -> None:
+        """Cancel the timer, so that its action never runs."""
+
+
+@dataclass(eq=False)
+class ClassicMember:
+    """A member of a living classic group. Timeouts are in ms.
+
+    `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
+    A callback is None if no request waits for a response. `is_new` is True while the member's first JoinGroup request
+    waits. While a request waits, only a new member can time out. `session_timer` is None until the timer is started.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    awaiting_join: Callable[[Any], None] | None = None
+    awaiting_sync: Callable[[Any], None] | None = None
+    is_new: bool = False
+    session_timer: Cancellable | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
+        return self.awaiting_join is not None or self.awaiting_sync is not None
+
+    def find_metadata(self, protocol: str | None) -> bytes:
+        """Return the member's metadata for a protocol. Raises KeyError if the member does not support the protocol."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        raise KeyError(protocol)
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """Return the first protocol in the member's list that is in `candidates`."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
+        """Return the member as the group record contains it, with this assignment."""
+        return MemberMetadata(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.find_metadata(protocol),
+            assignment=assignment,
+        )
 
 
 class IllegalTransition(Exception):

@@ -1,7 +1,5 @@
 """The classic coordinator's shard: what each record of a partition changes.
 
-A shard is what one partition's log contains, as one coordinator reads it (shard.py). A tombstone is a record without a
-value. A marker is the control record that ends a transaction. Until its marker, a transaction's offsets are pending.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules).
 """
 
@@ -55,17 +53,17 @@ class ClassicShard(Shard):
             # If the batch has no records, nothing uses this offset.
             batch_offset = batch.records[0].offset if batch.records else batch.base_offset
             is_transactional = batch.is_transactional
-            for record_offset, group_id, partition, content in self.decode_records(batch, keys, observer):
+            for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
                 if partition is None:
-                    if isinstance(content.key, GroupMetadataKey):
+                    if isinstance(record.key, GroupMetadataKey):
                         was_known = group_id in self.groups
-                        self.replay_group(record_offset, content, group_id)
+                        self.replay_group(record_offset, record, group_id)
                         is_known = group_id in self.groups
-                        observer.end_group_record(group_id, content, record_offset, was_known, is_known)
-                elif content is None:
+                        observer.end_group_record(group_id, record, record_offset, was_known, is_known)
+                elif record.value is None:
                     self._replay_offset_tombstone(offsets, batch, record_offset, group_id, partition)
                 else:
-                    offset = build_offset_and_metadata(content, record_offset, batch_offset)
+                    offset = build_offset_and_metadata(record, record_offset, batch_offset)
                     if is_transactional:
                         offsets.put_pending(batch.producer_id, group_id, partition, offset)
                     else:

@@ -1,8 +1,8 @@
-"""The rules by which the offsets of a group expire, before and after KIP-211.
+"""Which offsets of a group expire, and when, before and after KIP-211.
 
 KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset expires after its expire timestamp, in any group. Since
 2.1 the state of the group decides which offsets can expire. An offset expires when the broker's retention time
-(offsets.retention.minutes) has passed:
+(offsets.retention.minutes, which is not in the log) has passed:
 
     group                             offsets that expire                          begin of the retention time
     Empty, with a protocol type       all offsets                                  the group became Empty (the commit,
@@ -10,27 +10,32 @@ KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset expires after its 
     Stable, protocol type "consumer"  since 2.4: offsets of topics to which no     the commit
                                       member subscribes
     simple (no protocol type)         all offsets                                  the commit
+    consumer and streams groups of    offsets of topics to which no member         the commit
+    the new protocols                 subscribes
     any other group                   none
 
 In any other group a rebalance is running, or the protocol type is not "consumer", or a subscription cannot be read.
 
 If an offset has an expire timestamp (OffsetCommit v2 to v4 with a retention time), this timestamp replaces the end of
 the broker's retention time. A sum or a difference of times that exceeds 64 bits wraps around, as in Java.
-An offset does not expire if the partition has a pending commit outside a transaction. Before Kafka 4.0 a pending commit
-in a transaction does not prevent the expiration.
-Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
+An offset does not expire while its partition has a pending commit: outside a transaction in every version, inside one
+only in the new coordinator. All this can change at any time, for example when a member subscribes to the topic.
+Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup,
+ConsumerGroup and StreamsGroup (4.3.1); KIP-211.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.group import Group, read_subscribed_topics
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.log.frames import to_int64
+from kafkagroups.log.batch_frames import to_int64
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.versions import Version
 
 FIRST_WITH_KIP_211: Version = (2, 1)
@@ -109,3 +114,97 @@ def find_rule(
     if is_stable_consumer_group and subscribed_topics is not None and kafka >= FIRST_THAT_READS_SUBSCRIPTIONS:
         return Rule(subscribed_topics, None)
     return None
+
+
+class Expiration(NamedTuple):
+    """An offset that expires.
+
+    `expire_ms` is the time in ms since the epoch. `is_from_record` says whether the record contains this time. If not,
+    the retention time decides it.
+    """
+
+    topic_partition: TopicPartition
+    offset: int
+    expire_ms: int
+    is_from_record: bool
+
+
+def find_expirations(
+    group: AnyGroup,
+    dialect: Dialect,
+    retention_ms: int | None = None,
+    subscribes: Callable[[str], bool] | None = None,
+) -> list[Expiration]:
+    """Return the offsets of a loaded group that expire, in the order of their times.
+
+    `retention_ms` is the retention time of the broker in ms. None: only offsets with an expire timestamp are returned.
+    `subscribes` says whether a member of a consumer or streams group subscribes to a topic; None: the topic names in
+    the members' subscriptions decide.
+    """
+    is_new = dialect.coordinator == "new"
+    is_before_kip_211 = not is_new and dialect.version < FIRST_WITH_KIP_211
+    rule: Rule | None = Rule(frozenset(), None)
+    if isinstance(group, Group):
+        rule = find_rule(
+            (4,) if is_new else dialect.version,
+            group.state,
+            group.protocol_type or None,
+            group.current_state_timestamp,
+            _find_subscribed_topics(group),
+        )
+    if rule is None:
+        return []
+    pending = {partition for offsets in group.pending.values() for partition in offsets} if is_new else set()
+    expirations = []
+    for partition, offset in group.offsets.items():
+        if partition.topic in rule.subscribed_topics or partition in pending:
+            continue
+        if isinstance(group, ModernGroup) and (subscribes or _subscription_of(group))(partition.topic):
+            continue
+        expire_ms = _find_expire_time(offset, None if is_before_kip_211 else rule.empty_since_ms, retention_ms)
+        if expire_ms is not None:
+            expirations.append(Expiration(partition, offset.offset, expire_ms, offset.expire_timestamp is not None))
+    return sorted(expirations, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
+
+
+def find_protected(group: AnyGroup, expirations: list[Expiration]) -> list[Expiration]:
+    """Return the offsets with an expire timestamp that do not expire because the group has members.
+
+    `expirations` are the offsets that expire (`find_expirations`). The others expire at their time if the group has no
+    member then, and otherwise when the last member has left. The result is in the order of the times.
+    """
+    if not group.members:
+        return []
+    expiring = {expiration.topic_partition for expiration in expirations}
+    protected = [
+        Expiration(partition, offset.offset, offset.expire_timestamp, is_from_record=True)
+        for partition, offset in group.offsets.items()
+        if offset.expire_timestamp is not None and partition not in expiring
+    ]
+    return sorted(protected, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
+
+
+def _find_expire_time(offset: OffsetAndMetadata, empty_since_ms: int | None, retention_ms: int | None) -> int | None:
+    if offset.expire_timestamp is not None:
+        return offset.expire_timestamp
+    if retention_ms is None:
+        return None
+    return to_int64((offset.commit_timestamp if empty_since_ms is None else empty_since_ms) + retention_ms)
+
+
+def _find_subscribed_topics(group: Group) -> frozenset[str] | None:
+    """Return the topics in the members' subscriptions; None if the coordinator cannot read them."""
+    if group.protocol_type != CONSUMER:
+        return None
+    if not group.members:
+        return frozenset()
+    if group.protocol is None:
+        return None
+    return read_subscribed_topics(member.subscription_bytes for member in group.members.values())
+
+
+def _subscription_of(group: ModernGroup) -> Callable[[str], bool]:
+    topics = {
+        topic for member in group.members.values() for topic in getattr(member.metadata, "subscribed_topic_names", ())
+    }
+    return topics.__contains__

@@ -1,8 +1,6 @@
 """The readable engine: fold one log into a shard. How the two coordinators differ.
 
-A shard is what one partition's log contains, as one coordinator reads it (shard.py). To fold a log means to apply its
-records to a shard in the order of the log. A marker is a control record that ends a transaction. A simple group has
-offset records but no group record. The table shows how Kafka's two coordinators differ:
+A simple group has offset records but no group record. The table shows how Kafka's two coordinators differ:
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
     a commit is transactional if  its batch has the transactional bit   its batch has a producer id
@@ -39,8 +37,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import ClassicShard
+from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
@@ -168,7 +166,6 @@ def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]
 def _count_batches(
     batches: Iterable[Batch], shard: Shard, count_bytes: CountBytes, observer: Observer
 ) -> Iterator[Batch]:
-    """Yield the batches, and count them in `shard.loaded`. `count_bytes` receives the size of every batch."""
     loaded = shard.loaded
     for batch in batches:
         count_bytes(batch.size)

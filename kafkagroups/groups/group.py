@@ -1,32 +1,120 @@
-"""A classic group after a load: the content of its last group record, and its offsets."""
+"""A classic group after a load: its last group record, with its members, and its offsets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafkagroups.errors import LoadFailed
+from kafkagroups.errors import InvalidRecord, LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
-from kafkagroups.groups.member import Member, find_unreadable_subscription, read_subscribed_topics
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    VersionedMessage,
+    decode_assignment,
+    decode_subscription,
+)
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
+from kafkagroups.records.structs import read_message
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a classic group after a load.
+
+    Timeouts are in ms. `group_instance_id` is None for a dynamic member. The member sent `subscription_bytes` in its
+    JoinGroup request. The leader sent `assignment_bytes` in its SyncGroup request.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    subscription_bytes: bytes
+    assignment_bytes: bytes
+
+    @property
+    def subscription(self) -> VersionedMessage[ConsumerProtocolSubscription] | None:
+        """The decoded subscription; None if the member is not a consumer, or if the bytes cannot be decoded."""
+        if self.protocol_type != "consumer":
+            return None
+        try:
+            return decode_subscription(self.subscription_bytes)
+        except InvalidRecord:
+            return None
+
+    @property
+    def assignment(self) -> VersionedMessage[ConsumerProtocolAssignment] | None:
+        """The decoded assignment; None if the member is not a consumer, or if the bytes cannot be decoded."""
+        if self.protocol_type != "consumer":
+            return None
+        try:
+            return decode_assignment(self.assignment_bytes)
+        except InvalidRecord:
+            return None
+
+
+_VERSION_BYTES = 2
+"""The size, in bytes, of the version number at the start of a subscription."""
+
+
+def _read_oldest_layout(data: bytes) -> ConsumerProtocolSubscription:
+    return read_message(ConsumerProtocolSubscription, data, _VERSION_BYTES, 0)[0]
+
+
+def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
+    """Return the problem if a subscription makes the load fail (up to Kafka 4.3), otherwise None.
+
+    `subscriptions` are pairs of a member id and the bytes of the member's subscription. The coordinator reads them in
+    the given order, with the layout of version 0:
+
+    - The bytes of a subscription end too early: the coordinator stops reading and loads the group.
+    - Any other problem: the load fails.
+
+    Source: GroupMetadata.computeSubscribedTopics (2.7 to 3.9); ClassicGroup.computeSubscribedTopics (4.3.1).
+    """
+    for member_id, data in subscriptions:
+        if len(data) < _VERSION_BYTES:
+            return None
+        try:
+            _read_oldest_layout(data)
+        except InvalidRecord as error:
+            # `InvalidRecord.cause` (errors.py) is empty if the bytes end too early.
+            ends_too_early = not error.cause
+            return None if ends_too_early else f"the subscription of {member_id} cannot be read: {error}"
+    return None
+
+
+def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """Return the topics in these subscriptions; None if a subscription cannot be decoded."""
+    topics: set[str] = set()
+    for data in subscriptions:
+        try:
+            topics.update(_read_oldest_layout(data).topics)
+        except InvalidRecord:
+            return None
+    return frozenset(topics)
 
 
 @dataclass
 class Group:
     """A classic group that a coordinator has loaded.
 
-    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no
-    partition number. `protocol` is the assignor that the members agreed on. `leader` is a member id.
-    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the group record does
-    not contain the time. The keys of `members` are member ids. `offsets` are the committed offsets. `pending` contains
-    the offsets of open transactions; the keys are producer ids.
+    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no number.
+    `protocol` is the assignor that the members agreed on, and `leader` a member id. `current_state_timestamp` is the
+    time of the last state change, in ms since the epoch; None if the group record does not contain it. `members` are by
+    member id. `offsets` are the committed offsets, and `pending` those of open transactions, by producer id.
 
-    If the log has offsets of a group but no group record, the group is Empty, with generation 0 and protocol type "".
+    A group with offsets but without a group record is Empty, with generation 0 and protocol type "".
     """
 
     group_id: str

@@ -1,8 +1,6 @@
 """The offsets of one living group: committed, pending, and pending in a transaction.
 
-A living group is in the cache of a running coordinator. A loaded group (group.py) is the result of a load. To append a
-commit means to write its records to the log. A marker is the control record that ends a transaction. A commit has one
-of three states:
+A commit has one of three states:
 
 - *Pending*: a commit outside a transaction whose append is not answered yet (`prepare`).
 - *Committed*: the append was answered (`complete`). If several commits for a partition are answered, the newest commit
@@ -24,7 +22,7 @@ Source: GroupMetadata.scala (3.9), "prepareOffsetCommit" to "removeOffsets".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partition_hash
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
@@ -110,10 +108,9 @@ class GroupOffsets:
     def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
         """Handle the marker of the producer's transaction. `commits` says whether the marker commits or aborts.
 
-        If the marker commits, each pending offset becomes the committed offset, unless the committed offset is from a
-        later batch of the log. Raises NotAppended at a pending commit without a record. As in Kafka, the remaining
-        partitions are then not committed until the next load. Up to 3.7 a commit has no record if its metadata string
-        was too large.
+        If it commits, each pending offset becomes the committed offset, unless that one is from a later batch of the
+        log. Raises NotAppended at a pending commit without a record; up to 3.7 that is one whose metadata string was
+        too large. As in Kafka, the remaining partitions are then not committed until the next load.
         """
         pending = self.transactions.pop(producer_id, {})
         if not commits:
@@ -155,4 +152,4 @@ class GroupOffsets:
 
 
 def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
-    return replace(pending_offset, batch_offset=batch_offset)
+    return pending_offset._replace(batch_offset=batch_offset)

@@ -1,15 +1,17 @@
-"""The parts of groups and orphans. `Groups` builds the objects from these parts.
+"""The parts from which `Groups` builds groups and orphans, and what a broker answers from them.
 
-`Groups` (loading/groups.py) is the result of a load. It builds a group when a caller uses the group, because most
-callers use only a few groups. An orphan is the offsets of a group that the coordinator does not have.
+`Groups` (loading/groups.py) is the result of a load. It builds a group when a caller uses it, because most callers use
+only a few. An orphan is the offsets of a group that the coordinator does not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkagroups.groups.group import GroupRecord
 from kafkagroups.groups.modern_group import AnyGroup, copy_group
+from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 
 
@@ -63,5 +65,45 @@ def _log_order(entry: tuple[TopicPartition, OffsetAndMetadata]) -> tuple[int, To
 
 
 def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOffsets]:
-    """Copy pending commits, in ascending order of the producer ids."""
     return {producer_id: _copy_offsets(pending[producer_id]) for producer_id in sorted(pending)}
+
+
+class Answer(NamedTuple):
+    """The fates of a group's newest records in one partition, after all partitions are loaded.
+
+    `committed` is the fate of committed offsets, `pending` of pending commits, and `records` of group records.
+    `has_read` says whether the coordinator has used the partition's records of the group.
+    """
+
+    committed: Fate
+    pending: Fate
+    records: Fate
+    has_read: bool
+
+
+_NOT_USED = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=False)
+_KNOWN = Answer(Fate.WINS, Fate.PENDING, Fate.WINS, has_read=True)
+_WITHOUT_OFFSETS = Answer(Fate.IGNORED, Fate.PENDING, Fate.WINS, has_read=True)
+_ORPHAN = Answer(Fate.HIDDEN, Fate.PENDING, Fate.IGNORED, has_read=True)
+_OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
+
+
+class Answers:
+    """The answers after a load. `groups` and `orphans` are the parts of its result, by group id."""
+
+    def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, OrphanParts]) -> None:
+        self._groups = groups
+        self._orphans = orphans
+
+    def find(self, group_id: str, partition: int | None) -> Answer:
+        """Return the answer of a group for its records in a partition of the offsets topic."""
+        known = self._groups.get(group_id)
+        if known is not None:
+            if known.group.partition != partition:
+                return _NOT_USED
+            # A broker returns no offsets of a share group, even if offsets were committed for its id.
+            return _KNOWN if known.offsets else _WITHOUT_OFFSETS
+        orphan = self._orphans.get(group_id)
+        if orphan is None:
+            return _NOT_USED
+        return _ORPHAN if orphan.partition == partition else _OTHER_ORPHAN

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch import Batch, LogRecord, record_count
+from kafkagroups.log.damage import Damage
+from kafkagroups.log.segments import Log
+from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import Message
-from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
 )
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key
-from kafkagroups.records.structs import reader
-from kafkagroups.records.wire_base import Reader
+from kafkagroups.records.structs import read_message
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 MAX_KEPT_KEYS = 100_000
 """The largest number of decoded keys in memory."""
 _RECORD_TYPE_BYTES = 2
 """The size, in bytes, of the record type at the start of each key."""
-
-_read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
 
 
 def find_group_id(record: Record) -> str | None:
@@ -47,7 +47,7 @@ def _find_group_id(record_type: int, key: Message | UnknownContent) -> str | Non
         return key.group_id
     if isinstance(key, UnknownContent) and record_type in GROUP_TYPE_BY_RECORD_TYPE:
         try:
-            return _read_group_key(key.data, _RECORD_TYPE_BYTES)[0].group
+            return read_message(GroupMetadataKey, key.data, _RECORD_TYPE_BYTES, 0)[0].group
         except BadBytes:
             return None
     return None
@@ -64,14 +64,12 @@ class LogKey(NamedTuple):
     """A decoded key in a log.
 
     `group_id` is None if no group id was found (`find_group_id`). `partition` is the topic partition of an offset
-    record; None for all other record types. `read_offset_fields` are the fast readers of its offsets (TypeReaders in
-    serde.py).
+    record; None for all other record types.
     """
 
     decoded: DecodedKey
     group_id: str | None
     partition: TopicPartition | None
-    read_offset_fields: dict[bytes, Reader]
 
 
 class LogKeys(dict[bytes | None, LogKey]):
@@ -88,18 +86,12 @@ class LogKeys(dict[bytes | None, LogKey]):
     def __missing__(self, key: bytes | None) -> LogKey:
         if len(self) == MAX_KEPT_KEYS:
             self.clear()
-        log_key = self._decode(key)
-        self[key] = log_key
-        return log_key
-
-    def _decode(self, key: bytes | None) -> LogKey:
         decoded = decode_key(key, self._dialect)
         content = decoded.content
-        if decoded.readers is None or not isinstance(content, OFFSET_KEYS):
-            return LogKey(decoded, _find_group_id(decoded.type, content), None, {})
-        # `tuple.__new__` is faster than the constructors of these tuples.
-        partition = tuple.__new__(TopicPartition, (content.topic, content.partition))
-        return tuple.__new__(LogKey, (decoded, content.group, partition, decoded.readers.read_offset_fields))
+        partition = TopicPartition(content.topic, content.partition) if isinstance(content, OFFSET_KEYS) else None
+        log_key = LogKey(decoded, _find_group_id(decoded.type, content), partition)
+        self[key] = log_key
+        return log_key
 
 
 def read_keys(batch: Batch, keys: LogKeys) -> Iterator[tuple[str, LogKey, LogRecord]]:
@@ -134,3 +126,29 @@ def read_control_type(log_record: LogRecord) -> ControlType:
     except BadBytes as error:
         error.offset = log_record.offset
         raise
+
+
+def describe_rest(log: Log, damage: Damage | None, dialect: Dialect) -> Damage | None:
+    """Return the damage of a log, with what follows it. Return None if there is no damage.
+
+    The batches are those that a reader with `Log.skip_damage` finds. Records that cannot be read name no group.
+    """
+    if damage is None:
+        return None
+    batch_count = 0
+    total_records = 0
+    group_ids: set[str] = set()
+    rest = log.select_after(damage)
+    if rest is not None:
+        keys = LogKeys(dialect)
+        for batch in rest.skip_damage():
+            batch_count += 1
+            total_records += record_count(batch)
+            group_ids.update(find_group_ids(batch, keys))
+    return replace(
+        damage,
+        bytes_after=log.count_bytes_from(damage),
+        readable_batches_after=batch_count,
+        readable_records_after=total_records,
+        groups_after=tuple(sorted(group_ids)),
+    )

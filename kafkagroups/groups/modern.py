@@ -20,7 +20,7 @@ existing group. The load also fails if a tombstone comes too early, for example 
 
 Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
-records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
+records/refusals.py lists the records that only some releases refuse. `check_value` checks single values. owners.py
 checks the owners of partitions and tasks.
 
 Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes of share and
@@ -31,16 +31,105 @@ Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kafkagroups.errors import LoadFailed
-from kafkagroups.groups.modern_checks import check_value
 from kafkagroups.groups.modern_group import DELETED_EPOCH, ModernGroup, ModernMember
+from kafkagroups.records.consumer_group import MemberIdKey
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.group_keys import MemberIdKey
-from kafkagroups.records.refusals import CONSUMER_RECORD_WITHOUT_MEMBER, SHARE_RECORD_WITHOUT_MEMBER
+from kafkagroups.records.refusals import (
+    ASSIGNMENT_EPOCH_COUNT,
+    CONSUMER_RECORD_WITHOUT_MEMBER,
+    DOUBLE_ASSIGNED_SUBTOPOLOGY,
+    DOUBLE_ASSIGNED_TOPIC,
+    DOUBLE_ENTRY,
+    INCOMPLETE_TOPIC,
+    NEGATIVE_ASSIGNMENT_EPOCH,
+    NEGATIVE_TOPOLOGY_EPOCH,
+    SHARE_RECORD_WITHOUT_MEMBER,
+    Refusal,
+)
 from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import Version
+from kafkagroups.records.wire import UUID
+
+_TASK_LISTS = ("active_tasks", "standby_tasks", "warmup_tasks")
+_REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS)
+
+
+class UniqueField(NamedTuple):
+    """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
+
+    `field` is the name of the field. `lists` are the names of the lists. `refusal` (records/refusals.py) says which
+    releases refuse a list in which two elements have the same field value.
+    """
+
+    field: str
+    refusal: Refusal
+    lists: tuple[str, ...]
+
+
+UNIQUE_FIELD_BY_RECORD_TYPE: dict[int, UniqueField] = {
+    7: UniqueField("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
+    8: UniqueField("topic_id", DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")),
+    13: UniqueField("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
+    14: UniqueField("topic_id", DOUBLE_ENTRY, ("assigned_partitions",)),
+    15: UniqueField("topic_id", DOUBLE_ENTRY, ("initializing_topics", "initialized_topics")),
+    17: UniqueField("key", DOUBLE_ENTRY, ("last_assignment_configs",)),
+    19: UniqueField("key", DOUBLE_ENTRY, ("client_tags",)),
+    21: UniqueField("subtopology_id", DOUBLE_ENTRY, _TASK_LISTS),
+    22: UniqueField("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASK_LISTS + _REVOKED_TASK_LISTS),
+    23: UniqueField("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
+}
+
+
+def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
+    """Raise LoadFailed if the coordinator of version `kafka` refuses the value.
+
+    `group` is the group's type and id as text, for the message.
+    """
+    unique = UNIQUE_FIELD_BY_RECORD_TYPE.get(record_type)
+    if unique is not None and unique.refusal.applies_to(kafka):
+        _check_unique(group, value, unique)
+    if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):
+        _check_epoch_counts(group, value.active_tasks)
+        _check_epoch_counts(group, value.active_tasks_pending_revocation)
+    if record_type in (6, 12, 20) and NEGATIVE_ASSIGNMENT_EPOCH.applies_to(kafka):
+        _check_assignment_epoch(group, value.assignment_epoch, value.assignment_timestamp)
+    if record_type == 23 and NEGATIVE_TOPOLOGY_EPOCH.applies_to(kafka) and value.epoch < 0:
+        raise LoadFailed(f"{group} has a topology of epoch {value.epoch}: expected 0 or above")
+    if record_type in (4, 9) and INCOMPLETE_TOPIC.applies_to(kafka):
+        for topic in value.topics:
+            is_incomplete = topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0
+            if is_incomplete:
+                raise LoadFailed(f"{group}: topic {topic.topic_name!r} must have an id, a name and a partition count")
+
+
+def _check_unique(group: str, value: Any, unique: UniqueField) -> None:
+    for list_name in unique.lists:
+        elements = getattr(value, list_name) or ()
+        field_values = [getattr(element, unique.field) for element in elements]
+        if len(set(field_values)) < len(field_values):
+            raise LoadFailed(f"{list_name} of {group} contains a {unique.field} twice")
+
+
+def _check_assignment_epoch(group: str, epoch: int, timestamp: int) -> None:
+    if epoch < -1:
+        raise LoadFailed(f"{group} has assignment epoch {epoch}: expected -1 or above")
+    if timestamp < 0:
+        raise LoadFailed(f"{group} has assignment timestamp {timestamp}: expected 0 or above")
+
+
+def _check_epoch_counts(group: str, active_tasks: Sequence[Any]) -> None:
+    for tasks in active_tasks:
+        if tasks.assignment_epochs and len(tasks.assignment_epochs) != len(tasks.partitions):
+            raise LoadFailed(
+                f"{group}: expected {len(tasks.partitions)} assignment epochs for the active tasks of subtopology "
+                f"{tasks.subtopology_id!r}, found {len(tasks.assignment_epochs)}"
+            )
+
 
 GROUP_TYPE_BY_RECORD_TYPE = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), "consumer"),
@@ -155,14 +244,12 @@ def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
     """Add or replace a member of the group, and replace the member's assignment in `group.owners` (owners.py)."""
     previous = group.members.get(member.member_id)
-    claim = (member.member_id, member.assignment, member.member_epoch, member.process_id)
-    if not group.owners.renew_assignment(*claim):
-        if previous is not None:
-            _remove_assignment(group, previous)
-        try:
-            group.owners.add_assignment(*claim, group.kafka)
-        except LoadFailed as error:
-            raise LoadFailed(f"{group}: {error.reason}") from None
+    if previous is not None:
+        _remove_assignment(group, previous)
+    try:
+        group.owners.add_assignment(member.assignment, member.member_epoch, member.process_id, group.kafka)
+    except LoadFailed as error:
+        raise LoadFailed(f"{group}: {error.reason}") from None
     # Kafka makes room for one more before it finds out that the member is there already.
     group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
@@ -170,9 +257,7 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
 
 def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
     try:
-        group.owners.remove_assignment(
-            member.member_id, member.assignment, member.member_epoch, member.process_id, group.kafka
-        )
+        group.owners.remove_assignment(member.assignment, member.member_epoch, member.process_id, group.kafka)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
 

@@ -95,16 +95,16 @@ class ModernMember:
 class ModernGroup:
     """A consumer, share or streams group.
 
-    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no
-    partition number. `type` is "consumer", "share" or "streams". `group_epoch` increases when members, subscriptions or
-    topics change. `assignment_epoch` is the group epoch for which the targets were computed. The keys of `members` and
-    `targets` are member ids. The values of `targets` are the values of the members' target records. Only a streams
-    group has a `topology`. `validated_topology_epoch` is the epoch of the last topology that the coordinator validated.
-    `offsets` are the committed offsets. `pending` contains the offsets of open transactions; the keys are producer ids.
+    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no number.
+    `group_epoch` increases when members, subscriptions or topics change, and `assignment_epoch` is the one for which
+    the targets were computed. `members` and `targets` are by member id; a target is the value of the member's target
+    record. Only a streams group has a `topology`, and `validated_topology_epoch`, the epoch of the last one that the
+    coordinator validated. `offsets` are the committed offsets, and `pending` those of open transactions, by producer
+    id.
 
-    Three fields are only set in a consumer group: `metadata_hash`, the hash of the subscribed topics;
-    `assignment_timestamp`, when the targets were computed, in ms since the epoch; and `resolved`, the value of the
-    record of each regular expression that was resolved.
+    Only a consumer group has `metadata_hash`, the hash of the subscribed topics; `assignment_timestamp`, when the
+    targets were computed, in ms since the epoch; and `resolved`, the value of each regular expression that was
+    resolved.
     """
 
     group_id: str

@@ -1,7 +1,5 @@
 """The new coordinator's shard: what each record of a partition changes.
 
-A shard is what one partition's log contains, as one coordinator reads it (shard.py). A tombstone is a record without a
-value. The offsets in a transaction are pending until the transaction ends.
 Source: CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (4.0.2 to 4.3.1).
 """
 
@@ -19,8 +17,8 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, build_offset_and_metadata
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType
-from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.refusals import (
@@ -71,16 +69,16 @@ class NewShard(Shard):
             return
         producer = batch.producer_id
         groups = self.groups
-        for record_offset, group_id, partition, content in self.decode_records(batch, keys, observer):
+        for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
             if partition is None:
-                self._replay_other(record_offset, content, group_id, observer)
-            elif content is None:
+                self._replay_other(record_offset, record, group_id, observer)
+            elif record.value is None:
                 offsets.remove(group_id, partition, record_offset)
                 offsets.remove_all_pending(group_id, partition, record_offset)
             else:
                 if group_id not in groups:
                     self.keep_classic_group(Group(group_id, self.partition))
-                offset = build_offset_and_metadata(content, record_offset, batch_offset=record_offset)
+                offset = build_offset_and_metadata(record, record_offset, batch_offset=record_offset)
                 if producer == NO_PRODUCER_ID:
                     offsets.put(group_id, partition, offset)
                 else:
@@ -91,7 +89,6 @@ class NewShard(Shard):
         self.groups[group.group_id] = group
 
     def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:
-        """Apply a record that is not an offset record."""
         if isinstance(record.key, GroupMetadataKey | GroupIdKey):
             was_known = group_id in self.groups
             try:
@@ -163,5 +160,4 @@ def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> Non
 
 
 def _name_type(record: Record) -> str:
-    """Return the record type for a message, for example "ShareGroupMetadata (record type 11)"."""
     return f"{RECORD_TYPES[record.type].name} (record type {record.type})"

@@ -1,7 +1,6 @@
 """The offsets of a shard in the columns of the native engine. They are decoded when they are read.
 
-A shard is what one partition's log contains (shard.py). `reading` is the object that the engine returned
-(loading/native.py), which owns the columns.
+`reading` is the object that the engine returned (loading/native.py), which owns the columns.
 """
 
 from __future__ import annotations
@@ -83,7 +82,6 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
 
 def _decode_commits(part: dict[str, Any]) -> Iterator[tuple[int, str, TopicPartition, OffsetAndMetadata]]:
-    """Yield the producer id, the group id, the topic partition and the offset of each commit in the columns."""
     offsets = zip(*(_decode_column(part, name) for name in _OFFSET_COLUMNS), strict=True)
     keys = zip(*(_decode_column(part, name) for name in _KEY_COLUMNS), strict=True)
     for (producer_id, group_id, topic, number), offset in zip(keys, offsets, strict=True):

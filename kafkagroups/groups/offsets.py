@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import NO_OBSERVER, Fate, Observer
 from kafkagroups.helpers import MAX_INT32, MIN_INT32
-from kafkagroups.records.fields import field_specs
-from kafkagroups.records.offset_commit import LegacyOffsetCommitValue
+from kafkagroups.records.offset_commit import LegacyOffsetCommitValue, OffsetCommitValue
+from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import UUID
 
 _TEXT = re.compile(r"(.*)-(?:(0|[1-9][0-9]{0,9})|\((-[1-9][0-9]{0,9})\))", re.DOTALL)
@@ -80,14 +80,13 @@ class TopicPartition(NamedTuple):
         return f"partition {self.partition} of the topic {self.topic}" if self.partition < 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
+class OffsetAndMetadata(NamedTuple):
     """A committed or pending offset as a coordinator stores it. Times are in ms since 1970.
 
-    `offset` is the offset that the client committed. If the record has no leader epoch, `leader_epoch` is -1. An
-    expire timestamp or topic id that is not in the record is None. `record_offset` is the offset of the commit record
-    in the log. `batch_offset` is the offset of the first record in the same batch. A load with the new coordinator's
-    rules sets `batch_offset` to `record_offset`, because the new coordinator does not compare batches.
+    `offset` is the offset that the client committed. Without one in the record, `leader_epoch` is -1, and the expire
+    timestamp and the topic id are None. `record_offset` is the offset of the commit record in the log, and
+    `batch_offset` that of the first record in its batch; the new coordinator does not compare batches, so there it is
+    `record_offset`.
     """
 
     offset: int
@@ -100,26 +99,21 @@ class OffsetAndMetadata:
     batch_offset: int
 
 
-_NO_TOPIC_ID = UUID.default
-_LEGACY_FIELD_COUNT = len(field_specs(LegacyOffsetCommitValue))
-
-
-def build_offset_and_metadata(fields: Sequence[Any], record_offset: int, batch_offset: int) -> OffsetAndMetadata:
-    """Return the offset that a coordinator stores after it has read the value of an offset record.
-
-    `fields` are the fields of an OffsetCommitValue, or of a LegacyOffsetCommitValue, which has fewer fields.
-    """
-    if len(fields) == _LEGACY_FIELD_COUNT:
-        offset, metadata, commit_timestamp = fields
-        return OffsetAndMetadata(offset, metadata, commit_timestamp, -1, None, None, record_offset, batch_offset)
-    offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = fields
+def build_offset_and_metadata(record: Record, record_offset: int, batch_offset: int) -> OffsetAndMetadata:
+    """Return the offset that a coordinator stores after it has read an offset record with a value."""
+    value = record.value
+    if isinstance(value, LegacyOffsetCommitValue):
+        return OffsetAndMetadata(
+            value.offset, value.metadata, value.commit_timestamp, -1, None, None, record_offset, batch_offset
+        )
+    assert isinstance(value, OffsetCommitValue)
     return OffsetAndMetadata(
-        offset,
-        metadata,
-        commit_timestamp,
-        leader_epoch,
-        None if expire_timestamp == -1 else expire_timestamp,
-        None if topic_id == _NO_TOPIC_ID else topic_id,
+        value.offset,
+        value.metadata,
+        value.commit_timestamp,
+        value.leader_epoch,
+        None if value.expire_timestamp == -1 else value.expire_timestamp,
+        None if value.topic_id == UUID.default else value.topic_id,
         record_offset,
         batch_offset,
     )
@@ -242,7 +236,6 @@ class Offsets:
             producers.add(producer)
 
     def _end_replaced(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Report the fate of an offset that `offset` replaces, if there is one."""
         replaced = offsets.get(partition)
         if replaced is not None:
             self.observer.set_fate(replaced, Fate.SUPERSEDED, offset.record_offset)
@@ -262,7 +255,6 @@ class Offsets:
             self.remove_pending(producer, group, partition, by)
 
     def _forget_producer(self, producer: int, group: str, partition: TopicPartition) -> None:
-        """Remove a producer that has no pending offset for a partition any longer."""
         producers = self.producers_by_group_partition[group, partition]
         producers.remove(producer)
         if not producers:
@@ -271,7 +263,6 @@ class Offsets:
     def _remove_from(
         self, offsets_by_group: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int
     ) -> bool:
-        """Delete an offset from a mapping. Return whether it was there."""
         offsets = offsets_by_group.get(group)
         removed = None if offsets is None else offsets.pop(partition, None)
         if removed is None:

@@ -14,9 +14,6 @@ partitions or tasks. records/refusals.py lists the releases that refuse a second
                                processes.
     without SECOND_TASK_OWNER  Tasks are not checked.
 
-Kafka removes and adds the whole assignment at each record of the member, even if the record does not change the
-assignment. To save time, a claim stores what the member has lost since its last record (`renew_assignment`).
-
 Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0);
 StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
 """
@@ -35,28 +32,6 @@ from kafkagroups.records.versions import Version
 
 Copies = dict[str, dict[int, set[str]]]
 """For each subtopology and task number, the ids of the processes that copy the task's state or prepare to run it."""
-Place = tuple[str, str, int, str]
-"""A partition: ("epochs", topic id, partition, ""). A copy of a task: ("standby" or "warmup", subtopology, task number,
-process id)."""
-
-
-@dataclass
-class Claim:
-    """The assignment with which a member became the owner of partitions or tasks.
-
-    `epoch` is the member's epoch, and `process_id` the id of a streams member's process. `lost` contains the places for
-    which another member became the owner later. `is_renewable` is False in the cases in which `remove_assignment` and
-    `add_assignment` could fail:
-
-    - The assignment contains a place twice.
-    - In some releases: the assignment contains a topic without partitions, or a subtopology without tasks.
-    """
-
-    assignment: Any
-    epoch: int
-    process_id: str | None
-    lost: set[Place] = field(default_factory=set)
-    is_renewable: bool = True
 
 
 @dataclass
@@ -69,17 +44,12 @@ class Owners:
     The other fields are only used in a streams group. Their keys are the subtopology (a part of the topology) and the
     task number. `active` contains the id of the process that runs the task. `standby` contains the ids of the processes
     that copy the task's state. `warmup` contains the ids of the processes that prepare to run the task.
-
-    `claim_by_member` has the claim of each member id. `claim_by_place` has the newest claim of each place. Both only
-    save time, and are empty in a copy.
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
     active: dict[str, dict[int, str]] = field(default_factory=dict)
     standby: Copies = field(default_factory=dict)
     warmup: Copies = field(default_factory=dict)
-    claim_by_member: dict[str, Claim] = field(default_factory=dict, repr=False, compare=False)
-    claim_by_place: dict[Place, Claim] = field(default_factory=dict, repr=False, compare=False)
 
     def copy(self) -> Owners:
         """Return a copy. A change of the copy does not change this object."""
@@ -90,118 +60,51 @@ class Owners:
             _copy_processes(self.warmup),
         )
 
-    def add_assignment(
-        self, member_id: str, assignment: Any, epoch: int, process_id: str | None, kafka: Version
-    ) -> None:
+    def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
 
         `assignment` is the value of a record of type 8 (consumer group) or 22 (streams group), or None. `epoch` is the
-        member's epoch. `process_id` is the id of a streams member's process; None if no record contains the id.
-        `kafka` is the version of the coordinator. Raises LoadFailed if the coordinator refuses a second owner.
+        member's epoch. `process_id` is the id of a streams member's process; None if no record contains the id, and
+        then Kafka stores no owner. `kafka` is the version of the coordinator. Raises LoadFailed if it refuses a second
+        owner.
         """
-        claim = Claim(assignment, epoch, process_id)
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
-            refuses_second_owner = SECOND_OWNER.applies_to(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
-                self._add_partitions(topics, claim, refuses_second_owner)
-                claim.is_renewable &= not refuses_second_owner or _have_no_empty_entry(topics)
-            self.claim_by_member[member_id] = claim
-        elif process_id is None:
-            # A streams member's record (type 19) contains the process. Without the record, Kafka stores no owner.
-            return
-        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
+                self._add_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
+        elif process_id is not None and _checks_tasks(assignment, kafka):
             for active, standby, warmup in _task_lists(assignment):
                 self._add_tasks(active, process_id)
-                self._add_copies("standby", standby, process_id, claim)
-                self._add_copies("warmup", warmup, process_id, claim)
-                claim.is_renewable &= all(map(_have_no_empty_entry, (active, standby, warmup)))
-            self.claim_by_member[member_id] = claim
+                _add_copies(self.standby, standby, process_id)
+                _add_copies(self.warmup, warmup, process_id)
 
-    def remove_assignment(
-        self, member_id: str, assignment: Any, epoch: int, process_id: str | None, kafka: Version
-    ) -> None:
+    def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Remove a member as the owner of its previous assignment.
 
         The parameters have the same meaning as in `add_assignment`. Raises LoadFailed if the member is not the owner
         and the coordinator's release checks the owner.
         """
-        claim = self.claim_by_member.pop(member_id, None)
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
-            refuses_second_owner = SECOND_OWNER.applies_to(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
-                self._remove_partitions(topics, epoch, claim, refuses_second_owner)
-        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
+                self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
+        elif _checks_tasks(assignment, kafka):
             for active, standby, warmup in _task_lists(assignment):
                 self._remove_tasks(active, process_id)
-                self._remove_copies("standby", standby, process_id, claim)
-                self._remove_copies("warmup", warmup, process_id, claim)
+                _remove_copies(self.standby, standby, process_id)
+                _remove_copies(self.warmup, warmup, process_id)
 
-    def renew_assignment(self, member_id: str, assignment: Any, epoch: int, process_id: str | None) -> bool:
-        """Make a member the owner of the places that it has lost, if its assignment is unchanged.
-
-        The result is the same as after `remove_assignment` and `add_assignment`. Return False if the caller must call
-        these two methods.
-        """
-        claim = self.claim_by_member.get(member_id)
-        if claim is None or claim.assignment is not assignment or not claim.is_renewable:
-            return False
-        if (claim.epoch, claim.process_id) != (epoch, process_id):
-            return False
-        while claim.lost:
-            if not self._reclaim(claim.lost.pop(), claim):
-                return False
-        return True
-
-    def _reclaim(self, place: Place, claim: Claim) -> bool:
-        """Make a member the owner of a lost place again. Return False if this needs the checks of `add_assignment`."""
-        role, name, number, process_id = place
-        if role == "epochs":
-            epochs = self.epochs.setdefault(name, {})
-            if epochs.get(number, claim.epoch) > claim.epoch:
-                return False
-            epochs[number] = claim.epoch
-        elif process_id not in self._copies(role).get(name, {}).get(number, ()):
-            return False
-        self._hold(place, claim)
-        return True
-
-    def _copies(self, role: str) -> Copies:
-        """Return the copies of tasks for the role "standby" or "warmup"."""
-        return self.standby if role == "standby" else self.warmup
-
-    def _hold(self, place: Place, claim: Claim) -> None:
-        """Store that a claim got a place. The previous holder of the place has lost it."""
-        holder = self.claim_by_place.get(place)
-        if holder is claim:
-            # The assignment contains the place twice.
-            claim.is_renewable = False
-        elif holder is not None:
-            holder.lost.add(place)
-        self.claim_by_place[place] = claim
-
-    def _release(self, place: Place, claim: Claim | None) -> None:
-        """Store that a place has no owner. If another claim held the place, that claim lost it."""
-        holder = self.claim_by_place.pop(place, None)
-        if holder is not None and holder is not claim:
-            holder.lost.add(place)
-
-    def _add_partitions(self, topics: Iterable[Any], claim: Claim, refuses_second_owner: bool) -> None:
+    def _add_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
         for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
             epochs = self.epochs.setdefault(topic_id, {})
             for partition in partitions:
                 owner_epoch = epochs.get(partition)
-                if owner_epoch is not None and (refuses_second_owner or owner_epoch >= claim.epoch):
+                if owner_epoch is not None and (refuses_second_owner or owner_epoch >= epoch):
                     raise LoadFailed(
-                        f"partition {partition} of topic id {topic_id} cannot get an owner in epoch {claim.epoch}, "
+                        f"partition {partition} of topic id {topic_id} cannot get an owner in epoch {epoch}, "
                         f"because it already has one in epoch {owner_epoch}"
                     )
-                epochs[partition] = claim.epoch
-                if not refuses_second_owner:
-                    self._hold(("epochs", topic_id, partition, ""), claim)
+                epochs[partition] = epoch
 
-    def _remove_partitions(
-        self, topics: Iterable[Any], epoch: int, claim: Claim | None, refuses_second_owner: bool
-    ) -> None:
+    def _remove_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
         for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
             epochs = self.epochs.get(topic_id)
             if epochs is None:
@@ -212,7 +115,6 @@ class Owners:
                 owner_epoch = epochs.get(partition)
                 if owner_epoch == epoch:
                     del epochs[partition]
-                    self._release(("epochs", topic_id, partition, ""), claim)
                 elif refuses_second_owner:
                     raise LoadFailed(
                         f"partition {partition} of topic id {topic_id} has an owner in epoch {owner_epoch}, "
@@ -246,30 +148,29 @@ class Owners:
             if not processes:
                 del self.active[subtopology]
 
-    def _add_copies(self, role: str, tasks: Iterable[Any], process_id: str, claim: Claim) -> None:
-        """Add a process to tasks that copy the state of active tasks. `role` is "standby" or "warmup"."""
-        copies = self._copies(role)
-        for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
-            processes = copies.setdefault(subtopology, {})
-            for number in numbers:
-                processes.setdefault(number, set()).add(process_id)
-                self._hold((role, subtopology, number, process_id), claim)
 
-    def _remove_copies(self, role: str, tasks: Iterable[Any], process_id: str | None, claim: Claim | None) -> None:
-        copies = self._copies(role)
-        for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
-            if subtopology not in copies:
-                raise LoadFailed(
-                    f"no copy of a task of subtopology {subtopology} has a process, expected {process_id!r}"
-                )
-            processes = copies[subtopology]
-            for number in numbers:
-                if process_id is None or process_id not in processes.get(number, ()):
-                    raise LoadFailed(f"no copy of task {subtopology}_{number} has the process {process_id!r}")
-                processes[number].remove(process_id)
-                self._release((role, subtopology, number, process_id), claim)
-            if not processes:
-                del copies[subtopology]
+def _add_copies(copies: Copies, tasks: Iterable[Any], process_id: str) -> None:
+    for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
+        processes = copies.setdefault(subtopology, {})
+        for number in numbers:
+            processes.setdefault(number, set()).add(process_id)
+
+
+def _remove_copies(copies: Copies, tasks: Iterable[Any], process_id: str | None) -> None:
+    for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
+        if subtopology not in copies:
+            raise LoadFailed(f"no copy of a task of subtopology {subtopology} has a process, expected {process_id!r}")
+        processes = copies[subtopology]
+        for number in numbers:
+            if process_id is None or process_id not in processes.get(number, ()):
+                raise LoadFailed(f"no copy of task {subtopology}_{number} has the process {process_id!r}")
+            processes[number].remove(process_id)
+        if not processes:
+            del copies[subtopology]
+
+
+def _checks_tasks(assignment: Any, kafka: Version) -> bool:
+    return isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka)
 
 
 def _copy_processes(copies: Copies) -> Copies:
@@ -277,11 +178,6 @@ def _copy_processes(copies: Copies) -> Copies:
         subtopology: {number: set(process_ids) for number, process_ids in processes.items()}
         for subtopology, processes in copies.items()
     }
-
-
-def _have_no_empty_entry(entries: Iterable[Any]) -> bool:
-    """Return whether each topic has partitions, or each subtopology has tasks."""
-    return all(entry.partitions for entry in entries)
 
 
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import GroupRecord
@@ -18,25 +18,23 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch_frames import Zeros
 from kafkagroups.log.damage import Damage, Gap
 from kafkagroups.log.recovery import StartFailure
-from kafkagroups.log.zeros import Zeros
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.fields import Message, list_fields
-from kafkagroups.records.serde import VERSION_BYTES, Record, decode, decode_with_key
+from kafkagroups.records.serde import Record, decode, decode_with_key
 
 
 @dataclass
 class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
-    `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log. `next_offset` is the
-    first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version;
-    None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
-    `zeros` are the zeros at the end of the first segment that ends with zeros; None if no segment does. `gaps` are the
-    damaged bytes between two batches, if `Log.skips_damage` is true; otherwise None. `record_offset` is the Kafka
-    offset of the record at which the load fails; None if it fails after the last record, or does not fail. `start` says
-    why a broker does not start with the log; None if it does.
+    `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log, and `next_offset` the
+    first one after the last batch that was read. `error` says why the load fails on a broker of the chosen version, and
+    `record_offset` is the record at which it does; None if it does not fail, or after the last record. `damage` is
+    where reading ended because of wrong bytes. `zeros` are those at the end of the first segment that ends with zeros.
+    `gaps` are the damaged bytes between two batches; None if `Log.skips_damage` is false.
+    `start` says why a broker does not start with the log; None if it does.
     """
 
     segments: int = 0
@@ -67,11 +65,10 @@ def ignore_bytes(count: int, /) -> None:
     """Ignore the progress, for callers that do not show it."""
 
 
-DecodedRecord = tuple[int, str, TopicPartition | None, Any]
-"""The parts of a record that a load needs: its offset in the log, its group id, its topic partition and its content.
+DecodedRecord = tuple[int, str, TopicPartition | None, Record]
+"""A record's offset in the log, its group id ("" if none was found), its topic partition, and the record.
 
-If no group id was found, it is "". For an offset record, the content is the list of the fields of its value; None for a
-tombstone. For all other records, the topic partition is None, and the content is the decoded Record.
+The topic partition is None if the record is not an offset record.
 """
 
 
@@ -79,14 +76,11 @@ tombstone. For all other records, the topic partition is None, and the content i
 class Shard(ABC):
     """What one partition's log contains, as one coordinator reads it.
 
-    After the shards are read, loading/caches.py builds the coordinator's groups from them.
-
-    `partition` is None if the log's folder has no partition number. `dialect` contains the reading rules of the
-    coordinator's version. `offsets` are the offsets of all groups, also of groups that the coordinator does not have.
-    `groups` are the groups that records created, by group id. A GroupRecord stands for a group whose record is not
-    decoded yet. `seen_group_ids` are the ids of all groups that have records in this log, in the order of the log.
-    `failure` is the error that ended the load; None if there was no error. The effects of the records before the
-    failure stay.
+    After the shards are read, loading/caches.py builds the coordinator's groups from them. `partition` is None if the
+    log's folder has no partition number. `offsets` are those of all groups, also of groups that the coordinator does
+    not have. `groups` are the groups that records created; a GroupRecord is one whose record is not decoded yet.
+    `seen_group_ids` are the ids of all groups with records in this log, in the order of the log. `failure` is the error
+    that ended the load; the effects of the records before it stay.
     """
 
     partition: int | None
@@ -132,26 +126,13 @@ class Shard(ABC):
         for index, log_record in enumerate(batch.records):
             if is_observed:
                 observer.start_record(index)
-            value = log_record.value
-            content: Any = None
             try:
-                key, group_id, partition, read_offset_fields = keys[log_record.key]
-                if partition is None:
-                    content = decode_with_key(key, value)
-                elif value is not None:
-                    read_fields = read_offset_fields.get(value[:VERSION_BYTES])
-                    if read_fields is not None:
-                        content, _ = read_fields(value, VERSION_BYTES)
-                    if content is None:
-                        message = decode_with_key(key, value).value
-                        assert isinstance(message, Message)
-                        content = list_fields(message)
+                key, group_id, partition = keys[log_record.key]
+                record = decode_with_key(key, log_record.value)
             except BadBytes as error:
                 error.file = batch.file
                 error.offset = log_record.offset
                 raise
-            if group_id is None:
-                group_id = ""
-            else:
+            if group_id is not None:
                 seen_group_ids[group_id] = None
-            yield log_record.offset, group_id, partition, content
+            yield log_record.offset, group_id or "", partition, record

@@ -18,13 +18,12 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.expire_times import Expiration, find_expirations, find_protected
+from kafkagroups.groups.expiration import Expiration, find_expirations, find_protected
 from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
-from kafkagroups.groups.observer import Fate
+from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.answers import Answers
+from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
 from kafkagroups.history.fates import Fates, RecordFate

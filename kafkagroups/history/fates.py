@@ -20,8 +20,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES, GroupKey, NewestValues
-from kafkagroups.groups.observer import Fate, Observer, StoredOffset
+from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, GroupKey, NewestValues, Observer, StoredOffset
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.words import time_or_none
@@ -29,7 +28,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.reading_releases import describe_readers
+from kafkagroups.records.releases import describe_readers
 from kafkagroups.records.serde import Record, UnknownContent, decode_with_key
 
 

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
-from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
-from kafkagroups.groups.observer import Fate, StoredOffset
+from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates, RecordFate, log_order
 from kafkagroups.history.passes import ObservedLoad

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kafkagroups.groups.log_records import LogKeys, read_keys
-from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats, WriterRange

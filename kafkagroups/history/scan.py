@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from kafkagroups.anatomy.written_by import describe_writers
-from kafkagroups.groups.answers import Answers
-from kafkagroups.groups.group_parts import GroupParts
+from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.history.failures import FailedLoad, find_damage, find_failed_start, find_gaps, find_zeros
 from kafkagroups.history.finding import sort_findings
 from kafkagroups.history.foreign_log import refuse_foreign_log
@@ -28,6 +26,7 @@ from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRan
 from kafkagroups.loading import native
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.segments import Log
+from kafkagroups.records.releases import describe_writers
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""

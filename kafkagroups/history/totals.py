@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from kafkagroups.anatomy.written_by import writers_of
-from kafkagroups.groups.answers import Answers
+from kafkagroups.groups.group_parts import Answers
 from kafkagroups.groups.log_records import read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
@@ -30,6 +29,7 @@ from kafkagroups.log.segments import Log, Notes
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_types import has_type
+from kafkagroups.records.releases import writers_of
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 

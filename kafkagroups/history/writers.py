@@ -26,13 +26,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 

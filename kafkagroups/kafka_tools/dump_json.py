@@ -26,7 +26,7 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import Record, UnknownContent, decode
-from kafkagroups.records.structs import reader, to_json
+from kafkagroups.records.structs import read_message, to_json
 
 _CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | ConsumerProtocolAssignment]] = {
     "owned_partitions": ConsumerProtocolSubscription,
@@ -108,7 +108,7 @@ def _decode_embedded(data: bytes, partitions_field: str) -> dict[str, Any] | Non
     version = int.from_bytes(data[:2], "big", signed=True)
     layout_version = min(max(version, 0), HIGHEST_VERSION)
     try:
-        message = reader(cls, layout_version)(data, 2)[0]
+        message, _ = read_message(cls, data, 2, layout_version)
     except InvalidRecord:
         return None
     if version > HIGHEST_VERSION and getattr(message, partitions_field):

@@ -30,12 +30,12 @@ from kafkagroups.kafka_tools import dump_commits, dump_json, dump_text
 from kafkagroups.kafka_tools.dump_commits import PlainBatches
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_nullable
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch_frames import Frame, FrameState, read_frames
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.frames import Frame, FrameState, read_frames
-from kafkagroups.log.record_range import WHOLE_LOG, RecordRange
 from kafkagroups.log.segment_file import SegmentFile, open_segment
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import WHOLE_LOG, RecordRange
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.text import decode_utf8

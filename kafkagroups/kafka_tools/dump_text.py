@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkagroups.groups.group import find_unreadable_subscription
 from kafkagroups.groups.map_orders import hash_map_order
-from kafkagroups.groups.member import find_unreadable_subscription
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_hex, format_json, format_nullable
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment

@@ -33,7 +33,7 @@ from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading import native
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL
-from kafkagroups.log.position import FoundBatch
+from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.record_filter import encode_replacement
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue

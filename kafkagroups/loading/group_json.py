@@ -6,8 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from kafkagroups.groups.group import Group
-from kafkagroups.groups.member import Member
+from kafkagroups.groups.group import Group, Member
 from kafkagroups.groups.modern_group import (
     MEMBER_STATES,
     AnyGroup,

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups import fold as readable
-from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard
 from kafkagroups.groups.group import Group, GroupRecord
+from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.newest_values import GROUP_ENDING_TYPES
+from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.groups.offset_columns import NativeOffsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
@@ -39,8 +39,8 @@ from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, segment_errors
 from kafkagroups.log.segments import Log, Notes
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 

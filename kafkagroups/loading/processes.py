@@ -28,7 +28,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import fields
 from operator import attrgetter
 from queue import SimpleQueue
 from threading import Thread
@@ -46,7 +45,6 @@ MIN_SIZE = 16 * 1024 * 1024
 """Below this size of all logs together, in bytes, one process is used: workers need a third of a second to start."""
 _COUNTED_BYTES = 1024 * 1024
 _START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.processes import work; work()"
-_list_values = attrgetter(*(field.name for field in fields(OffsetAndMetadata)))
 
 Packed = dict[str, list[tuple[Any, ...]]]
 """By group id: for each offset, its topic, its partition, and the fields of OffsetAndMetadata."""
@@ -166,7 +164,7 @@ class _Result(NamedTuple):
 
 def _pack(groups: Mapping[str, ReadOnlyOffsets]) -> Packed:
     return {
-        group: [(sys.intern(key.topic), key.partition, *_list_values(offset)) for key, offset in offsets.items()]
+        group: [(sys.intern(key.topic), key.partition, *offset) for key, offset in offsets.items()]
         for group, offsets in groups.items()
     }
 

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
-from kafkagroups.log.checksums import crc32c
+from kafkagroups.log.record_batch import crc32c
 from kafkagroups.log.segment_file import open_segment, read_segment
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect

@@ -28,9 +28,9 @@ from pathlib import Path
 import msgspec
 
 from kafkagroups.errors import InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.after_damage import describe_rest
 from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.fold import fold_batches
+from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading import snapshot_files as files
 from kafkagroups.loading.caches import create_cache
@@ -40,10 +40,10 @@ from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
 from kafkagroups.loading.snapshot_files import Saved
 from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
-from kafkagroups.log.checksums import crc32c
+from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.position import FoundBatch
+from kafkagroups.log.record_batch import crc32c
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kafkagroups.log.zeros import Zeros
+from kafkagroups.log.batch_frames import Zeros
 
 _IGNORED_IN_FILE = 17
 """The bytes of a batch's header up to its magic. The reader of files ignores this number of bytes at the end."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import cached_property
+from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
+from kafkagroups.log.batch_frames import to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type
-from kafkagroups.log.frames import to_int64
 
 # The bits of a batch's attributes. The three bits of CODEC contain the number of the compression codec.
 CODEC = 0x07
@@ -34,13 +35,10 @@ MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 class LogRecord(NamedTuple):
     """One record of the log.
 
-    `offset` is the Kafka offset. `timestamp` is in ms since 1970; in magic 0 it is -1. `headers` are (key, value)
-    pairs. `sequence` is the producer's sequence number; -1 if the batch has no sequence numbers. `size` is the number
-    of bytes of the record after decompression. `attributes` are the bits of the record itself, not the bits of its
-    batch.
-
-    Only a message of magic 0 or 1 has its own checksum: `crc` is the checksum, and `is_valid` says whether the checksum
-    is correct. In magic 2, `crc` is None and `is_valid` is True.
+    `offset` is the Kafka offset. `timestamp` is in ms since 1970; -1 in magic 0. `headers` are (key, value) pairs.
+    `sequence` is the producer's sequence number; -1 without one. `size` is in bytes after decompression. `attributes`
+    are the bits of the record itself, not of its batch. Only a message of magic 0 or 1 has a checksum of its own:
+    `crc`, and whether it is correct, `is_valid`.
     """
 
     offset: int
@@ -56,43 +54,17 @@ class LogRecord(NamedTuple):
     attributes: int = 0
 
 
-T = TypeVar("T")
-
-
-class _LazyAttribute(Generic[T]):
-    """An attribute that is computed at its first use and then stored in the object.
-
-    It is like functools.cached_property, but has no lock: up to Python 3.11, the lock takes longer than reading a short
-    batch.
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self._name = compute.__name__
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, batch: Any, owner: type | None = None) -> T:
-        value = self._compute(batch)
-        batch.__dict__[self._name] = value
-        return value
-
-
 @dataclass(frozen=True)
 class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
     `base_offset` and `last_offset` are the Kafka offsets of the first and the last record. `crc` is the checksum in the
-    header, and `computed_crc` is computed from the bytes. `file` is the path of the segment; None if the path is not
-    known. `position` is where the batch begins, in bytes from the start of the file. `size` is the number of bytes of
-    the batch. `count` is the number of records that the header states; in magic 0 and 1, it is always 1. Timestamps are
-    in ms since 1970.
+    header, and `computed_crc` that of the bytes. `position` is where the batch begins in `file`, the path of the
+    segment, if it is known. `size` is in bytes. `count` is the number of records that the header states; 1 in magic 0
+    and 1. Timestamps are in ms since 1970. `max_batch_bytes` is the limit of the decompressed content, in bytes.
 
-    In magic 2, `payload` contains the bytes of the records, which are compressed with the codec in `attributes`. In
-    magic 0 and 1, `payload` is the whole message. The functions `decompress_content` and `parse_records` return the
-    `content` and the `records` of a batch. `max_batch_bytes` is the limit of the decompressed content, in bytes.
-
-    Magic 0 and 1 do not have the fields producer_id, producer_epoch, base_sequence, base_timestamp and
-    partition_leader_epoch. These fields are then -1.
+    In magic 2, `payload` are the bytes of the records, compressed with the codec in `attributes`. In magic 0 and 1, it
+    is the whole message, and the fields of a producer, `base_timestamp` and `partition_leader_epoch` are -1.
     """
 
     magic: int
@@ -153,7 +125,7 @@ class Batch:
         """The largest number of records that this batch may have if it is compressed."""
         return max(MIN_RECORD_LIMIT, self.max_batch_bytes // MEMORY_BYTES_PER_RECORD)
 
-    @_LazyAttribute
+    @cached_property
     def content(self) -> bytes:
         """The bytes of the records, decompressed. Raises InvalidLog if they cannot be decompressed."""
         try:
@@ -161,7 +133,7 @@ class Batch:
         except InvalidLog as error:
             raise self._add_location(error) from None
 
-    @_LazyAttribute
+    @cached_property
     def records(self) -> tuple[LogRecord, ...]:
         """The records, decompressed and parsed. Raises InvalidLog if they cannot be read."""
         try:
@@ -192,7 +164,6 @@ class Batch:
         )
 
     def _add_location(self, error: InvalidLog) -> InvalidLog:
-        """Add the batch's location to an error. Return the same error."""
         error.file = self.file
         error.position = self.position
         error.offset = self.base_offset

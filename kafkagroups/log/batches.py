@@ -1,19 +1,20 @@
-"""Parsing a segment's bytes into batches of any magic, with or without a check of the checksums.
+"""Batches of any magic in a segment's bytes: parsing them, and how far a log was read.
 
-The magic is the number of a batch's format (batch.py). A frame (frames.py) says where a batch begins and ends, and
-whether the batch is whole. `file` is the path of the segment, for the batch and for messages; None if the path is not
-known. `max_batch_bytes` is the limit of a decompressed batch, in bytes (batch.py).
+A frame (batch_frames.py) says where a batch begins and ends, and whether it is whole. `file` is the path of the
+segment, for the batch and for messages; None if the path is not known. `max_batch_bytes` is the limit of a decompressed
+batch, in bytes (batch.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log import message_set, record_batch
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frame, find_frames
 
 
 def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[Batch]:
@@ -58,3 +59,43 @@ def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_by
     """Return the batch of a whole frame. `data` contains the bytes of the frame. The checksum is not checked."""
     parse = record_batch.parse_batch if frame.magic == 2 else message_set.parse_batch
     return parse(data, frame.position, file, max_batch_bytes)
+
+
+class Position(NamedTuple):
+    """How far a log was read.
+
+    `next_offset` is the Kafka offset after the last batch that was read. `segment` is the path of the file that
+    contains this batch. `byte` is where the batch ends, in bytes from the start of the file. `inode` identifies the
+    file.
+
+    A reader searches the headers of the batches for `next_offset` if the position contains only `next_offset`, or if
+    the file has another inode now because the cleaner has replaced the file.
+    """
+
+    next_offset: int
+    segment: str = ""
+    byte: int = 0
+    inode: int = -1
+
+
+class FoundBatch(NamedTuple):
+    """A whole batch in a segment: its frame (batch_frames.py) and its bytes, `data`.
+
+    `segment` is the path of the segment's file. `inode` identifies the file; -1 means that the segment is in memory.
+    `max_batch_bytes` is the limit of the decompressed batch, in bytes.
+    """
+
+    frame: Frame
+    data: bytes
+    segment: str
+    inode: int
+    max_batch_bytes: int = MAX_BATCH_BYTES
+
+    def parse(self) -> Batch:
+        """Return the parsed batch. Raises InvalidLog if its checksum is wrong."""
+        return parse_valid_batch(self.frame, self.data, self.segment, self.max_batch_bytes)
+
+    @property
+    def end(self) -> Position:
+        """The position after this batch."""
+        return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)

@@ -29,7 +29,6 @@ from pathlib import Path
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.log_to_clean import (
     LogToClean,
@@ -43,7 +42,7 @@ from kafkagroups.log.log_to_clean import (
 )
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.producer_state import ProducerStates, find_active_producers
+from kafkagroups.log.producer_state import CleanedTransactions, ProducerStates, find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
@@ -176,7 +175,6 @@ def find_new_horizon(now_ms: int, config: CleanerConfig) -> int | None:
 
 
 def _build_offset_map(source: LogToClean, states: ProducerStates, config: CleanerConfig, report: Progress) -> OffsetMap:
-    """Return the offset map of the dirty part."""
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in states.aborted if txn.last_offset >= source.first_dirty]

@@ -127,7 +127,6 @@ def compress(codec: CompressionType, data: bytes) -> bytes:
 
 
 def _compress_lz4_block(data: bytes) -> bytes:
-    """Return an lz4 block with its length. The block is not compressed if compression would not make it smaller."""
     compressed = bytes(cramjam.lz4.compress_block(data, store_size=False))
     if len(compressed) < len(data):
         return _uint32_le.pack(len(compressed)) + compressed

@@ -2,8 +2,6 @@
 
 A broker's recovery cuts a log at the first damaged batch. For people who want to know what is lost there, a reader can
 go on at the next readable batch: a batch with a correct checksum and an offset above the last one that was read.
-
-A position is a number of bytes from the start of a file. An offset is a Kafka offset.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from typing import Protocol
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.helpers import MAX_INT64
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_POSITION, FrameState, find_frame
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 
 NAMED_GROUPS = 5
@@ -34,13 +32,12 @@ _offset_and_length = struct.Struct(">qi")
 class Damage:
     """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
 
-    `file` is the path of the segment. `position` is the position of the damage, in bytes from the start of the file.
-    `offset` is the offset that was expected there. `reason` says what is wrong.
+    `position` is in bytes from the start of the segment `file`, and `offset` is the Kafka offset that was expected
+    there.
 
-    The other fields say what the recovery would cut off; None if the bytes after the damage were not read.
-    `bytes_after` is the number of bytes from the damage to the end of the last segment. `readable_batches_after` is how
-    many batches follow that have a correct checksum. `readable_records_after` is the number of their records, and
-    `groups_after` are the ids of the groups in these records.
+    The other fields say what the recovery would cut off; None if the bytes after the damage were not read: the bytes up
+    to the end of the last segment, the batches with a correct checksum among them, their records, and the ids of the
+    groups in these records.
     """
 
     file: str
@@ -57,7 +54,6 @@ class Damage:
         return f"{where}: the log ends here at offset {self.offset}: {self.reason}{self._describe_rest()}"
 
     def _describe_rest(self) -> str:
-        """Return what follows the damage, as the end of a message. The text is empty if it was not read."""
         if self.readable_batches_after is None:
             return ""
         if self.readable_batches_after == 0:
@@ -77,11 +73,10 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Damaged bytes that a reader has skipped.
+    """Damaged bytes that a reader has skipped. They begin at `position` of `file`, and can end in a later segment.
 
-    `file` and `position` say where the damaged bytes begin, and `bytes` is their number. They can end in a later
-    segment. `from_offset` is the offset that was expected at the damage. `to_offset` is the first offset of the batch
-    at which reading went on. `reason` says what is wrong.
+    `from_offset` is the offset that was expected at the damage, and `to_offset` the first offset of the batch at which
+    reading went on.
     """
 
     file: str

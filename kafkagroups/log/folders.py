@@ -89,7 +89,6 @@ def open_logs(path: str | Path) -> list[Log]:
 
 
 def _suggest_subfolders(parent: Path) -> str:
-    """Return the end of a message that names the subfolders with partition folders; "" if there are none."""
     names = [
         folder.name
         for folder in sorted(parent.iterdir())
@@ -138,7 +137,6 @@ def has_segments(folder: Path) -> bool:
 
 
 def _segment_names(folder: Path) -> list[str]:
-    """Return the names of a folder's segments, in order. Other files are ignored."""
     return sorted(entry.name for entry in folder.iterdir() if is_segment_name(entry.name))
 
 

@@ -174,7 +174,6 @@ class _Replica:
                 self._epochs.append((epoch, self.batch.base_offset))
 
     def _read_records(self) -> Sequence[LogRecord]:
-        """Return the records of the current batch. A batch that cannot be read is one record with its bytes."""
         assert self.batch is not None
         if self._records is None:
             try:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
+from kafkagroups.log.batch_frames import BytesLike
 from kafkagroups.log.folders import NO_LOG_FOUND, check_one_log_per_partition, open_logs
-from kafkagroups.log.frames import BytesLike
 from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
 from kafkagroups.log.segments import Log
 
@@ -112,7 +112,6 @@ def _split(uri: str) -> SplitResult:
 
 
 def _find_remote_logs(uri: str) -> list[Log]:
-    """Return the logs at a remote URI, with the same rules as `open_logs` (segments.py)."""
     from pyarrow.fs import FileType
 
     system, path = file_system(uri)
@@ -173,7 +172,6 @@ def _make_remote_log(uri: str, folder_name: str, size_by_uri: dict[str, int]) ->
 
 
 def _join(uri: str, name: str) -> str:
-    """Return the URI of a file in the folder `uri`."""
     parts = _split(uri)
     return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
 
@@ -194,7 +192,6 @@ def file_system(uri: str) -> tuple[FileSystem, str]:
 
 @cache
 def _open_root(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI whose path is /root, and pyarrow's form of this path."""
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
 
@@ -225,5 +222,4 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """Remove the user and the password of a URI from a message."""
     return re.sub("://.*@", "://", text)

@@ -1,7 +1,5 @@
 """The input of a cleaner pass: a log's segments, and the offsets to clean.
 
-A pass is one run of the cleaner over a log (cleaner.py). The dirty part of a log has not been cleaned by earlier
-passes. The base offset of a segment is the Kafka offset in its file name. All offsets in this module are Kafka offsets.
 Source (4.3.1): LogToClean.java; LogCleanerManager.java; Cleaner.groupSegmentsBySize.
 """
 
@@ -13,8 +11,8 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CODEC, NO_TIMESTAMP, Batch, LogRecord, record_count
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, read_frames
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.frames import LOG_OVERHEAD, read_frames
 from kafkagroups.log.producer_state import ProducerStates, add_batch, find_last_stable_offset
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, ByteRange, base_offset_of, open_segment
 from kafkagroups.log.segments import Log
@@ -223,7 +221,6 @@ def _check_record_sizes(batch: Batch, max_record_bytes: int) -> None:
 
 
 def _count_body_bytes(record: LogRecord) -> int:
-    """Return the number of bytes of a record without its length, which is a varint in magic 2."""
     if record.magic < 2:
         return record.size - LOG_OVERHEAD
     return next(record.size - width for width in range(1, 6) if 2 * (record.size - width) < 128**width)

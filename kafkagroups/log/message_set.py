@@ -5,8 +5,8 @@
     timestamp int64 (magic 1 only)
     key length int32, key · value length int32, value (-1 = null)
 
-The magic is the number of the format (batch.py). A message with a codec is a wrapper: its value contains compressed
-messages, the inner messages. The offset of a wrapper is the offset of its last inner message.
+A message with a codec is a wrapper: its value contains compressed messages, the inner messages. The offset of a wrapper
+is the offset of its last inner message.
 
 In a wrapper of magic 0, the inner messages contain their offsets in the log. In a wrapper of magic 1, the inner
 messages contain their offsets minus the offset of the first inner message. If a wrapper of magic 1 has log append time,
@@ -20,11 +20,12 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_TIMESTAMP, Batch, LogRecord
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 
 _header = struct.Struct(">qiIbb")
 """The offset, the length, the CRC, the magic and the attributes of a message."""
@@ -55,10 +56,9 @@ def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_b
         max_batch_bytes=max_batch_bytes,
     )
     if attributes & CODEC:
-        # Only the inner messages contain the first offset. If they cannot be read, `batch.records` raises the error
-        # later. A Batch is frozen, so `base_offset` cannot be assigned directly.
+        # Only the inner messages contain the first offset. If they cannot be read, `records` raises the error later.
         with suppress(InvalidLog):
-            object.__setattr__(batch, "base_offset", batch.records[0].offset)
+            return replace(batch, base_offset=batch.records[0].offset)
     return batch
 
 
@@ -120,7 +120,6 @@ def _convert_message(message: LogRecord, first_offset: int, append_time: int | N
 
 
 def _parse_message_set(data: bytes) -> Iterator[LogRecord]:
-    """Yield the inner messages of a wrapper, with the offsets and timestamps that their bytes contain."""
     for frame in find_frames(data, any_magic=True):
         if frame.state is FrameState.INCOMPLETE or frame.size < LOG_OVERHEAD:
             return  # Kafka's reader stops without an error at an incomplete message, even if its bytes are zeros.
@@ -133,7 +132,6 @@ def _parse_message_set(data: bytes) -> Iterator[LogRecord]:
 
 
 def _parse_message(data: bytes) -> LogRecord:
-    """Return the message in `data`. A wrapper is returned as one message."""
     try:
         offset, _, crc, magic, attributes = _header.unpack_from(data)
         position = _HEADER_SIZE

@@ -1,8 +1,8 @@
 """The cleaner's offset map: the newest offset of every key in the dirty part of a log.
 
-The dirty part of a log has not been cleaned yet (cleaner.py). This part ends before the first uncleanable offset. The
-map contains the keys of all records in the dirty part, except the records in control batches and in aborted
-transactions. The map stores each key as an MD5 hash of 16 bytes.
+The dirty part of a log ends before the first uncleanable offset. The map contains the keys of all
+records in the dirty part, except those in control batches and in aborted transactions. It stores each key as an MD5
+hash of 16 bytes.
 
 The map is full when it contains `capacity` keys. A full map does not cover the rest of the dirty part. As in Kafka, a
 full map also refuses records whose key is already in the map. The last offset of a full map can be in the middle of a
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import md5
 
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaned_transactions import CleanedTransactions
+from kafkagroups.log.producer_state import CleanedTransactions
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
 """The number of keys that fit into the map, with Kafka's default settings.
@@ -79,7 +79,6 @@ def fill_map(
 
 
 def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
-    """Add the keys of a batch to the map. Return False if the map is full."""
     for record in batch.records:
         if record.key is None or record.offset < first_dirty:
             continue

@@ -1,8 +1,9 @@
 """The producers of a log: active producers, open transactions and aborted transactions.
 
 A broker keeps this state in memory and in the transaction index. This module rebuilds it from the log. A transaction
-begins with a producer's first transactional batch. The transaction ends with the producer's marker, a control record of
-type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`).
+begins with a producer's first transactional batch, and ends with the producer's marker, a control record of type COMMIT
+or ABORT. A producer is active if its last batch is recent (`find_active_producers`). `CleanedTransactions` follows the
+transactions while the cleaner reads the log again.
 
 Two rules are different from Kafka's:
 
@@ -11,11 +12,14 @@ Two rules are different from Kafka's:
   cleaner has removed. The epoch is the same, because the cleaner keeps an empty control batch only if the batch has the
   producer's newest epoch.
 
-Source (4.3.1): ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java.
+Source (4.3.1): ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java;
+CleanedTransactionMetadata.java.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -104,14 +108,55 @@ def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
 def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
     """Return the active producers, by producer id: those whose newest batch is not older than `oldest_ms`.
 
-    `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active.
-
-    In a broker, a producer with an open transaction is active, even if its newest batch is old. Here, it is not. The
-    cleaner's result is the same: an active producer only keeps its newest batch, and a pass does not clean the batches
-    of an open transaction.
+    `oldest_ms` is in ms since 1970; None: all producers are active. In a broker, a producer with an open transaction is
+    active, too. The cleaner's result is the same: an active producer only keeps its newest batch, and a pass does not
+    clean the batches of an open transaction.
     """
     return {
         producer_id: state
         for producer_id, state in states.producers.items()
         if oldest_ms is None or state.last_timestamp >= oldest_ms
     }
+
+
+class CleanedTransactions:
+    """The transactions that are open at the current batch, while a pass reads batches in the order of the log.
+
+    `aborted` are the aborted transactions whose markers the pass will read.
+    """
+
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
+        self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
+        """The aborted transactions that begin after the current batch."""
+        self._has_data_by_aborted_producer: dict[int, bool] = {}
+        """By producer id, for each open transaction that will be aborted: whether the pass has read a data batch."""
+        self._committed_producers_with_data: set[int] = set()
+        """The producers of open transactions that will be committed and of which the pass has read a data batch."""
+
+    def check_next_batch(self, batch: Batch) -> bool:
+        """Move to the next batch of the log. Return whether the batch is discardable: aborted data or unused marker."""
+        while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
+            transaction = self._later_aborted.popleft()
+            self._has_data_by_aborted_producer.setdefault(transaction.producer_id, False)
+        if batch.is_control:
+            return self._is_unused_marker(batch)
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self._has_data_by_aborted_producer:
+            self._has_data_by_aborted_producer[batch.producer_id] = True
+            return True
+        self._committed_producers_with_data.add(batch.producer_id)
+        return False
+
+    def _is_unused_marker(self, batch: Batch) -> bool:
+        marker_type = read_marker(batch)
+        producer_id = batch.producer_id
+        if marker_type is ControlType.ABORT:
+            has_data = self._has_data_by_aborted_producer.pop(producer_id, False)
+            return not has_data
+        if marker_type is ControlType.COMMIT:
+            has_data = producer_id in self._committed_producers_with_data
+            self._committed_producers_with_data.discard(producer_id)
+            return not has_data
+        # The control record has another type, or an earlier pass has removed the marker from its batch.
+        return False

@@ -23,15 +23,14 @@ Source: DefaultRecordBatch.java (4.3.1); DefaultRecord.java (4.3.1).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypedDict, Unpack
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.checksums import crc32c
+from kafkagroups.log.batch_frames import LOG_OVERHEAD, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, to_int64
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -59,8 +58,6 @@ MAX_VARINT_BYTES = 5
 """The largest number of bytes of a varint, which stores an int32."""
 MAX_VARLONG_BYTES = 10
 """The largest number of bytes of a varlong, which stores an int64."""
-_ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(0x80))
-"""The number in each varint or varlong of one byte."""
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
@@ -153,95 +150,36 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
     base_sequence = batch.base_sequence
     # If this is not None, it is the timestamp of all records.
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
-    data_size = len(data)
-    new_tuple = tuple.__new__
+    sequence = -1
     position = 0
     for _ in range(batch.count):
         start = position
-        # To save the time of a call, this loop reads most varints without `read_varint`. Lengths often have two bytes.
-        byte = data[position]
-        if byte < 0x80:
-            length = _ZIGZAG[byte]
-            position += 1
-        elif data[position + 1] < 0x80:
-            zigzag = byte & 0x7F | data[position + 1] << 7
-            length = (zigzag >> 1) ^ -(zigzag & 1)
-            position += 2
-        else:
-            length, position = read_varint(data, position)
+        length, position = read_varint(data, position)
         end = position + length
-        if length < 0 or end > data_size:
-            raise InvalidLog(f"expected a record of {length} bytes, found {data_size - position} bytes")
+        if length < 0 or end > len(data):
+            raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position} bytes")
         attributes = data[position]
-        position += 1
-        byte = data[position]
-        if byte < 0x80:
-            timestamp_delta = _ZIGZAG[byte]
-            position += 1
-        else:
-            timestamp_delta, position = read_varint(data, position, MAX_VARLONG_BYTES)
-        byte = data[position]
-        if byte < 0x80:
-            offset_delta = _ZIGZAG[byte]
-            position += 1
-        else:
-            offset_delta, position = read_varint(data, position)
-        byte = data[position]
-        if byte < 0x80:
-            size = _ZIGZAG[byte]
-            position += 1
-        elif data[position + 1] < 0x80:
-            zigzag = byte & 0x7F | data[position + 1] << 7
-            size = (zigzag >> 1) ^ -(zigzag & 1)
-            position += 2
-        else:
-            size, position = read_varint(data, position)
-        key = None
-        if size >= 0:
-            key = data[position : position + size]
-            position += size
-            if position > end:
-                raise _make_field_error(size, end - position + size)
-        byte = data[position]
-        if byte < 0x80:
-            size = _ZIGZAG[byte]
-            position += 1
-        elif data[position + 1] < 0x80:
-            zigzag = byte & 0x7F | data[position + 1] << 7
-            size = (zigzag >> 1) ^ -(zigzag & 1)
-            position += 2
-        else:
-            size, position = read_varint(data, position)
-        value = None
-        if size >= 0:
-            value = data[position : position + size]
-            position += size
-            if position > end:
-                raise _make_field_error(size, end - position + size)
-        headers: tuple[tuple[bytes, bytes | None], ...] = ()
-        if data[position] == 0:
-            position += 1
-        else:
-            headers, position = _read_headers(data, position, end)
+        timestamp_delta, position = read_varint(data, position + 1, MAX_VARLONG_BYTES)
+        offset_delta, position = read_varint(data, position)
+        key, position = _read_bytes(data, position, end)
+        value, position = _read_bytes(data, position, end)
+        headers, position = _read_headers(data, position, end)
         if position != end:
             raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
-        sequence = -1
         if base_sequence >= 0:
             sequence = (base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
-        offset = base_offset + offset_delta
-        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-        # To save time, `to_int64` is called only if a sum overflows, which is rare.
-        if offset > MAX_INT64 or offset < MIN_INT64 or timestamp > MAX_INT64 or timestamp < MIN_INT64:
-            offset = to_int64(offset)
-            timestamp = to_int64(timestamp)
-        fields = (offset, timestamp, key, value, headers, sequence, end - start, None, True, 2, attributes)
-        records.append(new_tuple(LogRecord, fields))  # This is faster than LogRecord(…).
+        offset = to_int64(base_offset + offset_delta)
+        timestamp = to_int64(base_timestamp + timestamp_delta) if append_time is None else append_time
+        records.append(
+            LogRecord(offset, timestamp, key, value, headers, sequence, end - start, None, True, 2, attributes)
+        )
     return position
 
 
 def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
-    """Return the headers of a record, and the position after them. `end` is the position after the record."""
     header_count, position = read_varint(data, position)
+    if header_count == 0:
+        return (), position
     if not 0 <= header_count <= len(data) - position:
         raise InvalidLog(f"expected a possible number of record headers, found {header_count}")
     headers = []
@@ -255,17 +193,13 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[byt
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Return the key or the value of a header, and the position after it.
-
-    The length of the key or value is at `position`, before its bytes. A negative length means None. `end` is the
-    position after the record.
-    """
-    length, position = read_varint(data, position)
+    length, start = read_varint(data, position)
     if length < 0:
-        return None, position
-    if position + length > end:
-        raise _make_field_error(length, end - position)
-    return data[position : position + length], position + length
+        return None, start
+    content_end = start + length
+    if content_end > end:
+        raise _make_field_error(length, end - start)
+    return data[start:content_end], content_end
 
 
 def _make_field_error(length: int, bytes_left: int) -> InvalidLog:
@@ -280,20 +214,14 @@ def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -
     """
     byte = data[position]
     if byte < 0x80:
-        return _ZIGZAG[byte], position + 1
-    value = byte & 0x7F
-    byte = data[position + 1]
-    if byte < 0x80:
-        value |= byte << 7
-        return (value >> 1) ^ -(value & 1), position + 2
-    shift = 7
-    for index in range(position + 1, position + max_bytes):
-        byte = data[index]
-        value |= (byte & 0x7F) << shift
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value = 0
+    for index in range(max_bytes):
+        byte = data[position + index]
+        value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             value &= 0xFFFFFFFF if max_bytes == MAX_VARINT_BYTES else 0xFFFFFFFFFFFFFFFF
-            return (value >> 1) ^ -(value & 1), index + 1
-        shift += 7
+            return (value >> 1) ^ -(value & 1), position + index + 1
     raise InvalidLog(f"expected a varint of at most {max_bytes} bytes, found a longer varint")
 
 
@@ -378,7 +306,6 @@ def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) ->
 
 
 def _check_header(**numbers: int) -> None:
-    """Raise UsageError if a number does not fit into its field of the header."""
     for name, number in numbers.items():
         try:
             _TYPE_BY_HEADER_FIELD[name].check(number)
@@ -404,3 +331,15 @@ def _write_bytes(out: bytearray, content: bytes | None) -> None:
     write_varint(out, -1 if content is None else len(content))
     if content is not None:
         out += content
+
+
+def crc32c(data: Any, crc: int = 0) -> int:
+    """Return the CRC-32C of the data of `crc` and the bytes of the buffer `data` after it."""
+    return _import_crc32c()(data, crc)
+
+
+@cache
+def _import_crc32c() -> Callable[[Any, int], int]:
+    from crc32c import crc32c as compute
+
+    return compute

@@ -1,8 +1,7 @@
 """The cleaner's filter, which decides whether a batch is kept, rewritten, emptied or removed.
 
-docs/facts/cleaner.yaml lists the rules. A tombstone is a record without a value. The cleaner may remove the
-tombstones of a batch at the delete horizon, a time in the batch's header. A marker is the control record that ends a
-transaction. A marker is unused if the pass has read no data batch of its transaction (cleaned_transactions.py).
+docs/facts/cleaner.yaml lists the rules. The cleaner may remove the tombstones of a batch at the delete horizon, a time
+in the batch's header. A marker is unused if the pass has read no data batch of its transaction (`CleanedTransactions`).
 The filter discards aborted data immediately, and unused markers from the delete horizon on.
 Source: Cleaner.cleanInto (4.3.1); MemoryRecords.filterTo (4.3.1).
 """
@@ -23,9 +22,8 @@ from kafkagroups.log.batch import (
     Batch,
     LogRecord,
 )
-from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.offset_map import OffsetMap
-from kafkagroups.log.producer_state import ProducerState
+from kafkagroups.log.producer_state import CleanedTransactions, ProducerState
 from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 
@@ -81,7 +79,6 @@ def _contains_tombstone(records: Sequence[LogRecord]) -> bool:
 
 
 def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
-    """Return whether a record stays. Records that the map does not cover stay."""
     if record.offset > offset_map.last_offset:
         return True
     if record.key is None or (record.value is None and not keeps_tombstones):

@@ -1,7 +1,4 @@
-"""The file of a segment: its name, and reading a byte range of the file in pieces.
-
-A position in a file is counted in bytes from the start of the file.
-"""
+"""The file of a segment: its name, and reading a byte range of the file in pieces."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ recovery would cut the log: at a batch with a wrong checksum or an impossible he
 Zeros after the last batch are not damage: a broker can reserve space in a segment before it writes. The log cleaner
 removes records, so offsets can have gaps, and a segment can begin far above its base offset.
 
-In this module, an offset is a Kafka offset. A `Position` (position.py) says how far a log was read. Every other
-position is a number of bytes from the start of a file.
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegment.recover; LogLoader.
 """
 
@@ -23,10 +21,10 @@ from io import BufferedIOBase, BytesIO, RawIOBase
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.log.batch import CODEC, Batch
+from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
+from kafkagroups.log.batches import FoundBatch, Position
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, mark_too_large, read_frames
-from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.recovery import Recovery, StartFailure
 from kafkagroups.log.segment_file import (
     WHOLE_FILE,
@@ -36,7 +34,6 @@ from kafkagroups.log.segment_file import (
     read_segment,
     segment_errors,
 )
-from kafkagroups.log.zeros import Zeros
 
 FramesWithBytes = Iterator[tuple[Frame, bytes]]
 """The frames of a segment, each with its bytes."""
@@ -48,7 +45,7 @@ class Notes:
 
     `damage` says where the log ends because of damaged bytes; it is set when the reading ends. `gaps` are the damaged
     bytes that the reading has skipped so far. `zeros` are those at the end of the first segment that ends with zeros
-    (zeros.py), once the reading has reached them.
+    (batch_frames.py), once the reading has reached them.
     """
 
     damage: Damage | None = None
@@ -249,12 +246,10 @@ class Log:
     def find_batches(self, position: Position | None, notes: Notes | None = None) -> Iterator[FoundBatch]:
         """Yield the batches after a position, and sometimes older batches first. If it is None, yield all batches.
 
-        Reading begins at the byte of the position, if the segment is still the file that was read then. Otherwise,
-        reading begins at the start of the segment, and older batches come first.
-
-        Zeros end a segment, and reading continues with the next segment. Nothing is lost: if a next segment exists, the
-        segment before it is complete, because brokers and the command `pull` write segments in order. Checksums are not
-        checked here, but in `FoundBatch.parse`. `notes` gets the zeros.
+        Reading begins at the byte of the position if the segment is still the file that was read then, and otherwise at
+        the start of the segment. Zeros end a segment, and reading goes on with the next one: brokers and the command
+        `pull` write segments in order, so nothing is missing between them. `FoundBatch.parse` checks the checksums.
+        `notes` gets the zeros.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
@@ -269,8 +264,7 @@ class Log:
                                 notes.zeros = self.describe_zeros(segment, frame.position, frame.size)
                             break
                         raise frame.make_error(segment)
-                    found_batch = (frame, data, segment, inode, self.max_batch_bytes)
-                    yield tuple.__new__(FoundBatch, found_batch)  # This is faster than FoundBatch(…).
+                    yield FoundBatch(frame, data, segment, inode, self.max_batch_bytes)
 
     def find_segment(self, position: Position | None) -> int:
         """Return the index of the segment that contains a position."""

@@ -1,8 +1,7 @@
 """The writer of one partition's log: appends batches, rolls segments, recovers a log.
 
-To roll means to close the current segment and to begin a new segment. The writer rolls before a batch that would make
-the segment larger than `segment_bytes`, and before a batch with an offset too far above the segment's base offset. The
-name of the new segment is the base offset of its first batch.
+The writer rolls before a batch that would make the segment larger than `segment_bytes`, and before a batch with an
+offset too far above the segment's base offset.
 
 `recover` repairs a log like a broker that starts after a crash. It cuts the log at the first damaged or incomplete
 batch, and removes the later segments.
@@ -85,7 +84,6 @@ class LogWriter:
         self.close()
 
     def _open_segment(self, base_offset: int) -> None:
-        """Close the current segment. Open or create the segment with this base offset."""
         self.close()
         path = self.folder / segment_name(base_offset)
         self._file = open(path, "ab")  # noqa: SIM115  # The file stays open until the writer rolls or closes.

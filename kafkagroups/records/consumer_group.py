@@ -23,18 +23,31 @@ Source: ConsumerGroup….json (4.3.1); GroupCoordinatorRecordHelpers.java; Group
 from __future__ import annotations
 
 from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.wire import BYTES, INT8, INT32, INT64, STRING, UUID, Array
 
 
 @message()
-class ConsumerGroupMetadataKey(GroupIdKey):
+class GroupIdKey(Message, frozen=True):
+    """The key of a record about a group."""
+
+    group_id: str = field(STRING, doc="the group's id")
+
+
+@message()
+class MemberIdKey(GroupIdKey, frozen=True):
+    """The key of a record about a member."""
+
+    member_id: str = field(STRING, doc="the member's id")
+
+
+@message()
+class ConsumerGroupMetadataKey(GroupIdKey, frozen=True):
     """Type 3."""
 
 
 @message(flexible="0+")
-class ConsumerGroupMetadataValue(Message):
+class ConsumerGroupMetadataValue(Message, frozen=True):
     """Type 3: the group and its epoch.
 
     Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
@@ -47,12 +60,12 @@ class ConsumerGroupMetadataValue(Message):
 
 
 @message()
-class ConsumerGroupPartitionMetadataKey(GroupIdKey):
+class ConsumerGroupPartitionMetadataKey(GroupIdKey, frozen=True):
     """Type 4."""
 
 
 @message(flexible="0+")
-class PartitionMetadata(Message):
+class PartitionMetadata(Message, frozen=True):
     """One partition of a topic in a value of type 4 or 9."""
 
     partition: int = field(INT32, doc="a partition of the topic")
@@ -60,7 +73,7 @@ class PartitionMetadata(Message):
 
 
 @message(flexible="0+")
-class TopicMetadata(Message):
+class TopicMetadata(Message, frozen=True):
     """One topic in a value of type 4 or 9."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -70,7 +83,7 @@ class TopicMetadata(Message):
 
 
 @message(flexible="0+")
-class ConsumerGroupPartitionMetadataValue(Message):
+class ConsumerGroupPartitionMetadataValue(Message, frozen=True):
     """Type 4: the partitions and racks of the subscribed topics.
 
     Kafka 3.7 to 4.0 write the record when the topics of the group change. Since 4.1, `metadata_hash` in type 3 replaces
@@ -82,12 +95,12 @@ class ConsumerGroupPartitionMetadataValue(Message):
 
 
 @message()
-class ConsumerGroupMemberMetadataKey(MemberIdKey):
+class ConsumerGroupMemberMetadataKey(MemberIdKey, frozen=True):
     """Type 5."""
 
 
 @message(flexible="0+")
-class ClassicProtocol(Message):
+class ClassicProtocol(Message, frozen=True):
     """An assignor that a classic member supports, with the member's subscription for this assignor."""
 
     name: str = field(STRING, doc="an assignor that the member offers")
@@ -95,7 +108,7 @@ class ClassicProtocol(Message):
 
 
 @message(flexible="0+")
-class ClassicMemberMetadata(Message):
+class ClassicMemberMetadata(Message, frozen=True):
     """Data from the JoinGroup request of a member that still uses the classic protocol."""
 
     session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until the member is removed")
@@ -105,7 +118,7 @@ class ClassicMemberMetadata(Message):
 
 
 @message(flexible="0+")
-class ConsumerGroupMemberMetadataValue(Message):
+class ConsumerGroupMemberMetadataValue(Message, frozen=True):
     """Type 5: a member and its subscription.
 
     Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
@@ -139,12 +152,12 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 
 @message()
-class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
+class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
     """Type 6."""
 
 
 @message(flexible="0+")
-class ConsumerGroupTargetAssignmentMetadataValue(Message):
+class ConsumerGroupTargetAssignmentMetadataValue(Message, frozen=True):
     """Type 6: the group epoch that the target assignment was computed for.
 
     Since 3.7. The record is written after the members' records (type 7) of a new target assignment. When a group is
@@ -156,12 +169,12 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
 
 
 @message()
-class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
+class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
     """Type 7."""
 
 
 @message(flexible="0+")
-class TopicPartition(Message):
+class TopicPartition(Message, frozen=True):
     """Partitions of one topic in an assignment."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -169,7 +182,7 @@ class TopicPartition(Message):
 
 
 @message(flexible="0+")
-class ConsumerGroupTargetAssignmentMemberValue(Message):
+class ConsumerGroupTargetAssignmentMemberValue(Message, frozen=True):
     """Type 7: the partitions that a member should have.
 
     The member gets a partition only after its previous owner has given the partition back.
@@ -183,12 +196,12 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
 
 
 @message()
-class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
+class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
     """Type 8."""
 
 
 @message(flexible="0+")
-class TopicPartitions(Message):
+class TopicPartitions(Message, frozen=True):
     """Partitions of one topic in a current assignment, with their epochs."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -199,7 +212,7 @@ class TopicPartitions(Message):
 
 
 @message(flexible="0+")
-class ConsumerGroupCurrentMemberAssignmentValue(Message):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
     Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
@@ -219,14 +232,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
 
 @message()
-class ConsumerGroupRegularExpressionKey(GroupIdKey):
+class ConsumerGroupRegularExpressionKey(GroupIdKey, frozen=True):
     """Type 16."""
 
     regular_expression: str = field(STRING, doc="a pattern that a member subscribed to")
 
 
 @message(flexible="0+")
-class ConsumerGroupRegularExpressionValue(Message):
+class ConsumerGroupRegularExpressionValue(Message, frozen=True):
     """Type 16, since 4.0: the topics that match a pattern.
 
     The record is written when a member subscribes to a new pattern, or when the matching topics change. A tombstone

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.structs import Struct, reader, writer
+from kafkagroups.records.structs import Struct, read_message, write_message
 from kafkagroups.records.wire import BYTES, INT16, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
@@ -26,7 +26,7 @@ HIGHEST_VERSION = 3
 
 
 @message()
-class TopicAndPartitions(Message):
+class TopicAndPartitions(Message, frozen=True):
     """A topic with the numbers of some of its partitions."""
 
     topic: str = field(STRING, doc="the topic's name")
@@ -34,7 +34,7 @@ class TopicAndPartitions(Message):
 
 
 @message()
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(Message, frozen=True):
     """A member's subscription.
 
     Version 1 was added by KIP-429, and version 3 by KIP-881. `generation_id` -1 means "unknown".
@@ -56,7 +56,7 @@ class ConsumerProtocolSubscription(Message):
 
 
 @message()
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(Message, frozen=True):
     """The partitions that the leader assigned to a member."""
 
     assigned_partitions: tuple[TopicAndPartitions, ...] = field(
@@ -145,17 +145,15 @@ def encode_versioned(versioned: VersionedMessage[Any]) -> bytes:
     if version < 0:
         raise UsageError(f"expected a version of 0 or above, found {version}", field="version")
     out = bytearray(struct.pack(">h", version))
-    writer(type(versioned.message), min(version, HIGHEST_VERSION))(out, versioned.message)
+    write_message(out, versioned.message, type(versioned.message), min(version, HIGHEST_VERSION))
     return bytes(out)
 
 
 def _decode(data: bytes, cls: type[E], field_name: str) -> VersionedMessage[E]:
-    """Return the decoded bytes. `field_name` is the field of the group record that contains the bytes, for errors."""
     if len(data) < 2:
         raise InvalidRecord(f"expected a version of 2 bytes, found {len(data)} bytes", field=field_name)
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
         raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=field_name)
-    read_fields = reader(cls, min(version, HIGHEST_VERSION))
-    decoded, _ = read_fields(data, 2)
+    decoded, _ = read_message(cls, data, 2, min(version, HIGHEST_VERSION))
     return VersionedMessage(version, decoded)

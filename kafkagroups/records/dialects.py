@@ -194,7 +194,6 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
 
 @cache
 def _find_rules_of(coordinator: Coordinator, version: Version) -> str | None:
-    """Return the attribute `rules_of` of a dialect."""
     text_by_version = {parse_release(text): text for text in CHECKED_VERSIONS[coordinator]}
     if version in text_by_version:
         return None

@@ -3,15 +3,15 @@
 A message is the key or the value of a record, or a struct inside them. A message is declared as a class:
 
     @message(flexible="4+")
-    class OffsetCommitValue(Message):
+    class OffsetCommitValue(Message, frozen=True):
         offset: int = field(INT64)
         leader_epoch: int = field(INT32, versions="3+", default=-1)
         topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
 
 The bytes of a message begin with its untagged fields, in the order of their declaration. A message contains only the
-fields that its version has. The versions in `flexible` have compact lengths (wire_base.py) and end with a tag section:
+fields that its version has. The versions in `flexible` have compact lengths (wire.py) and end with a tag section:
 
-    tag section     count of the tagged fields (uvarint, varint.py), then the tagged fields, sorted by tag number
+    tag section     count of the tagged fields (uvarint), then the tagged fields, sorted by tag number
     tagged field    tag number (uvarint), size in bytes (uvarint), the bytes of the field
 
 A tagged field is written only if its value is not the default. Tags that are not declared are stored in
@@ -31,13 +31,14 @@ Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedF
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
 
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version, parse_release
-from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Wire
+from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire
 
 
 class TaggedField(NamedTuple):
@@ -47,11 +48,14 @@ class TaggedField(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """The base class of record keys, record values and the structs inside them. A message cannot be changed."""
 
-    unknown_tagged_fields: tuple[TaggedField, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
+    unknown_tagged_fields: tuple[TaggedField, ...] = ()
+
+    def __repr__(self) -> str:
+        values = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in field_specs(type(self)))
+        return f"{type(self).__name__}({', '.join(values)})"
 
 
 M = TypeVar("M", bound=Message)
@@ -75,20 +79,20 @@ class FieldSpec(NamedTuple):
     since: Version
     doc: str
 
-    def is_in(self, message_format: MessageFormat) -> bool:
+    def is_in(self, form: MessageFormat) -> bool:
         """Return whether a message in this format has the field."""
-        return message_format.version in self.versions and message_format.kafka >= self.since
+        return form.version in self.versions and form.kafka >= self.since
 
-    def is_unknown_to(self, message_format: MessageFormat) -> bool:
+    def is_unknown_to(self, form: MessageFormat) -> bool:
         """Return whether the Kafka version of the format does not have the field in any version of the message."""
-        return message_format.kafka < self.since or self.versions.start > message_format.newest_version
+        return form.kafka < self.since or self.versions.start > form.newest_version
 
 
 def field(
     wire: Wire,
     versions: str = "0+",
     *,
-    default: Any = dataclasses.MISSING,
+    default: Any = ...,
     nullable: bool = False,
     tag: int | None = None,
     since: str | None = None,
@@ -102,14 +106,13 @@ def field(
     `since` is the first Kafka version that has the field. A field needs `since` if the message version did not change
     when the field was added: tagged fields, and the fields that share groups got after the preview in 4.0.
 
-    `doc` says in a few words what the field means; `annotate` (anatomy/annotate.py) shows this text.
+    `doc` says in a few words what the field means; `annotate` (annotate.py) shows this text.
     """
-    settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
-    value = wire.default if default is dataclasses.MISSING else default
-    return dataclasses.field(default=value, metadata=settings)
+    first_version = (0,) if since is None else parse_release(since)
+    value = wire.default if default is ... else default
+    return FieldSpec("", "", wire, parse_versions(versions), nullable, value, tag, first_version, doc)
 
 
-@dataclass_transform(frozen_default=True)
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
     """Return a decorator that turns a class with declared fields into a message class.
 
@@ -117,9 +120,24 @@ def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
     """
 
     def decorate(cls: type[M]) -> type[M]:
-        message_class = dataclass(frozen=True, slots=True)(cls)
-        _declaration_by_class[message_class] = Declaration(parse_versions(flexible), _make_specs(message_class))
-        return message_class
+        defaults = zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True)
+        own = [
+            declared._replace(name=name, json_name=_camel_case(name))
+            for name, declared in defaults
+            if isinstance(declared, FieldSpec)
+        ]
+        # The declared fields were the defaults. They are replaced by the defaults of the fields.
+        message_class: Any = msgspec.defstruct(
+            cls.__name__,
+            [(spec.name, Any, spec.default) for spec in own],
+            bases=cls.__bases__,
+            module=cls.__module__,
+            namespace={"__doc__": cls.__doc__},
+            frozen=True,
+        )
+        inherited = [spec for base in cls.__bases__ if base is not Message for spec in field_specs(base)]
+        _declaration_by_class[message_class] = Declaration(parse_versions(flexible), (*inherited, *own))
+        return cast(type[M], message_class)
 
     return decorate
 
@@ -149,30 +167,6 @@ def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     return _declaration_by_class[cls].specs
 
 
-def list_fields(value: Message) -> list[Any]:
-    """Return the values of the declared fields of a message in the order of their declaration."""
-    return [getattr(value, spec.name) for spec in field_specs(type(value))]
-
-
-def _make_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
-    return tuple(_make_spec(declared) for declared in dataclasses.fields(cls) if "wire" in declared.metadata)
-
-
-def _make_spec(declared: dataclasses.Field[Any]) -> FieldSpec:
-    metadata = declared.metadata
-    return FieldSpec(
-        name=declared.name,
-        json_name=_camel_case(declared.name),
-        wire=metadata["wire"],
-        versions=parse_versions(metadata["versions"]),
-        nullable=metadata["nullable"],
-        default=declared.default,
-        tag=metadata["tag"],
-        since=(0,) if metadata["since"] is None else parse_release(metadata["since"]),
-        doc=metadata["doc"],
-    )
-
-
 def _camel_case(name: str) -> str:
     first_word, *other_words = name.split("_")
     return first_word + "".join(word.capitalize() for word in other_words)
@@ -181,5 +175,29 @@ def _camel_case(name: str) -> str:
 def make_format(
     cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
-    """Return the format of one version of a message. The parameters are described in MessageFormat (wire_base.py)."""
-    return MessageFormat(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)
+    """Return the format of one version of a message. The parameters are described in MessageFormat (wire.py)."""
+    return _make_format(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)
+
+
+# The same format is the same object, so that `PresentFields` are found by it.
+_make_format = cache(MessageFormat)
+_present_fields: dict[tuple[type[Message], MessageFormat], PresentFields] = {}
+
+
+def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
+    """Return the fields that a message in this format has."""
+    fields = _present_fields.get((cls, form))
+    if fields is None:
+        present = [spec for spec in field_specs(cls) if spec.is_in(form)]
+        tagged = {spec.tag: spec for spec in present if spec.tag is not None}
+        untagged = [(spec.name, spec.json_name, spec.wire, spec.nullable) for spec in present if spec.tag is None]
+        fields = PresentFields(untagged, tagged)
+        _present_fields[cls, form] = fields
+    return fields
+
+
+class PresentFields(NamedTuple):
+    """The name, JSON name, wire type and nullability of each untagged field, in order; the tagged fields by tag."""
+
+    untagged: list[tuple[str, str, Wire, bool]]
+    tagged: dict[int, FieldSpec]

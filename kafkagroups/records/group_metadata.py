@@ -20,14 +20,14 @@ from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 
 @message()
-class GroupMetadataKey(Message):
+class GroupMetadataKey(Message, frozen=True):
     """The key of record type 2."""
 
     group: str = field(STRING, doc="the group's id")
 
 
 @message(flexible="4+")
-class MemberMetadata(Message):
+class MemberMetadata(Message, frozen=True):
     """One member in a group record.
 
     The bytes in `subscription` come from the member's JoinGroup request. The bytes in `assignment` come from the
@@ -47,7 +47,7 @@ class MemberMetadata(Message):
 
 
 @message(flexible="4+")
-class GroupMetadataValue(Message):
+class GroupMetadataValue(Message, frozen=True):
     """One generation of a classic group, with its members.
 
     version  written by        new in this version

@@ -19,7 +19,7 @@ from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 
 @message()
-class LegacyOffsetCommitKey(Message):
+class LegacyOffsetCommitKey(Message, frozen=True):
     """The key of record type 0."""
 
     group: str = field(STRING, doc="the group that committed the offset")
@@ -28,7 +28,7 @@ class LegacyOffsetCommitKey(Message):
 
 
 @message()
-class LegacyOffsetCommitValue(Message):
+class LegacyOffsetCommitValue(Message, frozen=True):
     """A committed offset, as Kafka 0.8.2 wrote it.
 
     Kafka 4.1 and later read only value version 0, with these fields. Kafka up to 4.0 reads the value as an
@@ -41,7 +41,7 @@ class LegacyOffsetCommitValue(Message):
 
 
 @message()
-class OffsetCommitKey(Message):
+class OffsetCommitKey(Message, frozen=True):
     """The key of record type 1."""
 
     group: str = field(STRING, doc="the group that committed the offset")
@@ -50,7 +50,7 @@ class OffsetCommitKey(Message):
 
 
 @message(flexible="4+")
-class OffsetCommitValue(Message):
+class OffsetCommitValue(Message, frozen=True):
     """A committed offset: the offset of the next record that the group will read.
 
     version  written by    new in this version

@@ -1,7 +1,4 @@
-"""Conversion of a record to JSON and back. The key and the value have the JSON that Kafka's dump tool prints.
-
-A dialect is the reading rules of one coordinator and one Kafka version (dialects.py).
-"""
+"""Conversion of a record to JSON and back. The key and the value have the JSON that Kafka's dump tool prints."""
 
 from __future__ import annotations
 
@@ -137,7 +134,6 @@ def from_json(value: Any, dialect: Dialect | None = None) -> Record:
 
 
 def _make_unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] | None) -> Record:
-    """Return a record of an unknown type. Its JSON contains the bytes of the key and the value."""
     key_bytes = _parse_hex(key["hex"], "key.hex")
     if key_bytes[:2] != type_id.to_bytes(2, "big", signed=True):
         raise UsageError(f"the first two bytes of the key are not type {type_id}", field="key.hex")
@@ -160,7 +156,6 @@ def _parse_fields(
 
 
 def _parse_int16(value: Any, field: str) -> int:
-    """Return the int16 in a JSON value, which can be a number or a string."""
     if type(value) is int and -(2**15) <= value < 2**15:
         return value
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,5}", value):

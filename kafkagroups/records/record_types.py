@@ -42,21 +42,19 @@ class RecordType(NamedTuple):
 
 
 def _declare(number: int, key: type[Message], value: type[Message]) -> RecordType:
-    """Return a record type of the new protocols. Its name is the name of the key class without "Key"."""
     return RecordType(number, key.__name__.removesuffix("Key"), key, value)
 
 
-_CONSUMER_TYPES = (
+_TYPES = (
+    RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
+    RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
+    RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
     _declare(3, consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
     _declare(4, consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue),
     _declare(5, consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
     _declare(6, consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
     _declare(7, consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
     _declare(8, consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
-    _declare(16, consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
-)
-
-_SHARE_TYPES = (
     _declare(9, share.ShareGroupPartitionMetadataKey, share.ShareGroupPartitionMetadataValue),
     _declare(10, share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
     _declare(11, share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
@@ -64,9 +62,7 @@ _SHARE_TYPES = (
     _declare(13, share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
     _declare(14, share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
     _declare(15, share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
-)
-
-_STREAMS_TYPES = (
+    _declare(16, consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
     _declare(17, streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue),
     _declare(19, streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue),
     _declare(20, streams.StreamsGroupTargetAssignmentMetadataKey, streams.StreamsGroupTargetAssignmentMetadataValue),
@@ -75,15 +71,7 @@ _STREAMS_TYPES = (
     _declare(23, streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
 )
 
-_CLASSIC_TYPES = (
-    RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
-    RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
-    RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
-)
-
-_ALL_TYPES = (*_CLASSIC_TYPES, *_CONSUMER_TYPES, *_SHARE_TYPES, *_STREAMS_TYPES)
-
-RECORD_TYPES = {record_type.id: record_type for record_type in sorted(_ALL_TYPES, key=lambda each: each.id)}
+RECORD_TYPES = {record_type.id: record_type for record_type in _TYPES}
 """All record types by their number, in ascending order. Only Kafka 4.0 has type 9. There is no type 18."""
 
 

@@ -1,8 +1,7 @@
 """Decoding and encoding of one record: from the bytes of its key and value to a `Record`, and back.
 
 The first two bytes of a key are the record type. The first two bytes of a value are the version of the value. A record
-whose value is null is a tombstone: it deletes the item that the key names. A dialect is the reading rules of one
-coordinator and one Kafka version (dialects.py).
+whose value is null is a tombstone: it deletes the item that the key names.
 Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1); GroupMetadataManager.scala (3.9.2).
 """
 
@@ -16,12 +15,12 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.consumer_group import TopicPartitions
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
-from kafkagroups.records.fields import Message
+from kafkagroups.records.fields import Message, make_format
 from kafkagroups.records.group_metadata import MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
-from kafkagroups.records.structs import has_structs, plain_values_reader, reader, writer
-from kafkagroups.records.wire_base import Reader, Writer
+from kafkagroups.records.structs import has_structs, read_message, read_struct, write_message
+from kafkagroups.records.wire import MessageFormat
 
 _INT16 = struct.Struct(">h")
 VERSION_BYTES = 2
@@ -40,8 +39,7 @@ class UnknownContent:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record. The `key` names an item, such as a group, and the `value` is the new state of the item.
 
     Attributes
@@ -78,111 +76,81 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
 
 
 class DecodedKey(NamedTuple):
-    """A decoded key, with everything that is needed to decode the values of this key.
+    """A decoded key, with everything that is needed to decode its values.
 
-    `type` is the record type. `content` is the key of the record. `readers` is None if `dialect` does not read the
-    record type.
+    `type` is the record type. `content` is the key of the record. `values` are the class and the formats of its values,
+    by version; None if `dialect` does not read the record type.
     """
 
     type: int
     content: Message | UnknownContent
-    readers: TypeReaders | None
+    values: ValueFormats | None
     dialect: Dialect
 
 
-class TypeReaders(NamedTuple):
-    """The readers of a record type. `values` has one reader for each version of the value.
+class ValueFormats(NamedTuple):
+    """The class of a record type's values, and their format for each version that a dialect reads."""
 
-    `read_offset_fields` has the fast readers of offset records (types 0 and 1), by the first two bytes of the value,
-    which are the version. Such a reader returns a list of the fields of the value instead of a message; or None, if the
-    value is unusual and must be read as a message (`plain_values_reader` in structs.py).
-    """
+    cls: type[Message]
+    formats: list[MessageFormat]
 
-    read_key: Reader
-    values: list[Reader]
-    read_offset_fields: dict[bytes, Reader]
+
+@cache
+def _find_value_formats(type_id: int, dialect: Dialect) -> ValueFormats:
+    newest_version = newest_value_version(dialect, type_id)
+    # Up to Kafka 4.0, a record of type 0 could have the value of type 1.
+    cls = RECORD_TYPES[1 if type_id == 0 and newest_version > 0 else type_id].value
+    return ValueFormats(cls, [make_format(cls, version, dialect.version) for version in range(newest_version + 1)])
 
 
 def decode_key(key: bytes | None, dialect: Dialect) -> DecodedKey:
     """Return the decoded key of a record. Raises InvalidRecord if a coordinator with this dialect refuses the key."""
-    if key is None or len(key) < 2:
-        raise _make_type_error(key)
+    if key is None or len(key) < VERSION_BYTES:
+        found = "null" if key is None else f"{len(key)} bytes"
+        error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
+        raise error.with_cause("no version")  # Kafka's message calls the record type a version.
     type_id = _INT16.unpack_from(key)[0]
-    readers = _make_readers(type_id, dialect)
-    if readers is None:
+    if not has_type(dialect, type_id):
         if dialect.skips_unknown_types:
             return DecodedKey(type_id, UnknownContent(key), None, dialect)
         raise InvalidRecord(f"Kafka {dialect.kafka} refuses record type {type_id}", field="key.type", position=0)
     try:
-        return DecodedKey(type_id, readers.read_key(key, 2)[0], readers, dialect)
+        content, _ = read_message(RECORD_TYPES[type_id].key, key, VERSION_BYTES, 0)
     except InvalidRecord as error:
         error.field = join_path("key", error.field)
         raise
+    return DecodedKey(type_id, content, _find_value_formats(type_id, dialect), dialect)
 
 
 def decode_with_key(key: DecodedKey, value: bytes | None) -> Record:
     """Return the record of a decoded key and a value. Raises InvalidRecord if the coordinator refuses the value."""
     if value is None:
         return Record(key.type, key.content, None, None)
-    if key.readers is None:
+    if key.values is None:
         return Record(key.type, key.content, UnknownContent(value), None)
-    readers = key.readers.values
+    cls, formats = key.values
     try:
-        if len(value) < 2:
-            raise _make_version_error(value)
+        if len(value) < VERSION_BYTES:
+            error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
+            raise error.with_cause("no version")
         version = _INT16.unpack_from(value)[0]
-        if 0 <= version < len(readers):
-            return Record(key.type, key.content, readers[version](value, 2)[0], version)
-        newest_version = len(readers) - 1
+        if 0 <= version < len(formats):
+            return Record(key.type, key.content, read_struct(cls, value, VERSION_BYTES, formats[version])[0], version)
         if not key.dialect.reads_unknown_versions:
-            raise _make_unknown_version_error(version, key.type, newest_version)
-        nearest_version = 0 if version < 0 else newest_version
-        record_value = readers[nearest_version](value, 2)[0]
-        if version > nearest_version and has_structs(record_value, _STRUCTS_OF_ANY_VERSION):
+            raise _make_unknown_version_error(version, key.type, len(formats) - 1)
+        nearest_version = 0 if version < 0 else len(formats) - 1
+        content, _ = read_struct(cls, value, VERSION_BYTES, formats[nearest_version])
+        if version > nearest_version and has_structs(content, _STRUCTS_OF_ANY_VERSION):
             raise _make_unknown_version_error(version, key.type, nearest_version)
-        return Record(key.type, key.content, record_value, nearest_version)
+        return Record(key.type, key.content, content, nearest_version)
     except InvalidRecord as error:
         error.field = join_path("value", error.field)
         raise
 
 
-def _make_type_error(key: bytes | None) -> InvalidRecord:
-    found = "null" if key is None else f"{len(key)} bytes"
-    error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
-    return error.with_cause("no version")  # Kafka's message calls the record type a version.
-
-
-def _make_version_error(value: bytes) -> InvalidRecord:
-    error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
-    return error.with_cause("no version")
-
-
 def _make_unknown_version_error(version: int, type_id: int, newest_version: int) -> InvalidRecord:
     message = f"expected a version from 0 to {newest_version}, found {version}"
     return InvalidRecord(message, field="version", position=0).with_cause("version", version, type_id)
-
-
-@cache
-def _make_readers(type_id: int, dialect: Dialect) -> TypeReaders | None:
-    """Return the readers of a record type; None if the dialect does not read the record type."""
-    if not has_type(dialect, type_id):
-        return None
-    record_type = RECORD_TYPES[type_id]
-    value_class = record_type.value
-    newest_version = newest_value_version(dialect, type_id)
-    if type_id == 0 and newest_version > 0:
-        # Up to Kafka 4.0, a record of type 0 could have the value of type 1.
-        value_class = OffsetCommitValue
-    versions = range(newest_version + 1)
-    read_offset_fields = {}
-    if type_id in (0, 1):
-        for version in versions:
-            read_offset_fields[_INT16.pack(version)] = plain_values_reader(value_class, version, dialect.version)
-    return TypeReaders(
-        reader(record_type.key, 0),
-        [reader(value_class, version, dialect.version) for version in versions],
-        read_offset_fields,
-    )
 
 
 def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes | None]:
@@ -222,32 +190,22 @@ def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes
         return record.key.data, None if record.value is None else record.value.data
     if record.type not in RECORD_TYPES:
         raise UsageError(f"record type {record.type} is unknown", field="type")
-    write_key, value_writers = _make_writers(record.type, isinstance(record.value, OffsetCommitValue), dialect)
+    # A record of type 0 could have the value of type 1 up to Kafka 4.0.
+    value_type = RECORD_TYPES[1 if record.type == 0 and isinstance(record.value, OffsetCommitValue) else record.type]
+    newest_version = newest_value_version(dialect, value_type.id)
     key = bytearray(_INT16.pack(record.type))
     part = "key"
     try:
-        write_key(key, record.key)
+        write_message(key, record.key, RECORD_TYPES[record.type].key, 0)
         if record.value is None:
             return bytes(key), None
         part = "value"
         version = record.value_version
-        if version is None or not 0 <= version < len(value_writers):
-            raise UsageError(f"expected a version from 0 to {len(value_writers) - 1}, found {version}", field="version")
+        if version is None or not 0 <= version <= value_type.highest_version:
+            reason = f"expected a version from 0 to {value_type.highest_version}, found {version}"
+            raise UsageError(reason, field="version")
         value = bytearray(_INT16.pack(version))
-        value_writers[version](value, record.value)
+        write_message(value, record.value, value_type.value, version, dialect.version, newest_version)
     except UsageError as error:
         raise error.prefix_field(part) from None
     return bytes(key), bytes(value)
-
-
-@cache
-def _make_writers(type_id: int, has_offset_commit_value: bool, dialect: Dialect) -> tuple[Writer, list[Writer]]:
-    """Return the writer of a record type's key, and a list with one writer for each version of the value.
-
-    `has_offset_commit_value`: the value is an OffsetCommitValue, which a record of type 0 could have up to Kafka 4.0.
-    """
-    value_type = RECORD_TYPES[1 if type_id == 0 and has_offset_commit_value else type_id]
-    newest_version = newest_value_version(dialect, value_type.id)
-    versions = range(value_type.highest_version + 1)
-    value_writers = [writer(value_type.value, version, dialect.version, newest_version) for version in versions]
-    return writer(RECORD_TYPES[type_id].key, 0), value_writers

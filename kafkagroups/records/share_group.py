@@ -10,20 +10,19 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import TopicMetadata, TopicPartition
+from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
 from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 
 @message()
-class ShareGroupPartitionMetadataKey(GroupIdKey):
+class ShareGroupPartitionMetadataKey(GroupIdKey, frozen=True):
     """Type 9."""
 
 
 @message(flexible="0+")
-class ShareGroupPartitionMetadataValue(Message):
+class ShareGroupPartitionMetadataValue(Message, frozen=True):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
     The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. The
@@ -34,12 +33,12 @@ class ShareGroupPartitionMetadataValue(Message):
 
 
 @message()
-class ShareGroupMemberMetadataKey(MemberIdKey):
+class ShareGroupMemberMetadataKey(MemberIdKey, frozen=True):
     """Type 10."""
 
 
 @message(flexible="0+")
-class ShareGroupMemberMetadataValue(Message):
+class ShareGroupMemberMetadataValue(Message, frozen=True):
     """Type 10: a member and its subscription.
 
     Since 4.0. The record is written when the member joins and when its data changes. A tombstone means that the member
@@ -55,12 +54,12 @@ class ShareGroupMemberMetadataValue(Message):
 
 
 @message()
-class ShareGroupMetadataKey(GroupIdKey):
+class ShareGroupMetadataKey(GroupIdKey, frozen=True):
     """Type 11."""
 
 
 @message(flexible="0+")
-class ShareGroupMetadataValue(Message):
+class ShareGroupMetadataValue(Message, frozen=True):
     """Type 11: the group and its epoch.
 
     Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. `metadata_hash` was
@@ -72,12 +71,12 @@ class ShareGroupMetadataValue(Message):
 
 
 @message()
-class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
+class ShareGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
     """Type 12."""
 
 
 @message(flexible="0+")
-class ShareGroupTargetAssignmentMetadataValue(Message):
+class ShareGroupTargetAssignmentMetadataValue(Message, frozen=True):
     """Type 12: the group epoch that the target assignment was computed for.
 
     Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
@@ -89,12 +88,12 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
 
 @message()
-class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
+class ShareGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
     """Type 13."""
 
 
 @message(flexible="0+")
-class ShareGroupTargetAssignmentMemberValue(Message):
+class ShareGroupTargetAssignmentMemberValue(Message, frozen=True):
     """Type 13, since 4.0: the partitions that a member should have.
 
     The record is written when these partitions change. A tombstone means that the member left.
@@ -106,12 +105,12 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
 
 @message()
-class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
+class ShareGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
     """Type 14."""
 
 
 @message(flexible="0+")
-class ShareGroupCurrentMemberAssignmentValue(Message):
+class ShareGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 14: the partitions that a member has now.
 
     Since 4.0. The record is written when these partitions change. A tombstone means that the member left. `state` is
@@ -127,12 +126,12 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
 
 
 @message()
-class ShareGroupStatePartitionMetadataKey(GroupIdKey):
+class ShareGroupStatePartitionMetadataKey(GroupIdKey, frozen=True):
     """Type 15."""
 
 
 @message(flexible="0+")
-class TopicPartitionsInfo(Message):
+class TopicPartitionsInfo(Message, frozen=True):
     """Partitions of one topic, with the topic's name."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -141,7 +140,7 @@ class TopicPartitionsInfo(Message):
 
 
 @message(flexible="0+")
-class TopicInfo(Message):
+class TopicInfo(Message, frozen=True):
     """The id and the name of a topic."""
 
     topic_id: str = field(UUID, doc="the topic's id")
@@ -149,7 +148,7 @@ class TopicInfo(Message):
 
 
 @message(flexible="0+")
-class ShareGroupStatePartitionMetadataValue(Message):
+class ShareGroupStatePartitionMetadataValue(Message, frozen=True):
     """Type 15: the partitions whose state in `__share_group_state` exists, or is being created or deleted.
 
     The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this

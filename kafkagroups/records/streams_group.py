@@ -12,19 +12,19 @@ StreamsCoordinatorRecordHelpers.java.
 
 from __future__ import annotations
 
+from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
 
 @message()
-class StreamsGroupMetadataKey(GroupIdKey):
+class StreamsGroupMetadataKey(GroupIdKey, frozen=True):
     """Type 17."""
 
 
 @message(flexible="0+")
-class LastAssignmentConfig(Message):
+class LastAssignmentConfig(Message, frozen=True):
     """A setting of the assignor."""
 
     key: str = field(STRING, doc="a setting's name")
@@ -32,7 +32,7 @@ class LastAssignmentConfig(Message):
 
 
 @message(flexible="0+")
-class StreamsGroupMetadataValue(Message):
+class StreamsGroupMetadataValue(Message, frozen=True):
     """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
     Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
@@ -57,12 +57,12 @@ class StreamsGroupMetadataValue(Message):
 
 
 @message()
-class StreamsGroupMemberMetadataKey(MemberIdKey):
+class StreamsGroupMemberMetadataKey(MemberIdKey, frozen=True):
     """Type 19."""
 
 
 @message(flexible="0+")
-class Endpoint(Message):
+class Endpoint(Message, frozen=True):
     """The address of one process of the application."""
 
     host: str = field(STRING, doc="where the instance answers queries")
@@ -70,7 +70,7 @@ class Endpoint(Message):
 
 
 @message(flexible="0+")
-class KeyValue(Message):
+class KeyValue(Message, frozen=True):
     """A client tag: its name and its value."""
 
     key: str = field(STRING, doc="a client tag's name")
@@ -78,7 +78,7 @@ class KeyValue(Message):
 
 
 @message(flexible="0+")
-class StreamsGroupMemberMetadataValue(Message):
+class StreamsGroupMemberMetadataValue(Message, frozen=True):
     """Type 19: a member, which is one stream thread of the application.
 
     Since 4.1. The record is written when the member joins and when its data changes. A tombstone means that the member
@@ -99,12 +99,12 @@ class StreamsGroupMemberMetadataValue(Message):
 
 
 @message()
-class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
+class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey, frozen=True):
     """Type 20."""
 
 
 @message(flexible="0+")
-class StreamsGroupTargetAssignmentMetadataValue(Message):
+class StreamsGroupTargetAssignmentMetadataValue(Message, frozen=True):
     """Type 20: the group epoch that the target assignment was computed for.
 
     Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
@@ -116,12 +116,12 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
 
 
 @message()
-class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
+class StreamsGroupTargetAssignmentMemberKey(MemberIdKey, frozen=True):
     """Type 21."""
 
 
 @message(flexible="0+")
-class TargetTaskIds(Message):
+class TargetTaskIds(Message, frozen=True):
     """The tasks of one subtopology in a target assignment. Kafka calls this struct TaskIds."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
@@ -129,7 +129,7 @@ class TargetTaskIds(Message):
 
 
 @message(flexible="0+")
-class StreamsGroupTargetAssignmentMemberValue(Message):
+class StreamsGroupTargetAssignmentMemberValue(Message, frozen=True):
     """Type 21, since 4.1: the tasks that a member should have.
 
     The record is written when these tasks change. A tombstone means that the member left.
@@ -145,12 +145,12 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 
 
 @message()
-class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
+class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey, frozen=True):
     """Type 22."""
 
 
 @message(flexible="0+")
-class TaskIds(Message):
+class TaskIds(Message, frozen=True):
     """The tasks of one subtopology in a current assignment, with the epoch of each task."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
@@ -161,7 +161,7 @@ class TaskIds(Message):
 
 
 @message(flexible="0+")
-class StreamsGroupCurrentMemberAssignmentValue(Message):
+class StreamsGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
@@ -186,12 +186,12 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
 
 
 @message()
-class StreamsGroupTopologyKey(GroupIdKey):
+class StreamsGroupTopologyKey(GroupIdKey, frozen=True):
     """Type 23."""
 
 
 @message(flexible="0+")
-class TopicConfig(Message):
+class TopicConfig(Message, frozen=True):
     """A setting of a topic."""
 
     key: str = field(STRING, doc="a topic setting's name")
@@ -199,7 +199,7 @@ class TopicConfig(Message):
 
 
 @message(flexible="0+")
-class TopicInfo(Message):
+class TopicInfo(Message, frozen=True):
     """An internal topic of the application."""
 
     name: str = field(STRING, doc="an internal topic of the application")
@@ -209,7 +209,7 @@ class TopicInfo(Message):
 
 
 @message(flexible="0+")
-class CopartitionGroup(Message):
+class CopartitionGroup(Message, frozen=True):
     """Topics of a subtopology that need the same number of partitions.
 
     Each field contains indices into the field of Subtopology with the same name.
@@ -221,7 +221,7 @@ class CopartitionGroup(Message):
 
 
 @message(flexible="0+")
-class Subtopology(Message):
+class Subtopology(Message, frozen=True):
     """A connected part of the topology."""
 
     subtopology_id: str = field(STRING, doc="a connected part of the topology")
@@ -238,7 +238,7 @@ class Subtopology(Message):
 
 
 @message(flexible="0+")
-class StreamsGroupTopologyValue(Message):
+class StreamsGroupTopologyValue(Message, frozen=True):
     """Type 23, since 4.1: the application's topology.
 
     The record is written when a member sends a newer topology. A tombstone means that the group was deleted.

@@ -1,12 +1,11 @@
-"""Structs: the functions that read and write a message and convert it to and from JSON.
+"""Structs: the bytes and the JSON of a message, from the declaration of its class (fields.py).
 
-The functions are built from the declaration of the message class (fields.py). A struct inside a message has the same
-format as the outermost message: the same version, and compact lengths and tagged fields only if the outermost message
-has them.
+A struct inside a message has the same format as the outermost message: the same version, and compact lengths and tagged
+fields only if the outermost message has them.
 
 In all public functions, `version` is the version of the message, and `kafka` is the Kafka version that reads or writes
-the message. `newest_version` is the newest version of the message in this Kafka version. These numbers decide which
-fields the message has.
+it. `newest_version` is the newest version of the message in this Kafka version. These numbers decide which fields the
+message has.
 Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedFieldWriter (4.3.1).
 """
 
@@ -14,17 +13,14 @@ from __future__ import annotations
 
 import base64
 import struct
-from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.helpers import MAX_INT32
-from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
-from kafkagroups.records.plain_readers import is_plain, make_plain_reader
+from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format, present_fields
 from kafkagroups.records.refusals import TOO_MANY_TAGS
-from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, Version
-from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Reader, Wire, Writer
+from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire, read_uvarint, uvarint_bytes
 
 TAG_LIMIT = MAX_INT32
 """Every tag number is below this limit."""
@@ -32,51 +28,35 @@ MAX_TAGS = 10_000
 """The largest number of tagged fields in a struct since Kafka 4.4."""
 _TAG_SECTION = "tagged fields"
 """The name of the tag section (fields.py) in the field path of an error."""
-_reader_by_format: dict[tuple[type[Message], MessageFormat], Reader] = {}
-_writer_by_format: dict[tuple[type[Message], MessageFormat], Writer] = {}
 
 
-def reader(cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS) -> Reader:
-    """Return the function that reads one version of a message.
+def read_message(
+    cls: type[M], buffer: bytes, position: int, version: int, kafka: Version = AFTER_ALL_VERSIONS
+) -> tuple[M, int]:
+    """Return the message at a position of the buffer, and the position after it. Raises InvalidRecord."""
+    return read_struct(cls, buffer, position, make_format(cls, version, kafka))
 
-    The returned function has the parameters (buffer, position). It returns (message, position after the message).
+
+def write_message(
+    out: bytearray,
+    message: Any,
+    cls: type[Message],
+    version: int,
+    kafka: Version = AFTER_ALL_VERSIONS,
+    newest_version: int = LARGEST_VERSION,
+) -> None:
+    """Append the bytes of a message to `out`.
+
+    Raises UsageError if a field has a wrong type, or is not the default although this Kafka version does not have the
+    field in any version of the message.
     """
-    message_format = make_format(cls, version, kafka)
-    if (cls, message_format) not in _reader_by_format:
-        _reader_by_format[cls, message_format] = _make_struct_reader(cls, message_format)
-    return _reader_by_format[cls, message_format]
-
-
-def plain_values_reader(cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS) -> Reader:
-    """Return a fast reader of the field values of one version of a message.
-
-    The untagged fields of the message must be numbers and strings. The returned function has the parameters
-    (buffer, position). It returns (values, position after the message): a list of the values in the order of their
-    declaration. If the bytes are unusual or wrong, it returns None instead of the list. A function of `reader` must
-    then read the same bytes, and raises the error if they are wrong.
-    """
-    return make_plain_reader(cls, make_format(cls, version, kafka))
-
-
-def writer(
-    cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
-) -> Writer:
-    """Return the function that appends one version of a message to a bytearray.
-
-    The returned function raises UsageError if the value of a field is not the default, but this Kafka version does not
-    have the field in any version of the message.
-    """
-    message_format = make_format(cls, version, kafka, newest_version)
-    if (cls, message_format) not in _writer_by_format:
-        _writer_by_format[cls, message_format] = _make_struct_writer(cls, message_format)
-    return _writer_by_format[cls, message_format]
+    _write_struct(out, message, cls, make_format(cls, version, kafka, newest_version))
 
 
 def to_json(value: Message, version: int, kafka: Version = AFTER_ALL_VERSIONS) -> dict[str, Any]:
     """Return the JSON of a message, as Kafka's JsonConverter.write prints it.
 
-    If the message has unknown tagged fields, the JSON also has the field `_unknownTaggedFields`. Kafka's JSON does not
-    have this field.
+    Unknown tagged fields are in `_unknownTaggedFields`, which Kafka's JSON does not have.
     """
     return _struct_to_json(value, make_format(type(value), version, kafka))
 
@@ -88,90 +68,57 @@ def from_json(
 
     Raises UsageError if a field of this version is missing or has a wrong type.
     """
-    message: M = _struct_from_json(cls, value, make_format(cls, version, kafka, newest_version))
-    return message
+    return _struct_from_json(cls, value, make_format(cls, version, kafka, newest_version))
 
 
 def has_structs(value: Message, ignored_classes: tuple[type[Message], ...] = ()) -> bool:
     """Return whether a message contains a struct of a class that is not in `ignored_classes`."""
-    for spec in field_specs(type(value)):
-        content = getattr(value, spec.name)
-        elements = content if isinstance(content, tuple) else (content,)
-        structs = [element for element in elements if isinstance(element, Message)]
-        if any(not isinstance(struct, ignored_classes) for struct in structs):
-            return True
-    return False
+    contents = [getattr(value, spec.name) for spec in field_specs(type(value))]
+    elements = [element for content in contents for element in (content if isinstance(content, tuple) else (content,))]
+    return any(isinstance(element, Message) and not isinstance(element, ignored_classes) for element in elements)
 
 
-def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
-    if not is_plain(cls, message_format):
-        return _make_any_struct_reader(cls, message_format)
-    read_values = make_plain_reader(cls, message_format)
-    read_any = _make_any_struct_reader(cls, message_format)
-
-    def read(buffer: bytes, position: int) -> tuple[Message, int]:
-        values, end = read_values(buffer, position)
-        if values is None:
-            return read_any(buffer, position)
-        return cls(*values), end
-
-    return read
-
-
-def _make_any_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
-    declared = field_specs(cls)
-    json_names = [spec.json_name for spec in declared]
-    defaults = [spec.default for spec in declared]
-    readers = [
-        (index, spec.tag, spec.wire.reader(message_format, spec.nullable))
-        for index, spec in enumerate(declared)
-        if spec.is_in(message_format)
-    ]
-    untagged = [(index, read_field) for index, tag, read_field in readers if tag is None]
-    readers_by_tag = {tag: (index, read_field) for index, tag, read_field in readers if tag is not None}
-    is_flexible = message_format.flexible
-    limits_tags = TOO_MANY_TAGS.applies_to(message_format.kafka)
-
-    def read(buffer: bytes, position: int) -> tuple[Message, int]:
-        values = defaults.copy()
-        unknown: list[TaggedField] = []
-        index = -1  # For errors: the index of the field in `declared` that is read now. -1 means the tag section.
-        try:
-            for index, read_field in untagged:
-                values[index], position = read_field(buffer, position)
-            if is_flexible:
-                index = -1
-                count, position = read_uvarint(buffer, position)
-                if limits_tags:
-                    _check_tag_count(count, len(buffer) - position, position)
-                for _ in range(count):
-                    index = -1
-                    tag, position = read_uvarint(buffer, position)
-                    size, position = read_uvarint(buffer, position)
-                    if tag in readers_by_tag:
-                        index, read_field = readers_by_tag[tag]
-                        values[index], position = read_field(buffer, position)
-                        continue
-                    end = position + size
-                    if not position <= end <= len(buffer):
-                        raise _make_tag_size_error(tag, size, len(buffer) - position, position)
-                    unknown.append(TaggedField(tag, buffer[position:end]))
-                    position = end
-        except InvalidRecord as error:
-            error.field = join_path(json_names[index] if index >= 0 else _TAG_SECTION, error.field)
-            raise
-        except (struct.error, IndexError):
-            field = json_names[index] if index >= 0 else _TAG_SECTION
-            raise InvalidRecord("unexpected end of data: expected more bytes", position=position, field=field) from None
-        return cls(*values, unknown_tagged_fields=tuple(unknown)), position
-
-    return read
+def read_struct(cls: type[M], buffer: bytes, position: int, form: MessageFormat) -> tuple[M, int]:
+    """Return the message in this format at a position, and the position after it. Raises InvalidRecord."""
+    fields = present_fields(cls, form)
+    values: dict[str, Any] = {}
+    place = _TAG_SECTION
+    try:
+        for name, place, wire, nullable in fields.untagged:  # noqa: B007  # The errors below need the place.
+            values[name], position = wire.read(buffer, position, form, nullable)
+        if form.flexible:
+            unknown: list[TaggedField] = []
+            place = _TAG_SECTION
+            count, position = read_uvarint(buffer, position)
+            if TOO_MANY_TAGS.applies_to(form.kafka):
+                _check_tag_count(count, len(buffer) - position, position)
+            for _ in range(count):
+                place = _TAG_SECTION
+                tag, position = read_uvarint(buffer, position)
+                size, position = read_uvarint(buffer, position)
+                tagged = fields.tagged.get(tag)
+                if tagged is not None:
+                    place = tagged.json_name
+                    values[tagged.name], position = tagged.wire.read(buffer, position, form, tagged.nullable)
+                    continue
+                end = position + size
+                if not position <= end <= len(buffer):
+                    raise _make_tag_size_error(tag, size, len(buffer) - position, position)
+                unknown.append(TaggedField(tag, buffer[position:end]))
+                position = end
+            values["unknown_tagged_fields"] = tuple(unknown)
+    except InvalidRecord as error:
+        error.field = join_path(place, error.field)
+        raise
+    except (struct.error, IndexError):
+        raise InvalidRecord("unexpected end of data: expected more bytes", position=position, field=place) from None
+    return cls(**values), position
 
 
 def _check_tag_count(count: int, bytes_left: int, position: int) -> None:
-    """Raise InvalidRecord if `count`, the number of tagged fields in a struct, is negative or too large.
+    """Raise InvalidRecord if the number of tagged fields in a struct is negative or too large.
 
-    `bytes_left` is the number of bytes after the count. Each tagged field needs at least one byte.
+    Each tagged field needs at least one of the `bytes_left` bytes after the count.
     """
     max_count = min(bytes_left, MAX_TAGS)
     error = InvalidRecord(f"expected at most {max_count} tagged fields, found {count}", position=position)
@@ -188,87 +135,66 @@ def _make_tag_size_error(tag: int, size: int, bytes_left: int, position: int) ->
     return error.with_cause("bytes", size, bytes_left) if size >= 0 else error.with_cause("negative", size)
 
 
-def _make_struct_writer(cls: type[Message], message_format: MessageFormat) -> Writer:
-    present_fields = [spec for spec in field_specs(cls) if spec.is_in(message_format)]
-    untagged = [
-        (attrgetter(spec.name), spec.json_name, spec.wire.writer(message_format, spec.nullable))
-        for spec in present_fields
-        if spec.tag is None
-    ]
-    tagged = [
-        (spec.tag, spec, spec.wire.writer(message_format, spec.nullable))
-        for spec in present_fields
-        if spec.tag is not None
-    ]
-    refused_fields = [spec for spec in field_specs(cls) if spec.is_unknown_to(message_format)]
-
-    def write(out: bytearray, value: Any) -> None:
-        if not isinstance(value, cls):
-            raise UsageError(f"expected a {cls.__name__}, found {value!r}")
-        for spec in refused_fields:
-            if getattr(value, spec.name) != spec.default:
-                raise _make_unknown_field_error(spec, message_format)
-        name = ""
-        try:
-            for get_field, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
-                write_field(out, get_field(value))
-            if message_format.flexible:
-                known_fields: list[tuple[int, bytes]] = []
-                for tag, spec, write_field in tagged:
-                    name = spec.json_name
-                    content = getattr(value, spec.name)
-                    if content != spec.default:
-                        data = bytearray()
-                        write_field(data, content)
-                        known_fields.append((tag, bytes(data)))
-                name = _TAG_SECTION
-                _write_tags(out, known_fields, value.unknown_tagged_fields)
-            elif value.unknown_tagged_fields:
-                name = _TAG_SECTION
-                raise UsageError(
-                    f"version {message_format.version} of {cls.__name__} has no tagged fields, but the value has some"
-                )
-        except UsageError as error:
-            raise error.prefix_field(name) if name else error from None
-
-    return write
+def _write_struct(out: bytearray, value: Any, cls: type[Message], form: MessageFormat) -> None:
+    if not isinstance(value, cls):
+        raise UsageError(f"expected a {cls.__name__}, found {value!r}")
+    for spec in field_specs(cls):
+        if spec.is_unknown_to(form) and getattr(value, spec.name) != spec.default:
+            raise _make_unknown_field_error(spec, form)
+    fields = present_fields(cls, form)
+    for spec in field_specs(cls):
+        if spec.tag is None and spec.is_in(form):
+            _write_field(out, value, spec, form)
+    try:
+        if form.flexible:
+            _write_tags(out, value, fields.tagged, form)
+        elif value.unknown_tagged_fields:
+            raise UsageError(f"version {form.version} of {cls.__name__} has no tagged fields, but the value has some")
+    except UsageError as error:
+        raise error if error.field else error.prefix_field(_TAG_SECTION) from None
 
 
-def _make_unknown_field_error(spec: FieldSpec, message_format: MessageFormat) -> UsageError:
-    kafka = ".".join(map(str, message_format.kafka))
+def _write_field(out: bytearray, value: Message, spec: FieldSpec, form: MessageFormat) -> None:
+    try:
+        spec.wire.write(out, getattr(value, spec.name), form, spec.nullable)
+    except UsageError as error:
+        raise error.prefix_field(spec.json_name) from None
+
+
+def _make_unknown_field_error(spec: FieldSpec, form: MessageFormat) -> UsageError:
+    kafka = ".".join(map(str, form.kafka))
     return UsageError(f"Kafka {kafka} has no such field; leave it out, or choose a later version", field=spec.json_name)
 
 
-def _write_tags(out: bytearray, known_fields: list[tuple[int, bytes]], unknown_fields: tuple[TaggedField, ...]) -> None:
-    """Append a tag section.
+def _write_tags(out: bytearray, value: Message, declared: dict[int, FieldSpec], form: MessageFormat) -> None:
+    """Append the tag section: the declared tagged fields that are not the default, and the unknown ones, by tag.
 
-    `known_fields` contains the tag number and the bytes of each declared tagged field whose value is not the default.
-    `unknown_fields` are the tagged fields that are not declared.
-
-    An unknown tag can have the number of a declared field, if the reader was older than the field. Kafka refuses this
-    tag. This function refuses the tag only if `known_fields` contains its number, too.
+    An unknown tag can have the number of a declared field, if the reader was older than the field. Kafka refuses it;
+    here it is refused only if the declared field is written, too.
     """
-    known_tags = {tag for tag, _ in known_fields}
+    data_by_tag: dict[int, bytes] = {}
+    for tag, spec in declared.items():
+        if getattr(value, spec.name) != spec.default:
+            data = bytearray()
+            _write_field(data, value, spec, form)
+            data_by_tag[tag] = bytes(data)
     previous_tag = -1
-    for tag, _ in unknown_fields:
-        if tag in known_tags or not previous_tag < tag < TAG_LIMIT:
+    for tag, data_of_unknown in value.unknown_tagged_fields:
+        if tag in data_by_tag or not previous_tag < tag < TAG_LIMIT:
             raise UsageError(f"unknown tags must ascend and must not be known tags, found {tag} after {previous_tag}")
         previous_tag = tag
-    tagged_fields = sorted([*known_fields, *unknown_fields])
-    write_uvarint(out, len(tagged_fields))
-    for tag, data in tagged_fields:
-        write_uvarint(out, tag)
-        write_uvarint(out, len(data))
-        out += data
+        data_by_tag[tag] = data_of_unknown
+    out += uvarint_bytes(len(data_by_tag))
+    for tag, content in sorted(data_by_tag.items()):
+        out += uvarint_bytes(tag) + uvarint_bytes(len(content)) + content
 
 
-def _struct_to_json(value: Message, message_format: MessageFormat) -> dict[str, Any]:
+def _struct_to_json(value: Message, form: MessageFormat) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for spec in field_specs(type(value)):
         content = getattr(value, spec.name)
-        if not spec.is_in(message_format) or (spec.tag is not None and content == spec.default):
-            continue
-        out[spec.json_name] = None if content is None else spec.wire.to_json(content, message_format)
+        if spec.is_in(form) and (spec.tag is None or content != spec.default):
+            out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
     if value.unknown_tagged_fields:
         out["_unknownTaggedFields"] = [
             {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
@@ -276,29 +202,27 @@ def _struct_to_json(value: Message, message_format: MessageFormat) -> dict[str, 
     return out
 
 
-def _struct_from_json(cls: type[Message], value: Any, message_format: MessageFormat) -> Any:
+def _struct_from_json(cls: type[M], value: Any, form: MessageFormat) -> M:
     if not isinstance(value, dict):
         raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
     values: dict[str, Any] = {}
     for spec in field_specs(cls):
-        is_unknown = spec.is_unknown_to(message_format)
-        if not is_unknown and not spec.is_in(message_format):
+        is_unknown = spec.is_unknown_to(form)
+        if not is_unknown and not spec.is_in(form):
             continue  # Kafka's writers leave out a field that this version does not have.
         if spec.json_name not in value:
             if spec.tag is None and not is_unknown:
-                raise UsageError(
-                    f"version {message_format.version} of {cls.__name__} needs this field", field=spec.json_name
-                )
+                raise UsageError(f"version {form.version} of {cls.__name__} needs this field", field=spec.json_name)
             continue
         content = value[spec.json_name]
         try:
             if content is None and not spec.nullable:
                 raise UsageError("this field cannot be null")
-            values[spec.name] = None if content is None else spec.wire.from_json(content, message_format)
+            values[spec.name] = None if content is None else spec.wire.from_json(content, form)
         except UsageError as error:
             raise error.prefix_field(spec.json_name) from None
         if is_unknown and values[spec.name] != spec.default:
-            raise _make_unknown_field_error(spec, message_format)
+            raise _make_unknown_field_error(spec, form)
     if "_unknownTaggedFields" in value:
         values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
     return cls(**values)
@@ -324,17 +248,18 @@ class Struct(Wire):
     tagged field (`is_tagged`)    uvarint    0 = null, 1 = present
     """
 
+    default = None
+
     def __init__(self, cls: type[Message], *, is_tagged: bool = False) -> None:
         self.cls = cls
         self.name = cls.__name__
-        self.default = None
         self.is_tagged = is_tagged
 
     def read_presence(self, buffer: bytes, position: int) -> tuple[bool, int]:
         """Return whether a struct that can be null is present, and the position after the prefix."""
         if self.is_tagged:
             number, position = read_uvarint(buffer, position)
-            return signed32(number) > 0, position
+            return number > 0, position
         return buffer[position] < 0x80, position + 1
 
     def encode_presence(self, is_present: bool) -> bytes:
@@ -343,31 +268,22 @@ class Struct(Wire):
             return b"\x01"
         return b"\x00" if self.is_tagged else b"\xff"
 
-    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        read_struct = _make_struct_reader(self.cls, message_format)
-        if not nullable:
-            return read_struct
-
-        def read(buffer: bytes, position: int) -> tuple[Message | None, int]:
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[Message | None, int]:
+        if nullable:
             is_present, position = self.read_presence(buffer, position)
-            return read_struct(buffer, position) if is_present else (None, position)
+            if not is_present:
+                return None, position
+        return read_struct(self.cls, buffer, position, form)
 
-        return read
-
-    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        write_struct = _make_struct_writer(self.cls, message_format)
-        if not nullable:
-            return write_struct
-
-        def write(out: bytearray, value: Any) -> None:
+    def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
+        if nullable:
             out += self.encode_presence(value is not None)
-            if value is not None:
-                write_struct(out, value)
+            if value is None:
+                return
+        _write_struct(out, value, self.cls, form)
 
-        return write
+    def to_json(self, value: Any, form: MessageFormat) -> dict[str, Any]:
+        return _struct_to_json(value, form)
 
-    def to_json(self, value: Any, message_format: MessageFormat) -> dict[str, Any]:
-        return _struct_to_json(value, message_format)
-
-    def from_json(self, value: Any, message_format: MessageFormat) -> Any:
-        return _struct_from_json(self.cls, value, message_format)
+    def from_json(self, value: Any, form: MessageFormat) -> Message:
+        return _struct_from_json(self.cls, value, form)

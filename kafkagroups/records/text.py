@@ -58,7 +58,6 @@ def encode_utf8(text: str) -> bytes:
 
 
 def _replace_lone_surrogate(error: UnicodeError) -> tuple[str, int]:
-    """Return the replacement for a surrogate without its pair, and the position after the surrogate's two bytes."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "?", error.start + 2

@@ -1,7 +1,7 @@
 """Kafka versions: which releases exist, and ranges of versions.
 
 A feature release, such as 4.3, has several patch releases, such as 4.3.0 and 4.3.1. dialects.py lists which records
-each version reads, and written_values.py lists which values each version writes.
+each version reads, and releases.py lists which values each version writes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,21 @@
 """The wire types of Kafka's record schemas: integers, uuid, string, bytes and array.
 
-A wire type says how the bytes of a field are read and written. The base class of all wire types is in wire_base.py,
-with the lengths and counts that come before a string, bytes or array. All integers are big-endian, and a uuid has 16
-bytes. Kafka refuses an array if its count is larger than the number of bytes after the count.
+A wire type says how the bytes of a field are read and written. A length comes before the bytes of a string, and a
+count before the elements of an array. Some versions of a message are flexible: they have compact lengths, and tagged
+fields (fields.py).
 
-A reader gets a buffer and a position in it, and returns the value and the position after the value. A writer appends
-the bytes of a value to a buffer.
-Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor.
+    type     versions that are not flexible      flexible versions (compact)
+    string   int16 length, -1 = null             uvarint length + 1, 0 = null
+    bytes    int32 length, -1 = null             uvarint length + 1, 0 = null
+    array    int32 count,  -1 = null             uvarint count + 1,  0 = null
+
+Integers have 1, 2, 4 or 8 bytes and are big-endian; a uuid has 16 bytes. Kafka treats every negative length
+as null, and refuses null if the field cannot be null. It also refuses an array whose count is larger than the number of
+bytes after the count.
+
+A uvarint is an unsigned integer of variable length: seven bits per byte, the low bits first; the high bit of a byte is
+1 if another byte follows.
+Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor; ByteUtils.readUnsignedVarint.
 """
 
 from __future__ import annotations
@@ -14,26 +23,16 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
-from kafkagroups.records.text import JAVA_ERROR_HANDLER, encode_utf8, uuid_bytes, uuid_text
-from kafkagroups.records.varint import write_uvarint
-from kafkagroups.records.wire_base import (
-    INT16_LENGTH,
-    INT32_LENGTH,
-    MessageFormat,
-    Reader,
-    Wire,
-    Writer,
-    length_reader,
-    length_writer,
-    make_length_error,
-    make_null_error,
-)
+from kafkagroups.records.text import decode_utf8, encode_utf8, uuid_bytes, uuid_text
 
+LARGEST_VERSION = 2**15 - 1
+"""The largest possible version number of a message."""
 MAX_STRING_BYTES = 0x7FFF
 """The largest number of bytes in a string: the largest int16."""
 MAX_SHOWN_BITS = 256
@@ -43,40 +42,109 @@ MAX_ELEMENTS = 1_000_000
 UUID_BYTES = 16
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageFormat:
+    """Everything that decides how a message is encoded (`make_format`, fields.py).
+
+    version           the version of the message
+    flexible          whether this version is flexible
+    kafka             the Kafka version that reads or writes the message; it decides which tagged fields exist
+    newest_version    the newest version of the message that the Kafka version has
+    """
+
+    version: int
+    flexible: bool
+    kafka: tuple[int, ...]
+    newest_version: int
+
+
+def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
+    """Return the unsigned varint at a position of the buffer, and the position after the varint.
+
+    A number above 2^31 - 1 becomes negative, as in Java. Raises InvalidRecord if the varint is longer than 5 bytes, and
+    IndexError if the buffer ends inside the varint.
+    """
+    value = 0
+    for index in range(5):
+        byte = buffer[position + index]
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return signed32(value), position + index + 1
+    error = InvalidRecord("expected a varint of at most 5 bytes, found a longer one", position=position + 4)
+    raise error.with_cause("varint", value & 0xFFFFFFFF)
+
+
+def uvarint_bytes(value: int) -> bytes:
+    """Return the low 32 bits of a number as an unsigned varint, in the shortest form, as Kafka does."""
+    value &= 0xFFFFFFFF
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def signed32(value: int) -> int:
+    """Return the low 32 bits of a number as a signed integer."""
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+class Wire(ABC):
+    """A wire type. `name` is its name in error messages. `default` is the default value of a field of this type.
+
+    In all methods, `form` is the format of the message that contains the field, and `nullable` says whether the field
+    can be null. A position is an index into the buffer.
+    """
+
+    name: str
+    default: Any
+
+    @abstractmethod
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[Any, int]:
+        """Return the value at a position of the buffer, and the position after it.
+
+        Raises InvalidRecord, or struct.error or IndexError if the buffer ends too early.
+        """
+
+    @abstractmethod
+    def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
+        """Append the bytes of a value to `out`. Raises UsageError if the value is not of this type."""
+
+    def to_json(self, value: Any, form: MessageFormat) -> Any:
+        """Return the JSON of a value, as Kafka writes it. The value must not be None."""
+        return value
+
+    @abstractmethod
+    def from_json(self, value: Any, form: MessageFormat) -> Any:
+        """Return the Python value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
+
+
 class Int(Wire):
     """A big-endian integer of 1, 2, 4 or 8 bytes.
 
-    `code` is the format character of the integer in Python's module struct. An upper-case character means an unsigned
-    integer.
+    `code` is its format character in Python's module struct. An upper-case character means an unsigned integer.
     """
 
     default = 0
 
     def __init__(self, name: str, code: str) -> None:
         self.name = name
-        self.code = code
         self.struct = struct.Struct(">" + code)
         bits = self.struct.size * 8
         self.minimum = 0 if code.isupper() else -(2 ** (bits - 1))
         self.maximum = self.minimum + 2**bits - 1
 
-    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        unpack = self.struct.unpack_from
-        byte_count = self.struct.size
-        return lambda buffer, position: (unpack(buffer, position)[0], position + byte_count)
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[int, int]:
+        return self.struct.unpack_from(buffer, position)[0], position + self.struct.size
 
-    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        pack = self.struct.pack
+    def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
+        try:
+            out += self.struct.pack(value)
+        except struct.error:
+            raise self._make_range_error(value) from None
 
-        def write(out: bytearray, value: Any) -> None:
-            try:
-                out += pack(value)
-            except struct.error:
-                raise self._make_range_error(value) from None
-
-        return write
-
-    def from_json(self, value: Any, message_format: MessageFormat) -> int:
+    def from_json(self, value: Any, form: MessageFormat) -> int:
         return self.check(value)
 
     def check(self, value: Any) -> int:
@@ -97,135 +165,123 @@ class Uuid(Wire):
     name = "uuid"
     default = "AAAAAAAAAAAAAAAAAAAAAA"
 
-    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        def read(buffer: bytes, position: int) -> tuple[str, int]:
-            end = position + UUID_BYTES
-            if end > len(buffer):
-                # Kafka's exception has no message, so this error gets no cause (InvalidRecord.cause).
-                reason = f"expected a uuid of length {UUID_BYTES}, found {len(buffer) - position} more bytes"
-                raise InvalidRecord(reason, position=position)
-            return uuid_text(buffer[position:end]), end
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[str, int]:
+        end = position + UUID_BYTES
+        if end > len(buffer):
+            # Kafka's exception has no message, so this error gets no cause (InvalidRecord.cause).
+            reason = f"expected a uuid of length {UUID_BYTES}, found {len(buffer) - position} more bytes"
+            raise InvalidRecord(reason, position=position)
+        return uuid_text(buffer[position:end]), end
 
-        return read
+    def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
+        out += uuid_bytes(self.from_json(value, form))
 
-    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        def write(out: bytearray, value: Any) -> None:
-            out += uuid_bytes(self.from_json(value, message_format))
-
-        return write
-
-    def from_json(self, value: Any, message_format: MessageFormat) -> str:
+    def from_json(self, value: Any, form: MessageFormat) -> str:
         try:
             return uuid_text(uuid_bytes(value))
         except (ValueError, AttributeError):
             raise UsageError(f"expected a uuid (22 characters of base64url), found {value!r}") from None
 
 
-class String(Wire):
+class Sized(Wire):
+    """A wire type whose length or count comes before its content, and says whether the value is null.
+
+    `length_struct` is the type of the length in versions that are not flexible.
+    """
+
+    length_struct = struct.Struct(">i")
+
+    def read_length(self, buffer: bytes, position: int, form: MessageFormat) -> tuple[int, int]:
+        """Return the length at a position, and the position after it. A negative length means null."""
+        if form.flexible:
+            stored, position = read_uvarint(buffer, position)
+            return signed32(stored - 1), position
+        return self.length_struct.unpack_from(buffer, position)[0], position + self.length_struct.size
+
+    def length_bytes(self, length: int, form: MessageFormat) -> bytes:
+        """Return the bytes of a length, as Kafka writes them. A negative length is written as null."""
+        length = max(length, -1)
+        return uvarint_bytes(length + 1) if form.flexible else self.length_struct.pack(length)
+
+    def read_null(self, start: int, position: int, nullable: bool) -> tuple[None, int]:
+        """Return null, and the position `start` after its length. Raises InvalidRecord if it is not allowed."""
+        if nullable:
+            return None, start
+        error = InvalidRecord("expected a value that is not null, found a negative length", position=position)
+        raise error.with_cause("null")
+
+    def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
+        if value is None and nullable:
+            out += self.length_bytes(-1, form)
+        else:
+            self.write_content(out, value, form)
+
+    @abstractmethod
+    def write_content(self, out: bytearray, value: Any, form: MessageFormat) -> None:
+        """Append the length and the content of a value that is not null."""
+
+
+class String(Sized):
     """A string of at most 32767 bytes, in UTF-8 with Java's rules for malformed text (text.py)."""
 
     name = "string"
     default = ""
+    length_struct = struct.Struct(">h")
 
-    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        unpack = INT16_LENGTH.unpack_from
-        read_compact = length_reader(message_format, INT16_LENGTH) if message_format.flexible else None
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[str | None, int]:
+        length, start = self.read_length(buffer, position, form)
+        if length < 0:
+            return self.read_null(start, position, nullable)
+        end = start + length
+        if length > MAX_STRING_BYTES:
+            raise _make_length_error("a string", length, start, buffer, position).with_cause("length", length)
+        if end > len(buffer):
+            raise _make_length_error("a string", length, start, buffer, position)
+        return decode_utf8(buffer[start:end]), end
 
-        def read(buffer: bytes, position: int) -> tuple[str | None, int]:
-            if read_compact is None:
-                length = unpack(buffer, position)[0]
-                start = position + 2
-            else:
-                length, start = read_compact(buffer, position)
-            if length < 0:
-                if nullable:
-                    return None, start
-                raise make_null_error(position)
-            end = start + length
-            if length > MAX_STRING_BYTES:
-                error = make_length_error("a string", length, len(buffer) - start, position)
-                raise error.with_cause("length", length)
-            if end > len(buffer):
-                raise make_length_error("a string", length, len(buffer) - start, position)
-            return buffer[start:end].decode("utf-8", JAVA_ERROR_HANDLER), end
+    def write_content(self, out: bytearray, value: Any, form: MessageFormat) -> None:
+        data = encode_utf8(self.from_json(value, form))
+        if len(data) > MAX_STRING_BYTES:
+            raise UsageError(f"expected a string of at most {MAX_STRING_BYTES} bytes, found {len(data)} bytes")
+        out += self.length_bytes(len(data), form) + data
 
-        return read
-
-    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        write_length = length_writer(message_format, INT16_LENGTH)
-        pack = INT16_LENGTH.pack
-        is_compact = message_format.flexible
-
-        def write(out: bytearray, value: Any) -> None:
-            if value is None and nullable:
-                return write_length(out, -1)
-            if not isinstance(value, str):
-                raise UsageError(f"expected a string, found {value!r}")
-            data = encode_utf8(value)
-            if len(data) > MAX_STRING_BYTES:
-                raise UsageError(f"expected a string of at most {MAX_STRING_BYTES} bytes, found {len(data)} bytes")
-            if is_compact:
-                write_uvarint(out, len(data) + 1)
-            else:
-                out += pack(len(data))
-            out += data
-            return None
-
-        return write
-
-    def from_json(self, value: Any, message_format: MessageFormat) -> str:
+    def from_json(self, value: Any, form: MessageFormat) -> str:
         if not isinstance(value, str):
             raise UsageError(f"expected a string, found {value!r}")
         return value
 
 
-class Bytes(Wire):
+class Bytes(Sized):
     """A value of type bytes: any sequence of bytes. In JSON, the value is base64."""
 
     name = "bytes"
     default = b""
 
-    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        read_length = length_reader(message_format, INT32_LENGTH)
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[bytes | None, int]:
+        length, start = self.read_length(buffer, position, form)
+        if length < 0:
+            return self.read_null(start, position, nullable)
+        end = start + length
+        if end > len(buffer):
+            raise _make_length_error("bytes", length, start, buffer, position)
+        return buffer[start:end], end
 
-        def read(buffer: bytes, position: int) -> tuple[bytes | None, int]:
-            length, start = read_length(buffer, position)
-            if length < 0:
-                if nullable:
-                    return None, start
-                raise make_null_error(position)
-            end = start + length
-            if end > len(buffer):
-                raise make_length_error("bytes", length, len(buffer) - start, position)
-            return buffer[start:end], end
+    def write_content(self, out: bytearray, value: Any, form: MessageFormat) -> None:
+        if not isinstance(value, bytes):
+            raise UsageError(f"expected bytes, found {value!r}")
+        out += self.length_bytes(len(value), form) + value
 
-        return read
-
-    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        write_length = length_writer(message_format, INT32_LENGTH)
-
-        def write(out: bytearray, value: Any) -> None:
-            if value is None and nullable:
-                return write_length(out, -1)
-            if not isinstance(value, bytes):
-                raise UsageError(f"expected bytes, found {value!r}")
-            write_length(out, len(value))
-            out += value
-            return None
-
-        return write
-
-    def to_json(self, value: Any, message_format: MessageFormat) -> str:
+    def to_json(self, value: Any, form: MessageFormat) -> str:
         return base64.b64encode(value).decode()
 
-    def from_json(self, value: Any, message_format: MessageFormat) -> bytes:
+    def from_json(self, value: Any, form: MessageFormat) -> bytes:
         try:
             return base64.b64decode(value, validate=True)
         except (TypeError, ValueError, binascii.Error):
             raise UsageError(f"expected base64, found {value!r}") from None
 
 
-class Array(Wire):
+class Array(Sized):
     """An array: a count, then the elements. In Python, an array is a tuple."""
 
     default = ()
@@ -234,88 +290,57 @@ class Array(Wire):
         self.element_type = element_type
         self.name = f"array of {element_type.name}"
 
-    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        read_count = length_reader(message_format, INT32_LENGTH)
-        read_element = self.element_type.reader(message_format, nullable=False)
-        max_count = MAX_ELEMENTS if TOO_MANY_ELEMENTS.applies_to(message_format.kafka) else MAX_INT32
-
-        def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
-            count, start = read_count(buffer, position)
-            if count < 0:
-                if nullable:
-                    return None, start
-                raise make_null_error(position)
-            bytes_left = len(buffer) - start
-            if count > bytes_left:
-                raise make_length_error("an array", count, bytes_left, position).with_cause("count", count, bytes_left)
-            if count > max_count:
-                reason = f"expected an array of at most {max_count} elements, found {count}"
-                raise InvalidRecord(reason, position=position).with_cause("elements", count, max_count)
-            elements = []
-            position = start
+    def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[Any, int]:
+        count, start = self.read_length(buffer, position, form)
+        if count < 0:
+            return self.read_null(start, position, nullable)
+        bytes_left = len(buffer) - start
+        if count > bytes_left:
+            error = _make_length_error("an array", count, start, buffer, position)
+            raise error.with_cause("count", count, bytes_left)
+        if count > MAX_ELEMENTS and TOO_MANY_ELEMENTS.applies_to(form.kafka):
+            reason = f"expected an array of at most {MAX_ELEMENTS} elements, found {count}"
+            raise InvalidRecord(reason, position=position).with_cause("elements", count, MAX_ELEMENTS)
+        elements = []
+        position = start
+        for index in range(count):
             try:
-                for _ in range(count):
-                    element, position = read_element(buffer, position)
-                    elements.append(element)
+                element, position = self.element_type.read(buffer, position, form, nullable=False)
             except InvalidRecord as error:
-                error.field = join_path(f"[{len(elements)}]", error.field)
+                error.field = join_path(f"[{index}]", error.field)
                 raise
-            return tuple(elements), position
+            elements.append(element)
+        return tuple(elements), position
 
-        return read
+    def write_content(self, out: bytearray, value: Any, form: MessageFormat) -> None:
+        if not isinstance(value, tuple | list):
+            raise UsageError(f"expected an {self.name}, found {value!r}")
+        out += self.length_bytes(len(value), form)
+        for index, element in enumerate(value):
+            try:
+                self.element_type.write(out, element, form, nullable=False)
+            except UsageError as error:
+                raise error.prefix_field(f"[{index}]") from None
 
-    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        write_count = length_writer(message_format, INT32_LENGTH)
-        write_element = self.element_type.writer(message_format, nullable=False)
+    def to_json(self, value: Any, form: MessageFormat) -> list[Any]:
+        return [self.element_type.to_json(element, form) for element in value]
 
-        def write(out: bytearray, value: Any) -> None:
-            if value is None and nullable:
-                return write_count(out, -1)
-            if not isinstance(value, tuple | list):
-                raise UsageError(f"expected an {self.name}, found {value!r}")
-            write_count(out, len(value))
-            for index, element in enumerate(value):
-                try:
-                    write_element(out, element)
-                except UsageError as error:
-                    raise error.prefix_field(f"[{index}]") from None
-            return None
-
-        return write
-
-    def to_json(self, value: Any, message_format: MessageFormat) -> list[Any]:
-        return [self.element_type.to_json(element, message_format) for element in value]
-
-    def from_json(self, value: Any, message_format: MessageFormat) -> tuple[Any, ...]:
+    def from_json(self, value: Any, form: MessageFormat) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise UsageError(f"expected an {self.name}, found {value!r}")
         elements = []
         for index, element in enumerate(value):
             try:
-                elements.append(self.element_type.from_json(element, message_format))
+                elements.append(self.element_type.from_json(element, form))
             except UsageError as error:
                 raise error.prefix_field(f"[{index}]") from None
         return tuple(elements)
 
 
-def read_length(wire: Wire, message_format: MessageFormat, buffer: bytes, position: int) -> tuple[int, int]:
-    """Return the length (for an array, the count) at a position of the buffer, and the position after the length.
-
-    A negative length means null. `wire` is the type of the field: string, bytes or array.
-    """
-    return length_reader(message_format, _int_format(wire))(buffer, position)
-
-
-def encode_length(wire: Wire, message_format: MessageFormat, length: int) -> bytes:
-    """Return the bytes of a length or count, as Kafka writes them. A negative length is written as null."""
-    out = bytearray()
-    length_writer(message_format, _int_format(wire))(out, max(length, -1))
-    return bytes(out)
-
-
-def _int_format(wire: Wire) -> struct.Struct:
-    """Return the format of the type's length in a message version that is not flexible."""
-    return INT16_LENGTH if isinstance(wire, String) else INT32_LENGTH
+def _make_length_error(noun: str, length: int, start: int, buffer: bytes, position: int) -> InvalidRecord:
+    bytes_left = len(buffer) - start
+    error = InvalidRecord(f"expected {noun} of length {length}, found {bytes_left} more bytes", position=position)
+    return error.with_cause("bytes", length, bytes_left)
 
 
 INT8 = Int("int8", "b")

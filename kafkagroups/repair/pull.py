@@ -34,8 +34,8 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch_frames import FrameState, find_frames
 from kafkagroups.log.batches import parse_batch
-from kafkagroups.log.frames import FrameState, find_frames
 from kafkagroups.log.outputs import create_folder
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
 from kafkagroups.repair.client import READ_UNCOMMITTED, ask_leaders, ask_log_ranges, refresh_leaders

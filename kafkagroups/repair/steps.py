@@ -26,8 +26,10 @@ Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.com
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import msgspec
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
@@ -94,7 +96,7 @@ class Commit:
         version = log.offset_value_version
         value = OffsetCommitValue(offset=self.offset, metadata="", commit_timestamp=time_ms)
         if version >= _FIRST_VERSION_WITH_TOPIC_ID:
-            value = replace(value, topic_id=find_topic_id(log.open(), self.partition.topic))
+            value = msgspec.structs.replace(value, topic_id=find_topic_id(log.open(), self.partition.topic))
         record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), value, version))
         what = (
             f"group {self.group} commits offset {self.offset} of {_name(self.partition)} at {time_ms} ms "

@@ -40,9 +40,9 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.columns import Row, record_batches
 from kafkagroups.loading.rows import partition_number, record_rows
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import Position
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import find_logs, local_path
-from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange, MissingSegment
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import Options

@@ -2,9 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord

@@ -365,8 +365,7 @@ def offsets_of(groups):
 def without_places(offsets):
     """Return offsets without their places in the log. An expire timestamp of -1 is read as none."""
     return {
-        partition: dataclasses.replace(
-            offset,
+        partition: offset._replace(
             record_offset=0,
             batch_offset=0,
             expire_timestamp=None if offset.expire_timestamp == -1 else offset.expire_timestamp,
@@ -377,7 +376,7 @@ def without_places(offsets):
 
 def offset_with_record(offset, kafka):
     """Return a committed offset as a load of the same record gives it."""
-    return dataclasses.replace(offset, record_offset=offset.batch_offset)
+    return offset._replace(record_offset=offset.batch_offset)
 
 
 class quiet(suppress):

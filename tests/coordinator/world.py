@@ -20,7 +20,7 @@ from kafkagroups.coordinator import (
     start_broker,
 )
 from kafkagroups.coordinator.start import number_member_ids
-from kafkagroups.groups.live_and_loaded import build_loaded_group
+from kafkagroups.groups.living_shard import build_loaded_group
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from kafkagroups.records.group_metadata import GroupMetadataKey

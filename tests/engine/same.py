@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def resumed_shape(groups: Groups) -> tuple[Any, ...]:
     for group in (*groups.groups.values(), *groups.orphans.values()):
         for offsets in (group.offsets, *group.pending.values()):
             for partition, offset in offsets.items():
-                offsets[partition] = replace(offset, batch_offset=offset.record_offset)
+                offsets[partition] = offset._replace(batch_offset=offset.record_offset)
     return shape(groups)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from crc32c import crc32c
 
 import kafkagroups as kg
-from kafkagroups.anatomy.batches import list_batch_fields
 from kafkagroups.loading.group_json import group_json
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.batch_spans import list_batch_fields
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segments import log_of_buffers

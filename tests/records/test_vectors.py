@@ -18,7 +18,7 @@ from kafkagroups.records.control import (
 from kafkagroups.records.fields import field_specs, make_format
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.structs import Struct, from_json as fields_from_json, to_json as fields_to_json, writer
+from kafkagroups.records.structs import Struct, from_json as fields_from_json, to_json as fields_to_json, write_message
 from kafkagroups.records.text import decode_utf8, encode_utf8
 from kafkagroups.records.wire import Array, Int, Uuid
 from tests.captured import captured, rows
@@ -168,7 +168,7 @@ def test_a_writer_refuses_what_kafkas_writers_refuse_and_drops_what_they_drop():
         try:
             message = fields_from_json(cls, content, row["version"])
             out = bytearray()
-            writer(cls, row["version"])(out, message)
+            write_message(out, message, cls, row["version"])
         except kg.UsageError:
             assert "error" in row, row
             continue

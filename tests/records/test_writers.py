@@ -6,8 +6,7 @@ import re
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.anatomy.written_by import describe_writers, writers_of
-from kafkagroups.records.written_values import parse_writer, value_version
+from kafkagroups.records.releases import describe_writers, parse_writer, value_version, writers_of
 from tests.captured import captured
 from tests.cases import case
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture

@@ -15,8 +15,8 @@ from kafkagroups.loading import snapshots
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.snapshot_files import FORMAT
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch_frames import find_frames
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.frames import find_frames
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
 from kafkagroups.log.segments import log_of_buffers

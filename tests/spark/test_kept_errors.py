@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import kafkagroups as kg
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
-from kafkagroups.log.frames import find_frames
+from kafkagroups.log.batch_frames import find_frames
 from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.options import LOCATED_BATCHES

@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import kafkagroups as kg
 from kafkagroups import spark as kgs
 from kafkagroups.loading.columns import arrow_schema
+from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.position import FoundBatch
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.spark.options import BATCHES
 from kafkagroups.spark.source import ConsumerOffsets

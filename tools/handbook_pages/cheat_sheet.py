@@ -13,7 +13,7 @@ from handbook_pages.records import describe_all_writers, describe_type, describe
 from kafkagroups.cli import COMMANDS
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.written_values import find_written_values
+from kafkagroups.records.releases import find_written_values
 
 TITLE = "The topic __consumer_offsets on one page"
 STYLE = (Path(__file__).parent / "cheat_sheet.css").read_text(encoding="utf-8")

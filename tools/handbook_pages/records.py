@@ -24,11 +24,12 @@ from kafkagroups.records import (
     offset_commit,
     share_group,
     streams_group,
-    wire_base,
+    wire,
 )
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format
 from kafkagroups.records.record_types import RECORD_TYPES, RecordType
+from kafkagroups.records.releases import WrittenValue, find_written_values
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.versions import (
     AFTER_ALL_VERSIONS,
@@ -37,9 +38,7 @@ from kafkagroups.records.versions import (
     VersionRange,
     feature_releases,
 )
-from kafkagroups.records.wire import Array
-from kafkagroups.records.wire_base import LARGEST_VERSION, Wire
-from kafkagroups.records.written_values import WrittenValue, find_written_values
+from kafkagroups.records.wire import LARGEST_VERSION, Array, Wire
 
 MARKERS = (ControlType.ABORT, ControlType.COMMIT)
 FIELD_HEADERS = ("field", "type", "value versions", "since Kafka", "meaning")
@@ -153,7 +152,7 @@ def _write_overview() -> str:
         "## Types on the wire",
         "All integers are big-endian. A uuid has 16 bytes. A flexible version has compact lengths, and ends with a "
         "section of tagged fields.",
-        read_table(wire_base.__doc__),
+        read_table(wire.__doc__),
         "A uvarint is an unsigned integer with 7 bits in each byte. The lowest bits come first, and the highest bit of "
         "a byte says that another byte follows.",
         "## Markers",

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 
 ProtocolLists = list[list[str]]
 """For each member: the protocols that the member supports, with the preferred protocol first."""

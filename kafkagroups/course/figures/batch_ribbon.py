@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkagroups.anatomy.batches import list_batch_fields
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.figures.byte_ribbon import ByteChange, ByteRibbon, Reading
+from kafkagroups.log.batch_frames import find_frame
+from kafkagroups.log.batch_spans import list_batch_fields
 from kafkagroups.log.batches import parse_valid_batch
-from kafkagroups.log.frames import find_frame
+from kafkagroups.records.spans import Span
 
 
 class BatchRibbon(ByteRibbon):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Tone, measure_text
+from kafkagroups.records.spans import Span
 
 MARGIN = 6
 """The distance of the blocks from the sides of the picture."""

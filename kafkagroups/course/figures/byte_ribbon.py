@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.figures.byte_blocks import MARGIN, arrange_blocks, draw_block, draw_changed_byte, find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
+from kafkagroups.records.spans import Span
 
 _PANEL_HEIGHT = 76
 _BELIEF_HEIGHT = 78

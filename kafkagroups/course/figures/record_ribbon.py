@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkagroups.anatomy.annotate import annotate
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.byte_ribbon import ByteChange, ByteRibbon, Reading
+from kafkagroups.records.annotate import annotate
+from kafkagroups.records.spans import Span
 
 
 class RecordRibbon(ByteRibbon):

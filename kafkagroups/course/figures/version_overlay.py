@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
-from kafkagroups.anatomy.spans import Span, split_into_spans
-from kafkagroups.anatomy.written_by import describe_writers, writers_of
+import msgspec
+
 from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone, measure_text
@@ -23,7 +23,9 @@ from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect, dialect
 from kafkagroups.records.fields import field_specs, make_format
 from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import VERSION_BYTES, Record, decode, encode
+from kafkagroups.records.spans import Span, split_into_spans
 
 _LEFT = 7
 _SIZE = 11
@@ -138,7 +140,7 @@ def _set_epoch(key: bytes | None, value: bytes | None, epoch: int) -> tuple[byte
     record = decode(key, value)
     assert isinstance(record.value, OffsetCommitValue)
     if record.value_version is not None and record.value_version >= 3:
-        record = replace(record, value=replace(record.value, leader_epoch=epoch))
+        record = record._replace(value=msgspec.structs.replace(record.value, leader_epoch=epoch))
     return encode(record)
 
 
@@ -191,7 +193,7 @@ def _read_until_error(data: bytes) -> Iterator[ReadField]:
         if spec.tag is not None or not spec.is_in(message_format):
             continue
         try:
-            value, end = spec.wire.reader(message_format, spec.nullable)(data, position)
+            value, end = spec.wire.read(data, position, message_format, spec.nullable)
         except (BadBytes, struct.error, IndexError):
             return
         yield ReadField(spec.json_name, position, end, str(value))

@@ -1,18 +1,15 @@
-"""The bytes of a record batch (magic 2) as spans: fields of its header and its records.
-
-A span is a range of bytes with the field that they contain, its value and its meaning (spans.py).
-"""
+"""The bytes of a record batch (magic 2) as spans: fields of its header and its records."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
 
-from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.record_batch import HEADER_SIZE, MAX_VARLONG_BYTES, read_varint
+from kafkagroups.records.spans import Span
 
 # For each field: Kafka's name, the character of the type in Python's module struct, and the meaning.
 _HEADER_FIELDS = (
@@ -94,7 +91,6 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
 
 
 def _meaning_of_length(length: int, part: str) -> str:
-    """Return what the length of a key or value means. `part` is "key" or "value"."""
     if length >= 0:
         return "how many bytes follow"
     return "-1: the value is null, a tombstone" if part == "value" else "-1: the key is null"

@@ -2,7 +2,7 @@
 
 `annotate` explains every byte of a record. `deviations` lists the encodings that are not canonical, and a strict
 `decode` refuses them. An encoding is canonical if Kafka's writer would produce the same bytes. spans.py lists the
-non-canonical encodings. A dialect is the reading rules of one coordinator and one Kafka version (records/dialects.py).
+non-canonical encodings.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from kafkagroups.anatomy.spans import Span, find_deviations, split_into_spans
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import Record
+from kafkagroups.records.spans import Span, find_deviations, split_into_spans
 
 MAX_SHOWN_BYTES = 8
 """A table shows at most this number of bytes of a span."""
@@ -56,13 +56,11 @@ class Annotation(list[Span]):
         return f"<table><tr>{head}</tr>{rows}</table>"
 
     def _format_bytes(self, span: Span) -> str:
-        """Return the first bytes of a span in hexadecimal."""
         data = self.bytes_by_part[span.part][span.start : span.end]
         return data[:MAX_SHOWN_BYTES].hex(" ") + (" …" if len(data) > MAX_SHOWN_BYTES else "")
 
 
 def _shorten(text: str) -> str:
-    """Return the first characters of a value. "…" says that characters are missing."""
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
 
 

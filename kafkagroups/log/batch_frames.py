@@ -4,12 +4,10 @@ All formats of a batch begin with the same fields. A reader needs only these fie
 
     offset int64 · length int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
 
-The magic is the number of the batch's format (batch.py). In magic 2, `offset` is the Kafka offset of the first record,
-and the header also contains the difference between the first and the last offset. In magic 0 and 1, `offset` is the
-Kafka offset of the message, or of the last message in a compressed wrapper. This module does not check checksums;
-batches.py does.
+In magic 2, `offset` is the Kafka offset of the first record, and the header also contains the difference between the
+first and the last offset. In magic 0 and 1, `offset` is the Kafka offset of the message, or of the last message in a
+compressed wrapper. This module does not check checksums; batches.py does.
 
-In this module, a position is an index into the data, in bytes. An offset is a Kafka offset.
 Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; Records.java.
 """
 
@@ -17,14 +15,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
-from io import RawIOBase
+from io import BufferedIOBase, RawIOBase
 from typing import NamedTuple
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.zeros import count_zeros, is_zeros
+from kafkagroups.log.segment_file import SegmentFile
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -42,8 +41,9 @@ _MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
 _PIECE_BYTES = 2 * 1024 * 1024
 """A file is read in pieces of this number of bytes."""
 _offset_and_length = struct.Struct(">qi")
-_header = struct.Struct(">qi4xB6xi")
-"""The offset, the length, the magic and, in magic 2, the difference from the first offset to the last."""
+_int32 = struct.Struct(">i")
+_LAST_OFFSET_DELTA_POSITION = 23
+"""In magic 2, the position of the difference between the last and the first offset."""
 
 
 class FrameState(Enum):
@@ -64,12 +64,9 @@ class FrameState(Enum):
 class Frame(NamedTuple):
     """Where one batch begins and ends, and what its header contains.
 
-    `position` is where the batch begins. `size` is the number of bytes of the whole batch, with the fields `offset` and
-    `length`. `base_offset` and `last_offset` are its first and last Kafka offset; in magic 0 and 1, they are both the
-    offset in the header.
-
-    If the batch is not whole, `reason` says why. Then `size` is the number of bytes from `position` to the end of the
-    data, and the offsets and the magic are -1.
+    `size` is the number of bytes of the whole batch. In magic 0 and 1, `base_offset` and `last_offset` are both the
+    offset in the header. If the batch is not whole, `reason` says why, `size` is the number of bytes from `position` to
+    the end of the data, and the offsets and the magic are -1.
     """
 
     position: int
@@ -122,23 +119,12 @@ def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_
 
     `data_start` is added to the position in the frame: it is where `data` begins in a file.
     """
-    # Most batches are whole and have magic 2, so this fast check comes first. `_check_frame` checks everything else.
-    available = len(data) - position
-    if available >= _MIN_BYTES_OF_MAGIC_2:
-        offset, length, magic, last_offset_delta = _header.unpack_from(data, position)
-        size = LOG_OVERHEAD + length
-        if magic == 2 and _MIN_BYTES_OF_MAGIC_2 <= size <= available:
-            last_offset = offset + last_offset_delta
-            if last_offset > MAX_INT64 or last_offset < MIN_INT64:
-                last_offset = to_int64(last_offset)
-            fields = (data_start + position, size, offset, last_offset, magic, FrameState.WHOLE, "")
-            return tuple.__new__(Frame, fields)  # This is faster than Frame(…).
-    frame = _check_frame(data, position, available, any_magic=any_magic)
+    frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
     return frame._replace(position=data_start + position)
 
 
 def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
-    """Return the frame at one position, where `find_frame` has not found a whole batch of magic 2.
+    """Return the frame at one position.
 
     `available` is the number of bytes from the position to the end of the segment. If the end of the segment is not in
     `data`, at least the beginning of the batch up to its magic must be there.
@@ -166,8 +152,11 @@ def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: b
     if size < _MIN_BATCH_BYTES[magic]:
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
         return _make_broken_frame(data, position, available, FrameState.DAMAGED, reason)
-    # A whole batch of magic 2 is found here only if its end is not in `data`. Nobody then needs its last offset.
-    return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
+    last_offset = offset
+    if magic == 2 and position + _LAST_OFFSET_DELTA_POSITION + 4 <= len(data):
+        (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
+        last_offset = to_int64(offset + last_offset_delta)
+    return Frame(position, size, offset, last_offset, magic, FrameState.WHOLE)
 
 
 def _make_broken_frame(data: BytesLike, position: int, available: int, state: FrameState, reason: str) -> Frame:
@@ -179,10 +168,10 @@ def _make_broken_frame(data: BytesLike, position: int, available: int, state: Fr
 
 
 def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
-    """Return the frame. If its batch is whole but too large to be read, return a frame with the state TOO_LARGE.
+    """Return the frame, with the state TOO_LARGE if its batch is whole but too large to be read.
 
-    `max_batch_bytes` is the limit of a decompressed batch (compression.py), and can only raise the limit of a frame.
-    The limit applies to the bytes of the records, so the header is not counted.
+    `max_batch_bytes` is the limit of a decompressed batch (compression.py), and can only raise the limit of a frame. It
+    applies to the bytes of the records, without the header.
     """
     max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
     if frame.state is not FrameState.WHOLE or frame.size - _MIN_BYTES_OF_MAGIC_2 <= max_content_bytes:
@@ -199,13 +188,10 @@ def read_frames(
 ) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of a file as `find_frames` does, each with its bytes. The file is read in pieces.
 
-    A batch that is too large (`mark_too_large`) is not read: its frame has the state TOO_LARGE. The bytes of a frame
-    that is not whole can be incomplete.
-
-    `position` is the current position in the file, in bytes from its start, and `end` is the position of its end. If
-    `end` is None, a huge batch is read to find out whether it is complete. The positions in the frames count from the
-    start of the file, too. The file is not mapped into memory. If another process truncated a mapped file, the system
-    would end the process that reads it.
+    A batch that is too large (`mark_too_large`) is not read. The bytes of a frame that is not whole can be incomplete.
+    `position` is the current position in the file, which the frames count from its start, and `end` is that of its end;
+    if it is None, a huge batch is read to find out whether it is complete. The file is not mapped into memory, because
+    the system ends a process whose mapped file another process truncates.
     """
     whole = FrameState.WHOLE
     data = b""
@@ -275,3 +261,49 @@ def _read_piece(file: RawIOBase, size: int) -> bytes:
         pieces.append(piece)
         missing_bytes -= len(piece)
     return b"".join(pieces)
+
+
+_ZEROS = bytes(1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """The zeros at the end of a segment.
+
+    `file` is the path of the segment. `position` is the position of the first zero, in bytes from the start of the
+    file. `bytes` is the number of zeros. `later_segments` is the number of segments after this one.
+    """
+
+    file: str
+    position: int
+    bytes: int
+    later_segments: int = 0
+
+
+def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
+    """Return whether all bytes from a position on are zero."""
+    view = memoryview(data)
+    for start in range(position, len(view), len(_ZEROS)):
+        # Two objects of type `bytes` are compared much faster than a memoryview.
+        piece = bytes(view[start : start + len(_ZEROS)])
+        if piece != _ZEROS[: len(piece)]:
+            return False
+    return True
+
+
+def count_zeros(file: RawIOBase | BufferedIOBase) -> tuple[int, bool]:
+    """Read the zeros up to the end of a file. Return their number, and whether only zeros were found.
+
+    Nothing is kept in memory. Holes of a sparse file are skipped: the file system has no bytes for them, and they are
+    read as zeros.
+    """
+    count = 0
+    while True:
+        if isinstance(file, SegmentFile):
+            count += file.skip_hole()
+        piece = file.read(len(_ZEROS))
+        if not piece:
+            return count, True
+        if not is_zeros(piece):
+            return count, False
+        count += len(piece)

@@ -1,1 +1,0 @@
-"""The bytes of a record or batch, each with its field and meaning."""

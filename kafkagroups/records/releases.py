@@ -1,0 +1,250 @@
+"""Which Kafka versions can have written a record or a log, and which can read it.
+
+Up to 3.9, a broker writes the value versions of its inter.broker.protocol.version, which can be older than the broker.
+In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer broker with this setting. No broker writes value
+version 4 of a group record. The fields that are set in a record limit its writers further: no version can have set a
+field that a newer version added.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordHelpers.java; records of captured
+brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.records.dialects import CHECKED_VERSIONS, READ_TYPES, Coordinator, dialect
+from kafkagroups.records.fields import FieldSpec, Message, field_specs
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import Record, UnknownContent, decode
+from kafkagroups.records.structs import Struct
+from kafkagroups.records.versions import (
+    AFTER_ALL_VERSIONS,
+    EVERY_VERSION,
+    FIRST_WITH_NEW_COORDINATOR,
+    VERSION_2_1_IV0,
+    Version,
+    VersionRange,
+    feature_releases,
+    parse_release,
+)
+from kafkagroups.records.wire import UUID, Array, Wire
+
+TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
+"""The first version that writes topic ids in transactional commits. In other commits, topic ids begin with 4.1."""
+
+
+def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
+    """Return the Kafka versions that can have written a record.
+
+    `is_transactional` says whether the record's batch is transactional. A tombstone has no value, so only its record
+    type limits the versions. For an unknown record type, every version is possible.
+    """
+    if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
+        return EVERY_VERSION
+    if record.value is None:
+        return _writers_of_tombstone(record.type)
+    has_expire_timestamp = getattr(record.value, "expire_timestamp", -1) != -1
+    has_topic_id = getattr(record.value, "topic_id", UUID.default) != UUID.default
+    first_version = _find_first_version(record.value)
+    if is_transactional and has_topic_id:
+        first_version = TRANSACTIONAL_TOPIC_IDS_SINCE
+    return _writers_of_value(record.type, record.value_version, has_expire_timestamp, first_version)
+
+
+@cache
+def _writers_of_tombstone(record_type: int) -> VersionRange:
+    """Return the Kafka versions that can have written a tombstone of a record type."""
+    first_version = min(written.range.since for written in find_written_values(record_type))
+    # A Kafka version that no longer writes values of a type can still write its tombstones.
+    # Exception: from 0.9 on, Kafka writes neither values nor tombstones of type 0, the first format of offset records.
+    end_version = (0, 9) if record_type == 0 else AFTER_ALL_VERSIONS
+    return VersionRange(first_version, end_version)
+
+
+@cache
+def _writers_of_value(
+    record_type: int, value_version: int | None, has_expire_timestamp: bool, first_version: Version
+) -> VersionRange:
+    """Return the Kafka versions that can have written a value with a value version and certain fields.
+
+    `first_version` is the first Kafka version that has all fields that are set in the value.
+    """
+    candidates = [written for written in find_written_values(record_type) if written.version == value_version]
+    if record_type == 1 and value_version == 1 and not has_expire_timestamp:
+        # Since 2.1, Kafka writes version 1 only for a commit with an expire timestamp.
+        candidates = [written for written in candidates if not written.needs_retention_time]
+    if not candidates:
+        return VersionRange(AFTER_ALL_VERSIONS, AFTER_ALL_VERSIONS)  # An empty range: no version writes this value.
+    oldest_writer = min(written.range.since for written in candidates)
+    end_of_writers = max(written.range.until for written in candidates)
+    end_of_readers = RECORD_TYPES[record_type].read_by.until
+    return VersionRange(oldest_writer, end_of_writers).intersect(VersionRange(first_version, end_of_readers))
+
+
+def _find_first_version(message: Message) -> Version:
+    """Return the first Kafka version that has all fields that are set in a message. (0,) means every version."""
+    first_version: Version = (0,)
+    cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
+    for spec in _find_limiting_fields(cls):
+        value = getattr(message, spec.name)
+        if value != spec.default:
+            first_version = max(first_version, spec.since)
+        elements: Any = value if isinstance(spec.wire, Array) else (value,)
+        for element in elements or ():
+            if isinstance(element, Message):
+                first_version = max(first_version, _find_first_version(element))
+    return first_version
+
+
+def describe_writers(ranges: Iterable[VersionRange]) -> str:
+    """Return the Kafka versions that can have written all records, as a text such as "0.9 – 2.0" or "4.1 – ".
+
+    `ranges` contains the possible versions of each record. The text is "" if every version is possible. After an
+    upgrade of the broker, there may be no single version that can have written all records. The text then goes from
+    the oldest possible version of any record to the newest.
+    """
+    different_ranges = set(ranges)
+    common = EVERY_VERSION
+    for versions in different_ranges:
+        common = common.intersect(versions)
+    if common.since >= common.until:
+        nonempty_ranges = [versions for versions in different_ranges if versions.since < versions.until]
+        oldest = min((versions.since for versions in nonempty_ranges), default=(0,))
+        newest = max((versions.until for versions in nonempty_ranges), default=AFTER_ALL_VERSIONS)
+        common = VersionRange(oldest, newest)
+    if common == EVERY_VERSION:
+        return ""
+    first = ""
+    last = ""
+    if common.since > (0,):
+        first = next((text for text, version in feature_releases().items() if version >= common.since), "")
+    if common.until != AFTER_ALL_VERSIONS:
+        last = [text for text, version in feature_releases().items() if version < common.until][-1]
+    return f"{first} – {last}"
+
+
+@cache
+def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
+    """Return the fields that can limit the versions: fields that a Kafka version added, and structs.
+
+    Structs can contain added fields.
+    """
+    return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
+
+
+def _contains_structs(wire: Wire) -> bool:
+    return isinstance(wire, Struct) or (isinstance(wire, Array) and isinstance(wire.element_type, Struct))
+
+
+class WrittenValue(NamedTuple):
+    """A value version of a record type, and the Kafka versions that write it.
+
+    `type` is the record type, `version` is the value version, and `range` contains the Kafka versions. If
+    `needs_retention_time` is True, these Kafka versions write the value version only for a commit with a retention
+    time. The value then has an expire timestamp.
+    """
+
+    type: int
+    version: int
+    range: VersionRange
+    needs_retention_time: bool = False
+
+
+_WRITERS_BY_TYPE = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), AFTER_ALL_VERSIONS)}
+"""The Kafka versions that write types 4 and 15. Each other type above 2 is written by the versions that read it."""
+
+WRITTEN_VALUES = (
+    WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
+    WrittenValue(1, 1, VersionRange((0, 9), VERSION_2_1_IV0)),
+    WrittenValue(1, 1, VersionRange(VERSION_2_1_IV0, AFTER_ALL_VERSIONS), needs_retention_time=True),
+    WrittenValue(1, 2, VersionRange(VERSION_2_1_IV0, (2, 1))),
+    WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
+    WrittenValue(1, 4, VersionRange((4, 1), AFTER_ALL_VERSIONS)),
+    WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
+    WrittenValue(2, 1, VersionRange((0, 10, 1), VERSION_2_1_IV0)),
+    WrittenValue(2, 2, VersionRange(VERSION_2_1_IV0, (2, 3))),
+    WrittenValue(2, 3, VersionRange((2, 3), AFTER_ALL_VERSIONS)),
+    *(WrittenValue(type_id, 0, _WRITERS_BY_TYPE.get(type_id, read_by)) for type_id, read_by in READ_TYPES.items()),
+)
+"""For each record type, the value versions and the Kafka versions that write them."""
+
+
+@cache
+def find_written_values(record_type: int) -> tuple[WrittenValue, ...]:
+    """Return the lines of `WRITTEN_VALUES` for a record type."""
+    return tuple(written for written in WRITTEN_VALUES if written.type == record_type)
+
+
+def parse_writer(text: str) -> Version:
+    """Return the Kafka version of a text: a release, or "2.1-IV0", which inter.broker.protocol.version can contain."""
+    return VERSION_2_1_IV0 if text == "2.1-IV0" else parse_release(text)
+
+
+def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int:
+    """Return the value version that a broker writes for a record type.
+
+    Parameters
+    ----------
+    record_type
+        The number in the key: 1 for an offset, 2 for a classic group, …
+    kafka
+        The broker's version, or the older version in inter.broker.protocol.version. It can also be "2.1-IV0".
+    expires
+        Whether the client asked for a retention time (OffsetCommit v2 to v4).
+
+    Returns
+    -------
+    int
+        The number in the first two bytes of the value.
+
+    Raises
+    ------
+    UsageError
+        The version does not exist, or a broker of this version writes no record of this type.
+
+    Examples
+    --------
+    >>> value_version(1, "2.8.2"), value_version(1, "2.8.2", expires=True), value_version(1, "4.1.0")
+    (3, 1, 4)
+    """
+    version = parse_writer(kafka)
+    candidates = [written for written in find_written_values(record_type) if version in written.range]
+    with_retention_time = [written for written in candidates if written.needs_retention_time and expires]
+    matching = with_retention_time or [written for written in candidates if not written.needs_retention_time]
+    if not matching:
+        raise UsageError(f"Kafka {kafka} writes no record of type {record_type}")
+    return matching[0].version
+
+
+def describe_readers(key: bytes | None, value: bytes | None) -> str:
+    """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2".
+
+    The releases are those whose loads were compared with this package's (`CHECKED_VERSIONS`).
+    """
+    parts = []
+    for coordinator, versions in CHECKED_VERSIONS.items():
+        ranges = list(_find_ranges(coordinator, versions, key, value))
+        if ranges:
+            parts.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
+    return f"read by {' and '.join(parts)}" if parts else "no checked release reads it"
+
+
+def _find_ranges(
+    coordinator: Coordinator, versions: tuple[str, ...], key: bytes | None, value: bytes | None
+) -> Iterator[str]:
+    for can_read, run in groupby(versions, lambda kafka: _can_read(coordinator, kafka, key, value)):
+        if can_read:
+            readers = list(run)
+            yield readers[0] if len(readers) == 1 else f"{readers[0]} to {readers[-1]}"
+
+
+def _can_read(coordinator: Coordinator, kafka: str, key: bytes | None, value: bytes | None) -> bool:
+    try:
+        record = decode(key, value, dialect(coordinator, kafka))
+    except BadBytes:
+        return False
+    return not isinstance(record.key, UnknownContent)

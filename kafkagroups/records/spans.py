@@ -1,0 +1,240 @@
+"""The bytes of a record as spans: field, type, value, meaning, and non-canonical encodings.
+
+A span is a range of bytes that contains one field, or the length of a field. All positions are counted in bytes from
+the start of the key or the value.
+
+Kafka's readers accept more encodings than Kafka's writers produce. The following encodings are non-canonical, and a
+strict reader refuses them. A tag is the number of a tagged field (records/fields.py):
+
+    bytes after the end of a key or a value
+    a varint that is longer than necessary, or has bits above the 32nd
+    null that is encoded as a negative length other than -1
+    an unusual first number of a struct that can be null (Kafka writes 1 = present, -1 = null; 0 = null in a tag)
+    a string that is not UTF-8 (the reader replaces malformed bytes with U+FFFD)
+    tags that are not in ascending order, are repeated, or are larger than Kafka's writer allows
+    a declared tagged field with a wrong size, or with its default value (Kafka's writer leaves such a field out)
+
+If a record has none of these encodings, Kafka's writer produces the same bytes for the decoded record.
+Source (4.3.1): the code that MessageDataGenerator writes; RawTaggedFieldWriter; ByteUtils.writeUnsignedVarint.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kafkagroups.errors import Deviation, join_path
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format, present_fields
+from kafkagroups.records.serde import Record
+from kafkagroups.records.structs import TAG_LIMIT, Struct
+from kafkagroups.records.text import encode_utf8
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS
+from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, read_uvarint, uvarint_bytes
+
+
+class Span(NamedTuple):
+    """A range of the bytes of a key, a value or a batch, with one field.
+
+    Attributes
+    ----------
+    part
+        What the bytes belong to: "key", "value" or "batch".
+    start, end
+        The position of the first byte, and the position after the last byte.
+    field
+        The path of the field, with Kafka's names.
+    type
+        The type of the field in the bytes, for example "int16".
+    value
+        The value that was read from the bytes.
+    meaning
+        What the value means, in a few words.
+    odd
+        What is non-canonical in these bytes: one text for each non-canonical encoding.
+    """
+
+    part: str
+    start: int
+    end: int
+    field: str
+    type: str
+    value: Any
+    meaning: str
+    odd: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The value as text."""
+        return "null" if self.value is None else str(self.value)
+
+
+def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
+    """Return the spans of a key and a value, in order. `record` is the record that `dialect` decoded from them."""
+    spans = _Spans()
+    if key is not None:
+        about_type = ("type", record.type, f"the record type: {record.name}")
+        spans.add_part("key", key, about_type, record.key, 0, dialect)
+    if value is not None:
+        about_version = ("version", record.value_version, "the version of the layout that follows")
+        spans.add_part("value", value, about_version, record.value, record.value_version or 0, dialect)
+    return spans.found
+
+
+def find_deviations(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Deviation]:
+    """Return the non-canonical encodings in a key and a value, in order, as `split_into_spans` finds them."""
+    return [
+        Deviation(join_path(span.part, span.field), span.start, reason)
+        for span in split_into_spans(record, key, value, dialect)
+        for reason in span.odd
+    ]
+
+
+class _Spans:
+    """The spans up to a position of a key or value. Each method adds what begins there, and moves the position."""
+
+    found: list[Span]
+    part = ""
+    data = b""
+    position = 0
+    form: MessageFormat
+
+    def __init__(self) -> None:
+        self.found = []
+
+    def add_part(
+        self, part: str, data: bytes, first: tuple[str, Any, str], content: Any, version: int, dialect: Dialect
+    ) -> None:
+        """Add a whole key or value. `first` describes its first two bytes: field, value and meaning."""
+        self.part = part
+        self.data = data
+        self.position = 0
+        if not isinstance(content, Message):
+            self.add(len(data), part, "bytes", data.hex(), f"a record type that Kafka {dialect.kafka} does not have")
+            return
+        self.form = make_format(type(content), version, AFTER_ALL_VERSIONS if part == "key" else dialect.version)
+        name, number, meaning = first
+        self.add(2, name, "int16", number, meaning)
+        self.add_struct(type(content), "")
+        count = len(data) - self.position
+        if count > 0:
+            odd = "1 byte after the end" if count == 1 else f"{count} bytes after the end"
+            rest = data[self.position :].hex()
+            self.add(len(data), "", "bytes", rest, "bytes after the end; a broker ignores them", odd)
+
+    def add(self, end: int, field: str, type_name: str, value: Any, meaning: str, *odd: str) -> None:
+        """Add the span from the position to `end`."""
+        self.found.append(Span(self.part, self.position, end, field, type_name, value, meaning, odd))
+        self.position = end
+
+    def add_struct(self, cls: type[Message], path: str) -> None:
+        """Add a struct. `path` is its path with a dot at the end; "" for the outermost struct."""
+        fields = present_fields(cls, self.form)
+        for spec in field_specs(cls):
+            if spec.tag is None and spec.is_in(self.form):
+                self.add_field(spec.wire, spec.nullable, path + spec.json_name, spec.doc)
+        if self.form.flexible:
+            self.add_tags(fields.tagged, path)
+
+    def add_tags(self, declared: dict[int, FieldSpec], path: str) -> None:
+        """Add the tag section at the end of a struct. `declared` are the tagged fields that the Kafka version has."""
+        data = self.data
+        count, end = read_uvarint(data, self.position)
+        odd = _check_number(data[self.position : end], uvarint_bytes(max(count, 0)), "for the count")
+        self.add(end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", *odd)
+        previous_tag = -1
+        seen_tags: set[int] = set()
+        for _ in range(count):
+            start = self.position
+            tag, size_start = read_uvarint(data, start)
+            size, end = read_uvarint(data, size_start)
+            spec = declared.get(tag)
+            name = path + (spec.json_name if spec else f"tag {tag}")
+            odd = _check_number(data[start:size_start], uvarint_bytes(tag), "for the tag's number")
+            odd += _check_number(data[size_start:end], uvarint_bytes(size), "for the tag's size")
+            odd += _check_tag_number(tag, previous_tag, is_repeated=tag in seen_tags, is_known=spec is not None)
+            if spec:
+                odd += self.check_known_tag(spec, end, size)
+            previous_tag = tag
+            seen_tags.add(tag)
+            self.add(end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "the tag's number and size", *odd)
+            if spec:
+                # Kafka's reader ignores the size of a declared field: the next tag begins after the field's content.
+                self.add_field(spec.wire, spec.nullable, name, spec.doc)
+            elif size:
+                content = data[end : end + size].hex()
+                self.add(end + size, name, "bytes", content, "a tag that this Kafka version does not have")
+
+    def check_known_tag(self, spec: FieldSpec, position: int, size: int) -> tuple[str, ...]:
+        """Return what is non-canonical about a known tagged field, whose content begins at `position`."""
+        content, end = spec.wire.read(self.data, position, self.form, spec.nullable)
+        odd: tuple[str, ...] = ()
+        if size != end - position:
+            odd += (f"the tag's size is {size} bytes, its field has {end - position}",)
+        if content == spec.default:
+            odd += ("the tag's value is the default; Kafka's writer leaves the tag out",)
+        return odd
+
+    def add_field(self, wire: Wire, nullable: bool, path: str, doc: str) -> None:
+        """Add a field of this wire type. `path` is its path in the record, and `doc` says what it means."""
+        if isinstance(wire, Struct):
+            if not nullable or self.add_presence(wire, path):
+                self.add_struct(wire.cls, f"{path}.")
+        elif isinstance(wire, Sized):
+            self.add_sized(wire, nullable, path, doc)
+        else:
+            value, end = wire.read(self.data, self.position, self.form, nullable)
+            self.add(end, path, wire.name, value, doc)
+
+    def add_presence(self, wire: Struct, path: str) -> bool:
+        """Add the first number of a struct that can be null. Return whether the struct is present."""
+        is_present, end = wire.read_presence(self.data, self.position)
+        prefix = self.data[self.position : end]
+        purpose = "for a struct that is present" if is_present else "for a struct that is null"
+        odd = _check_number(prefix, wire.encode_presence(is_present), purpose)
+        type_name = "uvarint" if wire.is_tagged else "int8"
+        self.add(end, path, type_name, prefix.hex() if is_present else None, "present" if is_present else "null", *odd)
+        return is_present
+
+    def add_sized(self, wire: Sized, nullable: bool, path: str, doc: str) -> None:
+        """Add a string, bytes or an array: first the length or the count, then the content."""
+        start = self.position
+        length, content_start = wire.read_length(self.data, start, self.form)
+        purpose = "for null" if length < 0 else "for the length"
+        odd = _check_number(self.data[start:content_start], wire.length_bytes(length, self.form), purpose)
+        fixed_type = "int16" if isinstance(wire, String) else "int32"
+        type_name = f"{'uvarint' if self.form.flexible else fixed_type} length"
+        if length < 0:
+            self.add(content_start, path, type_name, None, "null", *odd)
+            return
+        meaning = "how many elements follow" if isinstance(wire, Array) else "how many bytes follow"
+        if self.form.flexible:
+            meaning += "; stored plus 1"
+        self.add(content_start, path, type_name, length, meaning, *odd)
+        if isinstance(wire, Array):
+            for index in range(length):
+                self.add_field(wire.element_type, False, f"{path}[{index}]", doc)
+        elif length > 0:
+            value, end = wire.read(self.data, start, self.form, nullable)
+            if isinstance(value, bytes):
+                self.add(end, path, wire.name, value.hex(), doc)
+            else:
+                is_utf8 = encode_utf8(value) == self.data[content_start:end]
+                odd = () if is_utf8 else ("malformed UTF-8; the reader replaces it with U+FFFD",)
+                self.add(end, path, wire.name, value, doc, *odd)
+
+
+def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
+    if is_repeated:
+        return (f"tag {tag} is repeated" + ("; the last one is used" if is_known else ""),)
+    if not 0 <= tag < TAG_LIMIT:
+        return (f"expected a tag from 0 to {TAG_LIMIT - 1}, found {tag}",)
+    if tag < previous_tag:
+        return (f"tag {tag} comes after tag {previous_tag}",)
+    return ()
+
+
+def _check_number(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, ...]:
+    """Return what is non-canonical about the bytes of a number. `canonical` are the bytes that Kafka writes."""
+    if encoded == canonical:
+        return ()
+    return (f"expected {canonical.hex(' ')} {purpose}, found {encoded.hex(' ')}",)

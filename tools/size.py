@@ -29,7 +29,7 @@ CEILINGS = {
     "html_report": 517,
     "kafka_tools": 659,
     "loading": 2313,
-    "log": 2695,
+    "log": 2701,
     "records": 2000,
     "repair": 1981,
     "replay": 1190,

@@ -18,7 +18,7 @@ from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.replicas import Change, Replicas, Truncation
 from kafkagroups.history.words import count_of
-from kafkagroups.log.fork import Fork
+from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.topic import Topic
 
 ARGUMENTS = """
@@ -167,25 +167,34 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
         epoch = "" if branch.leader_epoch in (None, -1) else f", leader epoch {branch.leader_epoch}"
         records = f"{count_of(branch.only, 'record')} from there on: offsets {branch.first} to {branch.last}{epoch}"
         lines.append(f"  Only {name} has {records}.")
-    newer_name = truncation.newer
-    older_name = _OTHER[newer_name]
-    newer = branches[newer_name]
-    older = branches[older_name]
-    if newer.epochs[-1:] != older.epochs[-1:] and newer.epochs:
-        lines.append(f"  {newer_name} is the newer replica: its last leader epoch is {newer.epochs[-1][0]}.")
+    newer = truncation.newer
+    older = _OTHER[newer]
+    epochs = branches[newer].epochs
+    if truncation.is_elected:
+        silence = "" if branches[newer].only else " It has written nothing since its election."
+        lines.append(f"  {newer} is the newer replica: its last leader epoch is {epochs[-1][0]}.{silence}")
+        returns = f"When the broker of {older} returns and follows {newer}, it"
+        lines.append(f"  {returns} {_describe_end(branches[older], truncation.offset)}.")
+    else:
+        lines.append("  The leader epochs in these files do not say which replica was elected last:")
+        for leader, end in ((newer, truncation.offset), (older, truncation.reverse)):
+            follower = _OTHER[leader]
+            lines.append(f"  if {leader} leads, {follower} {_describe_end(branches[follower], end)}.")
     end = truncation.offset
-    returns = (
-        f"  When the broker of {older_name} returns and follows {newer_name}, it truncates its log to offset {end}."
-    )
-    if end is None:
-        returns = "  No leader epoch tells where a returning broker truncates: it truncates to its high watermark."
-    elif end >= older.end_offset:
-        returns = f"  If {older_name} follows {newer_name}, {older_name} truncates nothing."
-    lines.append(returns)
-    if end is not None and end > fork.offset and older.only:
-        lines.append(f"  Before offset {end}, {older_name} stays different: leader epochs do not show this fork.")
+    if end is not None and end > fork.offset and branches[older].only:
+        lines.append(f"  Before offset {end}, {older} stays different: leader epochs do not show this fork.")
     for line in lines:
         print_text(line)
+
+
+def _describe_end(follower: Branch, end: int | None) -> str:
+    """Return what a follower does to its log before it fetches."""
+    if end is None:
+        return "truncates to its high watermark, because no leader epoch tells where"
+    if end >= follower.end_offset:
+        return "keeps its records and fetches the others"
+    lost = f", and loses {count_of(follower.only, 'record')}" if follower.only else ""
+    return f"truncates its log to offset {end}{lost}"
 
 
 _OTHER = {"a": "b", "b": "a"}

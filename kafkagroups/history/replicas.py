@@ -10,8 +10,9 @@ The loads are of two logs, of two moments, or of two coordinators. They are comp
 If only one load has a group or an offset, the value of the other load is null.
 
 After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
-with the newer leader epoch. When the broker of the older replica returns, it truncates its log and follows the newer
-replica. Its own records after the fork are lost.
+with the newer leader epoch, also if its leader has written nothing yet: its broker stores each epoch when it is
+elected. When the broker of the older replica returns, it truncates its log and follows the newer replica. Its own
+records after the fork are lost.
 
 A difference between the answers of two replicas is healed in these cases:
 
@@ -107,10 +108,14 @@ class Truncation(NamedTuple):
     """What a follower does when it returns. `newer` is the replica that it follows, "a" or "b".
 
     `offset` is the offset to which the other replica truncates its log; None if the leader epochs do not tell.
+    `is_elected` says whether a leader epoch shows that the newer replica was elected last. If not, it is the longer
+    one, and `reverse` is the offset to which it truncates if the other replica is elected.
     """
 
     newer: str
     offset: int | None
+    is_elected: bool
+    reverse: int | None
 
 
 class Change(NamedTuple):
@@ -195,7 +200,10 @@ class Replicas:
             epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
             sizes = {"a_only": fork.a.only, "b_only": fork.b.only}
             forks[json.dumps(partition)] = {"offset": fork.offset, "leader_epochs": epochs, **sizes}
-        truncations = {json.dumps(partition): each._asdict() for partition, each in self.truncations.items()}
+        truncations = {
+            json.dumps(partition): {"newer": each.newer, "offset": each.offset}
+            for partition, each in self.truncations.items()
+        }
         return {
             **self.differences,
             "healed": self.healed(),
@@ -238,8 +246,11 @@ def _find_truncation(fork: Fork) -> Truncation:
     ages = [(branch.epochs[-1][0] if branch.epochs else -1, branch.end_offset) for branch in (fork.a, fork.b)]
     newer = "a" if ages[0] > ages[1] else "b"
     leader, follower = (fork.a, fork.b) if newer == "a" else (fork.b, fork.a)
-    offset = find_truncation_offset(follower.epochs, follower.end_offset, leader.epochs, leader.end_offset)
-    return Truncation(newer, offset)
+    ends = [
+        find_truncation_offset(second.epochs, second.end_offset, first.epochs, first.end_offset)
+        for first, second in ((leader, follower), (follower, leader))
+    ]
+    return Truncation(newer, ends[0], ages[0][0] != ages[1][0], ends[1])
 
 
 class _Side(NamedTuple):

@@ -138,6 +138,7 @@ class _Replica:
         self._batches: Iterator[Batch] = batches_until(log, stop)
         self._start = log.start_offset
         self._log = log
+        self._stop = stop
         self._records: Sequence[LogRecord] | None = None
         self._index = 0
         self._end = log.start_offset
@@ -283,7 +284,9 @@ class _Replica:
     def branch(self, fork_offset: int) -> Branch:
         """Return this replica from the fork on."""
         index = bisect_left(self._offsets, fork_offset)
-        epochs = [entry for entry in _read_checkpoint(self._log) or self._epochs if entry[1] < self._end]
+        # A leader that has written nothing yet has its epoch at the end of the log.
+        end = self._end + (self._stop == NO_STOP)
+        epochs = [entry for entry in _read_checkpoint(self._log) or self._epochs if entry[1] < end]
         only = len(self._offsets) - index
         if not only:
             return Branch(0, None, None, None, self._end, epochs)

@@ -163,7 +163,11 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
         offset_delta, position = read_varint(data, position)
         key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)
-        headers, position = _read_headers(data, position, end)
+        if data[position] == 0:  # No headers, as always in this topic.
+            headers: tuple[tuple[bytes, bytes | None], ...] = ()
+            position += 1
+        else:
+            headers, position = _read_headers(data, position, end)
         if position != end:
             raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
         if base_sequence >= 0:
@@ -178,8 +182,6 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
 
 def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
     header_count, position = read_varint(data, position)
-    if header_count == 0:
-        return (), position
     if not 0 <= header_count <= len(data) - position:
         raise InvalidLog(f"expected a possible number of record headers, found {header_count}")
     headers = []
@@ -193,7 +195,9 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[byt
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, start = read_varint(data, position)
+    byte = data[position]
+    # Most lengths have one byte, which is read here: calls take much of the time of a load.
+    length, start = ((byte >> 1) ^ -(byte & 1), position + 1) if byte < 0x80 else read_varint(data, position)
     if length < 0:
         return None, start
     content_end = start + length

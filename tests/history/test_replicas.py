@@ -294,3 +294,25 @@ def test_a_topic_that_was_created_again_has_no_replicas(write, capsys):
     assert "created again" in text and "newer replica" not in text
     (b / "partition.metadata").unlink()
     assert json.loads(diff("--json"))["topic_ids"] is None
+
+
+def test_a_leader_that_has_written_nothing_is_the_newer_replica(write):
+    """LeaderEpochFileCache.assign: an election is stored at the end of the log, before the first record (4.3.1)."""
+    a = write("a")
+    b = write("b", [(0, ("orders-0", 60))])
+    end = end_of(a)
+    truncation = kg.compare_replicas(a, b).truncations[9]
+    assert (truncation.newer, truncation.is_elected, truncation.reverse) == ("b", False, end)
+    (a / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n3 {end}\n")
+    truncation = kg.compare_replicas(a, b).truncations[9]
+    assert (truncation.newer, truncation.is_elected, truncation.offset) == ("a", True, end)
+
+
+def test_without_an_election_the_text_says_both_futures(write, capsys):
+    a = write("a")
+    b = write("b", [(0, ("orders-0", 60))])
+    assert main(["diff", str(a), str(b)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "do not say which replica was elected last" in text
+    assert "if b leads, a keeps its records and fetches the others" in text
+    assert f"if a leads, b truncates its log to offset {end_of(a)}, and loses 1 record" in text

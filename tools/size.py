@@ -20,13 +20,13 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2857,
+    "cli": 2869,
     "coordinator": 5068,
     "course": 10409,
     "engine": 2500,
     "groups": 2092,
-    "history": 4154,
-    "html_report": 517,
+    "history": 4175,
+    "html_report": 525,
     "kafka_tools": 659,
     "loading": 2313,
     "log": 2701,

@@ -34,7 +34,8 @@ fn rules() -> Rules {
 /// Fold one segment. Return the number of batches and of committed keys, and the zeros at the end.
 fn fold(data: Vec<u8>, rules: Rules) -> Result<(u64, usize, Option<u64>), Stopped> {
     let bytes = Bytes::Loader(Box::new(move || Ok(data.clone())));
-    let mut batches = Batches::new(vec![Segment { bytes, base_offset: 0, start: 0, end: None }], rules.max_batch_bytes)?;
+    let mut batches =
+        Batches::new(vec![Segment { bytes, base_offset: 0, start: 0, end: None }], rules.max_batch_bytes)?;
     let mut fold = Fold::new(rules);
     fold.follow = Some(Follow::new(1, 0, true));
     let zeros = fold_log(&mut fold, &mut batches, &mut |_| true)?;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import binascii
 import json
 import re
 
@@ -89,5 +88,5 @@ def _read_base64(text: str) -> bytes | None:
     plain = text.replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except binascii.Error:
+    except ValueError:
         return None

@@ -56,12 +56,12 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
             log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
             return log.limit_batches(max_batch_bytes)
         check_finished(file_or_folder)
-        files = [entry.name for entry in file_or_folder.iterdir() if entry.is_file()]
-        names = sorted(filter(is_segment_name, files))
+        names = _segment_names(file_or_folder)
+        start_failure = find_unreadable_name(file_or_folder)
     if not names:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
     log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
-    log.start_failure = find_unreadable_name(str(path), files)
+    log.start_failure = start_failure
     return log.limit_batches(max_batch_bytes)
 
 

@@ -10,10 +10,9 @@ Source (4.3.1): LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.appe
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
@@ -40,13 +39,13 @@ class StartFailure:
         return f"{self.file}{place}: a broker does not start with this file ({self.reason})"
 
 
-def find_unreadable_name(folder: str, names: Iterable[str]) -> StartFailure | None:
+def find_unreadable_name(folder: Path) -> StartFailure | None:
     """Return the first of a folder's files whose name a broker cannot read as an offset."""
-    for name in sorted(names):
-        text = name.partition(".")[0]
+    for path in sorted(folder.iterdir()):
+        text = path.name.partition(".")[0]
         is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
-        if name.endswith(_READ_SUFFIXES) and not is_offset:
-            return StartFailure(os.path.join(folder, name), None, f'For input string: "{text}"')
+        if path.name.endswith(_READ_SUFFIXES) and not is_offset and path.is_file():
+            return StartFailure(str(path), None, f'For input string: "{text}"')
     return None
 
 

@@ -112,6 +112,7 @@ def test_load_of_several_paths_is_a_line_each_and_one_bad_path_stops_nothing(run
             "error": None,
             "damage": None,
             "zeros": None,
+            "start": None,
         }
     }
     assert (first["coordinator"], first["kafka"]) == ("classic", "3.9.2")

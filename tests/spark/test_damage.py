@@ -93,7 +93,8 @@ def test_a_table_is_whole_or_names_its_damage(topic, every, table):
     errors = 0
     for segment, position in flips(topic, every):
         try:
-            assert len(read(topic, table=table)) == whole, (segment, position)
+            if len(read(topic, table=table)) != whole:  # An offset is in no checksum. If it falls, the load fails.
+                assert any(row["error"] for row in read(topic, table="partitions")), (segment, position)
         except kg.InvalidLog as error:
             errors += 1
             assert names_damage(error, segment, position)

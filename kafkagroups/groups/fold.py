@@ -66,7 +66,7 @@ def fold(
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
     loader = _Loader(log)
-    batches = _count_batches(loader.select(batches_until(log, stop, notes)), shard, count_bytes, observer)
+    batches = loader.select(_count_batches(batches_until(log, stop, notes), shard, count_bytes, observer))
     replay_batches(shard, batches, observer)
     if dialect.coordinator == "new" and shard.failure is None:
         shard.failure = loader.find_failure()

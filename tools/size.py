@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 4175,
     "html_report": 525,
     "kafka_tools": 659,
-    "loading": 2313,
+    "loading": 2319,
     "log": 2701,
     "records": 2000,
     "repair": 1981,

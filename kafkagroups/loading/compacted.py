@@ -91,7 +91,10 @@ def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
         end = bisect_left(offsets, next_offset, index)
         is_last_kept = index < end
         if is_last_kept:
-            segment += _copy_batch(found, set(offsets[index:end]), records, pending)
+            copy = _copy_batch(found, set(offsets[index:end]), records, pending)
+            if copy is None:
+                return None
+            segment += copy
             copied_batches += 1
             copied_records += end - index
         index = end
@@ -155,8 +158,11 @@ def _list_other_records(
 
 def _copy_batch(
     found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: Mapping[int, str]
-) -> bytes:
-    """Return a batch with only some of its records. `changed` has the keys and values of some offsets."""
+) -> bytes | None:
+    """Return a batch with only some of its records; None if the batch does not have each of them once.
+
+    `changed` has the keys and values of some offsets.
+    """
     batch = found.parse()
     is_pending = not kept.isdisjoint(pending)
     records = []
@@ -166,6 +172,8 @@ def _copy_batch(
         if record.offset in kept:
             records.append(record._replace(key=key, value=value, attributes=0))
         is_whole = is_whole and record.offset in kept and (key, value) == (record.key, record.value)
+    if len(records) != len(kept):
+        return None
     is_of_producer = batch.producer_id != NO_PRODUCER_ID or batch.is_transactional
     if is_whole and is_pending == is_of_producer:
         return found.data

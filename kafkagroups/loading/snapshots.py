@@ -132,6 +132,8 @@ class KeptPartition:
                 loaded.records += saved.loaded.records - saved.records
                 loaded.segments = len(self.source.segments)
                 loaded.damage = describe_rest(self.source, damage, shard.dialect)
+                start = saved.loaded.start
+                loaded.start = self.source.start_failure or (start if start and start.offset is not None else None)
             shard.seen_group_ids.update(dict.fromkeys(saved.seen))
         self.folded = shard
         return shard

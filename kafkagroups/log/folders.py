@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,14 @@ from kafkagroups.log.segments import Log
 
 NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
 """The reason in the error for a folder without a log."""
+_ODD_NAMES = {
+    r"__consumer_offsets-\d+\..*-delete": "a partition that the broker was about to delete: {rename}",
+    r"__consumer_offsets-\d+\..*-stray": "a partition that the cluster no longer assigns to this broker: {rename}",
+    r"__consumer_offsets-\d+\..*-future": "an unfinished copy for another disk: read the partition's own folder",
+    r".*\.(gz|tgz|tar|zip|xz|zst|bz2)": "an archive: unpack it first",
+    r"\d{20}-[\w-]{22}\.log": "a segment of tiered storage: copy it as {name:.20}.log to a folder __consumer_offsets-N",
+}
+"""What files and folders are whose names a log does not have. Source (4.3.1): LocalLog; RemoteLogSegmentFileset."""
 
 
 def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
@@ -52,7 +61,7 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
         if not file_or_folder.is_dir():
             check_regular(file_or_folder.stat(), str(path))
             if file_or_folder.suffix != ".log":
-                raise UsageError(f"{path}: expected a .log file or a folder")
+                raise UsageError(f"{path}: expected a .log file or a folder{_explain_names([file_or_folder.name])}")
             log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
             return log.limit_batches(max_batch_bytes)
         check_finished(file_or_folder)
@@ -84,8 +93,19 @@ def open_logs(path: str | Path) -> list[Log]:
                 check_one_log_per_partition(logs)
                 return sorted(logs, key=lambda log: log.partition or 0)
             if not has_segments(parent):
-                raise UsageError(f"{path}: {NO_LOG_FOUND}{_suggest_subfolders(parent)}")
+                odd_names = _explain_names(sorted(entry.name for entry in parent.iterdir()))
+                raise UsageError(f"{path}: {NO_LOG_FOUND}{odd_names or _suggest_subfolders(parent)}")
     return [open_log(path)]
+
+
+def _explain_names(names: Iterable[str]) -> str:
+    """Return what the first of some files and folders is whose name says that it is no log; "" if there is none."""
+    for name in names:
+        rename = f"to read it, copy it as {name.partition('.')[0]}"
+        for pattern, text in _ODD_NAMES.items():
+            if re.fullmatch(pattern, name):
+                return f"; {name} is {text.format(name=name, rename=rename)}"
+    return ""
 
 
 def _suggest_subfolders(parent: Path) -> str:

@@ -28,6 +28,7 @@ from functools import cache
 from typing import Any, TypedDict, Unpack
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batch_frames import LOG_OVERHEAD, to_int64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
@@ -159,8 +160,14 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
         if length < 0 or end > len(data):
             raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position} bytes")
         attributes = data[position]
-        timestamp_delta, position = read_varint(data, position + 1, MAX_VARLONG_BYTES)
-        offset_delta, position = read_varint(data, position)
+        position += 1
+        if data[position] | data[position + 1] < 0x80:  # Two varints of one byte, as in almost all records.
+            timestamp_delta = _ZIGZAG[data[position]]
+            offset_delta = _ZIGZAG[data[position + 1]]
+            position += 2
+        else:
+            timestamp_delta, position = read_varint(data, position, MAX_VARLONG_BYTES)
+            offset_delta, position = read_varint(data, position)
         key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)
         if data[position] == 0:  # No headers, as always in this topic.
@@ -172,8 +179,11 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
             raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
         if base_sequence >= 0:
             sequence = (base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
-        offset = to_int64(base_offset + offset_delta)
-        timestamp = to_int64(base_timestamp + timestamp_delta) if append_time is None else append_time
+        offset = base_offset + offset_delta
+        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+        if not (0 <= offset <= MAX_INT64 and 0 <= timestamp <= MAX_INT64):
+            offset = to_int64(offset)
+            timestamp = to_int64(timestamp)
         records.append(
             LogRecord(offset, timestamp, key, value, headers, sequence, end - start, None, True, 2, attributes)
         )
@@ -210,6 +220,10 @@ def _make_field_error(length: int, bytes_left: int) -> InvalidLog:
     return InvalidLog(f"expected a field of {length} bytes, found {bytes_left} bytes in the record")
 
 
+_ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
+"""The numbers that varints of one byte mean."""
+
+
 def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
     """Return the varint or varlong at a position, and the position after it.
 
@@ -219,6 +233,10 @@ def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    following = data[position + 1]
+    if following < 0x80:
+        zigzag = byte & 0x7F | following << 7
+        return (zigzag >> 1) ^ -(zigzag & 1), position + 2
     value = 0
     for index in range(max_bytes):
         byte = data[position + index]

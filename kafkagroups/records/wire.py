@@ -230,6 +230,8 @@ class String(Sized):
 
     def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[str | None, int]:
         length, start = self.read_length(buffer, position, form)
+        if length == 0:
+            return "", start
         if length < 0:
             return self.read_null(start, position, nullable)
         end = start + length

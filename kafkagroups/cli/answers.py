@@ -17,7 +17,7 @@ from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options, choose_dialect
 from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.words import count_of, describe_topic, list_names
-from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions
+from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.topic import Limits, Topic
@@ -43,6 +43,12 @@ class _SparkTopic(Topic):
 
     def explain(self, *question: Any, **options: Any) -> Any:
         return self._ask("explain", *question, **options)
+
+    def explain_groups(self, pattern: str, *question: Any, **options: Any) -> Any:
+        group_ids = [pattern]
+        if has_wildcard(pattern):
+            group_ids = match_groups(self.load(until_time=options["until_time"]).partitions_of, pattern)
+        return [self.explain(group_id, *question, **options) for group_id in group_ids]
 
     def stats(self, by: str = "group") -> Any:
         return self._ask("stats", by)
@@ -102,7 +108,7 @@ def answer_each(
         except KafkagroupsError as error:
             print_error(error)
             if args.json and isinstance(error, ForeignLog):
-                print_json({"path": str(topic.path), "error": str(error)})
+                print_json({"path": path, "error": str(error)})
             statuses.append(2 if isinstance(error, UsageError) else 1)
             continue
         if args.json:

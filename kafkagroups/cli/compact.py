@@ -69,6 +69,6 @@ def _print_text(args: argparse.Namespace, topic: Topic, compaction: Compaction) 
     if not compaction.groups:
         end = (
             "Nothing was cleaned: no dirty record, from --first-dirty on, is before the first uncleanable segment. It "
+            "contains --first-uncleanable: by default, the start of the oldest open transaction or active segment."
         )
-        end += "contains --first-uncleanable: by default, the start of the oldest open transaction or active segment."
     print_text(end)

@@ -89,8 +89,8 @@ class _Loader:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._end = self._next_offset = self._newest = log.start_offset
-        self._falls: list[tuple[int, int, Batch]] = []
-        """Each next offset that is not above an earlier one: with the largest earlier one, and its batch."""
+        self._falls: list[tuple[int, int]] = []
+        """Each next offset that is not above an earlier one, with the largest earlier one."""
 
     def select(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches that a coordinator reads."""
@@ -108,7 +108,7 @@ class _Loader:
             is_read = True
             self._next_offset = batch.next_offset
             if self._next_offset <= self._newest:
-                self._falls.append((self._next_offset, self._newest, batch))
+                self._falls.append((self._next_offset, self._newest))
             self._newest = max(self._newest, self._next_offset)
             yield batch
 
@@ -117,11 +117,11 @@ class _Loader:
 
         The coordinator notes these offsets as written, because the high watermark is not above them.
         """
-        for offset, newest, batch in self._falls:
+        for offset, newest in self._falls:
             if offset >= self._end:
                 partition = f"__consumer_offsets-{self._log.partition}"
                 reason = f"New last written offset {offset} of {partition} must be greater than {newest}."
-                return LoadFailed(reason, batch.last_offset)
+                return LoadFailed(reason, offset - 1)
         return None
 
 

@@ -140,9 +140,13 @@ class GroupLogs(Fates):
         """The groups with offsets in the open transaction of each producer."""
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
+        self.find_holes(batch)
+        self.add_batch(partition, batch)
+
+    def find_holes(self, batch: Batch) -> None:
+        """Add the holes before the next batch of the log and in it."""
         for hole in self._finder.find(batch):
             self.add_hole(hole)
-        self.add_batch(partition, batch)
 
     def add_hole(self, hole: Hole) -> None:
         missing_before = self._holes[-1].missing if self._holes else 0
@@ -166,9 +170,9 @@ class GroupLogs(Fates):
         has_producer = batch.producer_id != NO_PRODUCER_ID
         is_transactional = batch.is_transactional if self.dialect.coordinator == "classic" else has_producer
         for entry, record in entries:
-            if entry.group is None or entry.group not in self._logs:
-                continue
             if record is None or isinstance(record.key, UnknownContent):
+                continue
+            if entry.group is None or entry.group not in self._logs:
                 continue
             is_pending = is_transactional and isinstance(record.key, OFFSET_KEYS)
             if is_pending:
@@ -249,7 +253,7 @@ class GroupLogs(Fates):
 def _encode(group: str) -> bytes:
     """Return the id of a group with its size, as it stands in a key after the record type."""
     encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
-    return len(encoded_id).to_bytes(4, "big")[-2:] + encoded_id
+    return (len(encoded_id) % 2**16).to_bytes(2, "big") + encoded_id  # No key has room for a longer id.
 
 
 _REPLACEMENT_CHARACTER = "\ufffd"

@@ -18,7 +18,6 @@ from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import walk
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.holes import HoleFinder
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import decode_utf8
@@ -158,10 +157,8 @@ def _tell(log: Log, dialect: Dialect, groups: Sequence[str]) -> Iterator[tuple[s
     """Yield what stands out in the history of each group. The log is read once for all of them."""
     group_logs = {group: GroupLog(dialect, group) for group in groups}
     fates = GroupLogs(dialect, group_logs)
-    holes = HoleFinder()
     for batch in log:
-        for hole in holes.find(batch):
-            fates.add_hole(hole)
+        fates.find_holes(batch)
         # A search in the bytes is faster than reading the records of other groups.
         if batch.is_control or batch.attributes & CODEC or fates.names_group(batch.payload):
             fates.add_found(log.partition, batch)

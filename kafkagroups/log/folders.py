@@ -65,8 +65,9 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
             log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
             return log.limit_batches(max_batch_bytes)
         check_finished(file_or_folder)
-        names = _segment_names(file_or_folder)
-        start_failure = find_unreadable_name(file_or_folder)
+        entries = list(file_or_folder.iterdir())
+        names = _segment_names(entries)
+        start_failure = find_unreadable_name(entries)
     if not names:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
     log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
@@ -153,11 +154,11 @@ def check_one_log_per_partition(logs: Iterable[Log]) -> None:
 
 def has_segments(folder: Path) -> bool:
     """Return whether a folder contains at least one segment."""
-    return bool(_segment_names(folder))
+    return bool(_segment_names(folder.iterdir()))
 
 
-def _segment_names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir() if is_segment_name(entry.name))
+def _segment_names(entries: Iterable[Path]) -> list[str]:
+    return sorted(entry.name for entry in entries if is_segment_name(entry.name))
 
 
 def _partition_of(folder: Path) -> int | None:

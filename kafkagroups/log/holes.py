@@ -28,11 +28,6 @@ class DamagedHole(Hole):
     """A range of offsets that are missing because their bytes are damaged. The cleaner did not remove them."""
 
 
-def join_holes(first: Hole, second: Hole) -> Hole:
-    """Return one hole for two holes. `second` is later in the log."""
-    return Hole(first.first, second.last, first.missing + second.missing)
-
-
 class HoleFinder:
     """The holes of one partition, from offset 0 on."""
 

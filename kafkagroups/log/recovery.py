@@ -11,6 +11,7 @@ Source (4.3.1): LogLoader.loadSegmentFiles; LogSegment.recover; OffsetIndex.appe
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,9 +40,9 @@ class StartFailure:
         return f"{self.file}{place}: a broker does not start with this file ({self.reason})"
 
 
-def find_unreadable_name(folder: Path) -> StartFailure | None:
+def find_unreadable_name(paths: Iterable[Path]) -> StartFailure | None:
     """Return the first of a folder's files whose name a broker cannot read as an offset."""
-    for path in sorted(folder.iterdir()):
+    for path in sorted(paths):
         text = path.name.partition(".")[0]
         is_offset = _JAVA_LONG.fullmatch(text) is not None and MIN_INT64 <= int(text) <= MAX_INT64
         if path.name.endswith(_READ_SUFFIXES) and not is_offset and path.is_file():

@@ -165,6 +165,21 @@ def test_the_commands_print_the_same_with_spark(session, bad_topic, capsys):
     assert statuses == {0, 1, 2}
 
 
+def test_each_group_of_a_pattern_is_a_question_to_spark(session, capsys, monkeypatch):
+    """With --engine spark, no log is read in the process of the command."""
+    asked = []
+    explain = kgs.explain
+
+    def note(path, group, *question, **options):
+        asked.append(group)
+        return explain(path, group, *question, **options)
+
+    monkeypatch.setattr(kgs, "explain", note)
+    words = ["explain", str(DATA / "3.9.2"), "--coordinator", "classic", "--json", "--engine", "spark"]
+    assert main([*words, "--group", "*il*"]) == 0
+    assert asked == ["billing", "mailer"] and capsys.readouterr().out.count("\n") == 2
+
+
 def test_the_text_output_is_the_same_with_spark(session, capsys):
     """The tables for people do not depend on the engine."""
     for arguments in (["stats", str(DATA / "4.3.1")], ["explain", str(DATA / "4.3.1"), "--group", "billing"]):

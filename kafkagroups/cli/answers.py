@@ -23,8 +23,12 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.topic import Limits, Topic
 
 _MEMBER_FACTS = {
-    **{"client_id": "client", "group_instance_id": "instance", "state": "state", "member_epoch": "epoch"},
-    **{"previous_member_epoch": "previous epoch", "session_timeout_ms": "session time-out in ms"},
+    "client_id": "client",
+    "group_instance_id": "instance",
+    "state": "state",
+    "member_epoch": "epoch",
+    "previous_member_epoch": "previous epoch",
+    "session_timeout_ms": "session time-out in ms",
     "rebalance_timeout_ms": "rebalance time-out in ms",
 }
 _NO_FACT = (None, "", -1)
@@ -89,9 +93,10 @@ def answer_each(
 ) -> int:
     """Ask about each PATH, print the answers, and return the exit code. A PATH that is wrong does not stop the others.
 
-    `ask` gets a subject: the topic of a PATH, or what `subjects` yields, the topic first. The JSON of an answer is one
-    object, or a list of objects. The problems of an answer are lines about bad data, for stderr. With
-    --fail-on-findings, the answers have findings. `spins`: a spinner is shown until the answer is there.
+    `ask` gets a subject: the topic of a PATH, or what `subjects` yields, the topic first. It returns one answer or a
+    list of them. The JSON of an answer is one object, or a list of objects. The problems of an answer are lines about
+    bad data, for stderr. With --fail-on-findings, the answers have findings. `spins`: a spinner is shown until the
+    answer is there.
     """
     statuses: list[int] = []
     has_findings = False
@@ -111,19 +116,20 @@ def answer_each(
                 print_json({"path": path, "error": str(error)})
             statuses.append(2 if isinstance(error, UsageError) else 1)
             continue
-        if args.json:
-            found = to_json(topic, answer)
-            for value in found if isinstance(found, list) else [found]:
-                print_json(value)
-        else:
-            if has_text:
-                print_text()
-            has_text = True
-            show(args, topic, answer)
-        new = [line for line in list_problems(topic, answer) if line not in problems]
-        problems.update(new)
-        statuses.append(print_problems(new))
-        has_findings = has_findings or (getattr(args, "fail_on_findings", False) and bool(answer.findings))
+        for each in answer if isinstance(answer, list) else [answer]:
+            if args.json:
+                found = to_json(topic, each)
+                for value in found if isinstance(found, list) else [found]:
+                    print_json(value)
+            else:
+                if has_text:
+                    print_text()
+                has_text = True
+                show(args, topic, each)
+            new = [line for line in list_problems(topic, each) if line not in problems]
+            problems.update(new)
+            statuses.append(print_problems(new))
+            has_findings = has_findings or (getattr(args, "fail_on_findings", False) and bool(each.findings))
     return max(statuses, default=0) or (3 if has_findings else 0)
 
 

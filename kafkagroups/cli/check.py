@@ -64,6 +64,8 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     lines = [f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}", f"{broker} loads {all_partitions}{cut}."]
     if failed:
         outcome = f"fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} lost"
+        if any(partition.start for partition in partitions):
+            outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
         before = "The verdict is about what is before it. Before a recovery, a broker can fail to load the partition."

@@ -65,7 +65,9 @@ def run(args: Options) -> int:
             span.part if span.start == 0 else "",  # "key" or "value", only in the first row of each part.
             span.start,
             annotation.bytes_by_part[span.part][span.start : span.end].hex(" "),
-            *(span.field, span.type, "null" if span.value is None else span.value),
+            span.field,
+            span.type,
+            "null" if span.value is None else span.value,
             "; ".join((span.meaning, *span.odd)),  # `odd`: what Kafka reads but never writes.
         )
         for span in annotation  # A span is a field of the key or the value, or the length of a field.

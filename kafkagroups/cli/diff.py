@@ -198,11 +198,9 @@ def _describe_end(follower: Branch, end: int | None) -> str:
 
 
 _OTHER = {"a": "b", "b": "a"}
-_FIELDS = (
-    *("offset", "metadata", "leader_epoch"),
-    *("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader"),
-)
-"""The fields of an offset and of a group whose changes are shown."""
+_OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
+_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader")
+"""The fields whose changes are shown."""
 _ONE: dict[str, Callable[[Any], str]] = {
     "offsets": lambda offset: f"{offset['offset']} {offset['metadata']!r}".removesuffix(" ''"),
     "pending": lambda each: ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in each),
@@ -219,7 +217,7 @@ def _describe(table: str, a: Any, b: Any) -> str:
 
 
 def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
-    for name in _FIELDS:
+    for name in (*_OFFSET_FIELDS, *_GROUP_FIELDS):
         if name in a and name in b and a[name] != b[name]:
             sides = [_shorten_id(each[name]) if name == "leader" and each[name] else each[name] for each in (a, b)]
             texts = [repr(value) if isinstance(value, str) else str(value) for value in sides]

@@ -202,8 +202,15 @@ def _read_available_memory() -> int | None:
 
 
 _CHECKS: tuple[Callable[[], Result], ...] = (
-    *(_check_python, _check_environment, _check_packages, _check_engine, _check_kernel),
-    *(_check_java, _check_spark_worker, _check_disk, _check_memory),
+    _check_python,
+    _check_environment,
+    _check_packages,
+    _check_engine,
+    _check_kernel,
+    _check_java,
+    _check_spark_worker,
+    _check_disk,
+    _check_memory,
 )
 
 

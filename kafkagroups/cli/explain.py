@@ -57,15 +57,7 @@ def run(args: Options) -> int:
         options = {"since_time": args.since_time, "retention_ms": args.retention, **answers.find_stop(args)}
         return topic.explain_groups(args.group, args.topic, args.partition, **options)
 
-    return answers.answer_each(args, explain, _print_explanations, _list_json, list_problems=_list_problems)
-
-
-def _list_problems(topic: Topic, explanations: list[Explanation]) -> list[str]:
-    return list(dict.fromkeys(line for explanation in explanations for line in explanation.problems))
-
-
-def _list_json(topic: Topic, explanations: list[Explanation]) -> list[dict[str, Any]]:
-    return [_to_json(topic, explanation) for explanation in explanations]
+    return answers.answer_each(args, explain, _print_explanation, _to_json)
 
 
 def _to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
@@ -92,13 +84,6 @@ def _to_json(topic: Topic, explanation: Explanation) -> dict[str, Any]:
 def _expiration_to_json(expiration: Expiration) -> dict[str, Any]:
     offset = {"topic_partition": str(expiration.topic_partition), "offset": expiration.offset}
     return {**offset, "expire_ms": expiration.expire_ms, "from": "record" if expiration.is_from_record else "retention"}
-
-
-def _print_explanations(args: Options, topic: Topic, explanations: list[Explanation]) -> None:
-    for number, explanation in enumerate(explanations):
-        if number:
-            print_text()
-        _print_explanation(args, topic, explanation)
 
 
 def _print_explanation(args: Options, topic: Topic, explanation: Explanation) -> None:

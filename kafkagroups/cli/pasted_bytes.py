@@ -37,12 +37,8 @@ def read_bytes(text: str, name: str) -> bytes | None:
             return found
     raise UsageError(
         f"{name}: expected hex, numbers such as [0, 1, -1], base64, or lines of xxd, hexdump -C or tcpdump, found "
-        f"{_shorten(text)!r}"
+        f"{text[:40]!r}"
     )
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _read_dump(text: str) -> bytes | None:
@@ -77,9 +73,8 @@ def _read_quoted(text: str) -> bytes | None:
 
 
 def _read_hex(text: str) -> bytes | None:
-    digits = _SEPARATORS.sub("", text)
     try:
-        return bytes.fromhex(digits)
+        return bytes.fromhex(_SEPARATORS.sub("", text))
     except ValueError:
         return None
 

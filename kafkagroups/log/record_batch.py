@@ -205,9 +205,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[byt
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    byte = data[position]
-    # Most lengths have one byte, which is read here: calls take much of the time of a load.
-    length, start = ((byte >> 1) ^ -(byte & 1), position + 1) if byte < 0x80 else read_varint(data, position)
+    length, start = read_varint(data, position)
     if length < 0:
         return None, start
     content_end = start + length
@@ -232,7 +230,7 @@ def read_varint(data: bytes, position: int, max_bytes: int = MAX_VARINT_BYTES) -
     """
     byte = data[position]
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
+        return _ZIGZAG[byte], position + 1
     following = data[position + 1]
     if following < 0x80:
         zigzag = byte & 0x7F | following << 7

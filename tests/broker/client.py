@@ -50,6 +50,15 @@ def find_coordinator(ask, group):
     return ask(FindCoordinatorRequest(key_type=0, key=group, coordinator_keys=[group], max_version=3))
 
 
+def create_offsets_topic(broker):
+    """Start a new broker until __consumer_offsets is there and loaded, and stop it."""
+    broker.start()
+    with asking(broker.address) as ask:
+        find_coordinator(ask, "any")
+    broker.wait_until_loaded()
+    broker.stop()
+
+
 def create_topic(ask, topic, partitions):
     """Send CreateTopics, and return the error code."""
     one = CreateTopicsRequest.CreatableTopic(

@@ -39,11 +39,7 @@ def broker(tmp_path):
     with open(tmp_path / "server.properties", "a") as properties:
         properties.write(CLEANER)
     try:
-        broker.start()
-        with client.asking(broker.address) as ask:
-            client.find_coordinator(ask, "any")
-        broker.wait_until_loaded()
-        broker.stop()
+        client.create_offsets_topic(broker)
         yield broker
     finally:
         broker.stop()

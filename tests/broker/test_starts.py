@@ -22,11 +22,7 @@ def broker(request, tmp_path_factory):
         pytest.skip(f"no jars of Kafka {request.param}: make brokers")
     broker = Broker(request.param, tmp_path_factory.mktemp("starts"), 1)
     try:
-        broker.start()
-        with client.asking(broker.address) as ask:
-            client.find_coordinator(ask, "any")
-        broker.wait_until_loaded()
-        broker.stop()
+        client.create_offsets_topic(broker)
         yield broker
     finally:
         broker.stop()

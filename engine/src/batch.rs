@@ -108,7 +108,7 @@ fn parse_header(data: &[u8]) -> Option<Header> {
 
 /// Check the checksum of a whole batch.
 pub fn has_right_crc(batch: &[u8]) -> bool {
-    int32(batch, CRC_FROM - 4).map(|crc| crc as u32) == Some(crc32c::crc32c(&batch[CRC_FROM..]))
+    int32(batch, CRC_FROM - 4).map(|crc| crc as u32) == Some(crc_fast::crc32_iscsi(&batch[CRC_FROM..]))
 }
 
 /// Check what must be true before the records are read, and return their bytes without compression.

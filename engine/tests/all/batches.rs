@@ -104,6 +104,6 @@ fn any_changed_byte_is_read_or_handed_over() {
 
 /// Write the right checksum of the batch at these positions.
 fn mend(data: &mut [u8], start: usize, end: usize) {
-    let crc = crc32c::crc32c(&data[start + 21..end]);
+    let crc = crc_fast::crc32_iscsi(&data[start + 21..end]);
     data[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
 }

@@ -261,12 +261,6 @@ class ToolOutput:
             text = escape(line) + text[len(line) :]
         self._stream.write(text)
 
-    def write_lines(self, text: str, /) -> None:
-        """Write a text of whole lines. Each line break ends a line."""
-        if self._is_terminal:
-            text = "\n".join(escape(line) for line in text.split("\n"))
-        self._stream.write(text)
-
 
 @contextmanager
 def spinner(path: str) -> Iterator[None]:

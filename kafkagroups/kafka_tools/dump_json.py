@@ -25,7 +25,7 @@ from kafkagroups.records.consumer_protocol import (
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
-from kafkagroups.records.serde import Record, UnknownContent, decode
+from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key, decode_with_key
 from kafkagroups.records.structs import read_message, to_json
 
 _CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | ConsumerProtocolAssignment]] = {
@@ -33,6 +33,8 @@ _CLASS_BY_PARTITIONS_FIELD: dict[str, type[ConsumerProtocolSubscription | Consum
     "assigned_partitions": ConsumerProtocolAssignment,
 }
 """The classes of a subscription and an assignment, each by its field with a list of partitions."""
+_UNKNOWN_TAGS = "_unknownTaggedFields"
+"""The field of a message's JSON that Kafka's own JSON does not have."""
 _MAX_CACHED_BYTES = 512
 """The results for at most this number of bytes are kept."""
 # InvalidRecord.cause (errors.py) is a tuple: the kind of problem, then numbers. This dict has the message of the first
@@ -61,19 +63,35 @@ def format_key_and_value(log_record: LogRecord, dialect: Dialect) -> str:
     offset = log_record.offset
     if key is None:
         raise ToolCrashed(f"the record at offset {offset} has no key")
+    read_key = _read_key_cached if len(key) <= _MAX_CACHED_BYTES else _read_key
     try:
-        record = decode(key, log_record.value, dialect)
+        decoded_key, key_text = read_key(key, dialect)
+        record = decode_with_key(decoded_key, log_record.value)
     except InvalidRecord as error:
         return f" key: Error at offset {offset}, skipping. {format_kafka_error(error, key, log_record.value)}"
     if isinstance(record.key, UnknownContent):
         return f" key: Unknown record type {record.type} at offset {offset}, skipping."
-    value = "<DELETE>" if record.value is None else format_json(_value_json(record, dialect))
-    return f" key: {format_json(drop_unknown_tags(key_to_json(record)))} payload: {value}"
+    value = "<DELETE>" if record.value is None else _format_message(_value_json(record, dialect))
+    return f" key: {key_text} payload: {value}"
+
+
+def _read_key(key: bytes, dialect: Dialect) -> tuple[DecodedKey, str]:
+    """Return a decoded key and its JSON. The same keys are in many records, so the result for few bytes is kept."""
+    decoded = decode_key(key, dialect)
+    return decoded, _format_message(key_to_json(Record(decoded.type, decoded.content, None, None)))
+
+
+_read_key_cached = lru_cache(maxsize=2**15)(_read_key)
+
+
+def _format_message(message: dict[str, Any]) -> str:
+    text = format_json(message)
+    return text if _UNKNOWN_TAGS not in text else format_json(drop_unknown_tags(message))
 
 
 def _value_json(record: Record, dialect: Dialect) -> Any:
     """Return the JSON of a value. The JSON of a group contains the decoded subscriptions and assignments."""
-    value_json = drop_unknown_tags(value_to_json(record, dialect))
+    value_json: Any = value_to_json(record, dialect)
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
             subscription = _embedded_json(member.subscription, "owned_partitions")
@@ -122,7 +140,7 @@ _decode_cached = lru_cache(maxsize=4096)(_decode_embedded)
 def drop_unknown_tags(value: Any) -> Any:
     """Return JSON without the unknown tagged fields, which Kafka's JSON does not contain."""
     if isinstance(value, dict):
-        return {name: drop_unknown_tags(content) for name, content in value.items() if name != "_unknownTaggedFields"}
+        return {name: drop_unknown_tags(content) for name, content in value.items() if name != _UNKNOWN_TAGS}
     if isinstance(value, list):
         return [drop_unknown_tags(element) for element in value]
     return value

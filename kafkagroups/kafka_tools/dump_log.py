@@ -26,8 +26,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.kafka_tools import dump_commits, dump_json, dump_text
-from kafkagroups.kafka_tools.dump_commits import PlainBatches
+from kafkagroups.kafka_tools import dump_json, dump_text
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_nullable
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batch_frames import Frame, FrameState, read_frames
@@ -54,9 +53,6 @@ class Output(Protocol):
     def write(self, text: str, /) -> object:
         """Write a text. At most one line break is in the text, at its end."""
 
-    def write_lines(self, text: str, /) -> object:
-        """Write a text of whole lines."""
-
 
 def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOLE_LOG) -> None:
     """Write what the tool prints for the segments of a log. `kafka` is the version of the tool.
@@ -71,8 +67,6 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
     # Since 3.8, the tool reads records with the rules of the new coordinator.
     dialect = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
-    has_plain_batches = kafka >= dump_commits.FIRST_VERSION and not record_range.has_start
-    plain_batches = PlainBatches(dialect) if has_plain_batches else None
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         file_name = os.path.basename(segment)
@@ -83,20 +77,12 @@ def dump(log: Log, out: Output, kafka: Version, record_range: RecordRange = WHOL
         end = 0
         with open_segment(segment) as file:
             for frame, data in _read_whole_frames(file, segment, log.max_batch_bytes):
-                if record_range != WHOLE_LOG:
-                    batch = parse_batch(frame, data, segment, log.max_batch_bytes)
-                    if record_range.stop.excludes(batch):
-                        return
-                    if record_range.is_before(batch):
-                        end = frame.end
-                        continue
-                text = plain_batches.format(data, frame.position) if plain_batches else None
-                if text is None:
-                    batch = parse_batch(frame, data, segment, log.max_batch_bytes)
+                batch = parse_batch(frame, data, segment, log.max_batch_bytes)
+                if record_range.stop.excludes(batch):
+                    return
+                if not record_range.is_before(batch):
                     batch.check_size()
                     _dump_batch(batch, out, kafka, dialect, record_range)
-                else:
-                    out.write_lines(text)
                 end = frame.end
             if end < file.end:
                 out.write(f"Found {file.end - end} invalid bytes at the end of {file_name}\n")
@@ -132,6 +118,7 @@ def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect, rec
         if kafka >= (2, 2):
             out.write(_format_batch_line(batch, kafka) + "\n")
         for record in record_range.select_records(batch):
+            # A tool that crashes at a record has printed the first part of its line.
             out.write(_format_record_line(batch, record, kafka))
             if not batch.is_control:
                 out.write(_format_key_and_value(record, kafka, dialect))

@@ -13,6 +13,8 @@ from typing import Any
 Version = tuple[int, ...]
 """A Kafka version as numbers: (3, 9, 2)."""
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 class ToolCrashed(Exception):
     """Kafka's own tool crashes at this place of the log and prints nothing more."""
@@ -22,7 +24,7 @@ def format_json(value: Any) -> str:
     """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
     # json.dumps prints the digits in lower case. In JSON, two backslashes are one backslash of the text. So the pattern
     # finds a `u` only after an odd number of backslashes; after an even number, the `u` does not begin an escape.
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODER.encode(value)
     if "\\u" not in text:
         return text
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)

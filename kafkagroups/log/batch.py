@@ -54,7 +54,7 @@ class LogRecord(NamedTuple):
     attributes: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 

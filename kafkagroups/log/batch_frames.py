@@ -120,7 +120,7 @@ def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_
     `data_start` is added to the position in the frame: it is where `data` begins in a file.
     """
     frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
-    return frame._replace(position=data_start + position)
+    return Frame(data_start + position, *frame[1:])
 
 
 def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:

@@ -179,25 +179,21 @@ def make_format(
     return _make_format(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)
 
 
-# The same format is the same object, so that `PresentFields` are found by it.
 _make_format = cache(MessageFormat)
-_present_fields: dict[tuple[type[Message], MessageFormat], PresentFields] = {}
 
 
+@cache
 def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
     """Return the fields that a message in this format has."""
-    fields = _present_fields.get((cls, form))
-    if fields is None:
-        present = [spec for spec in field_specs(cls) if spec.is_in(form)]
-        tagged = {spec.tag: spec for spec in present if spec.tag is not None}
-        untagged = [(spec.name, spec.json_name, spec.wire, spec.nullable) for spec in present if spec.tag is None]
-        fields = PresentFields(untagged, tagged)
-        _present_fields[cls, form] = fields
-    return fields
+    present = [spec for spec in field_specs(cls) if spec.is_in(form)]
+    tagged = {spec.tag: spec for spec in present if spec.tag is not None}
+    untagged = [(spec.name, spec.json_name, spec.wire, spec.nullable) for spec in present if spec.tag is None]
+    return PresentFields(present, untagged, tagged)
 
 
 class PresentFields(NamedTuple):
-    """The name, JSON name, wire type and nullability of each untagged field, in order; the tagged fields by tag."""
+    """All fields in order; name, JSON name, wire type and nullability of the untagged ones; the tagged ones by tag."""
 
+    specs: list[FieldSpec]
     untagged: list[tuple[str, str, Wire, bool]]
     tagged: dict[int, FieldSpec]

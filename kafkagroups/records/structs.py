@@ -191,9 +191,9 @@ def _write_tags(out: bytearray, value: Message, declared: dict[int, FieldSpec], 
 
 def _struct_to_json(value: Message, form: MessageFormat) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for spec in field_specs(type(value)):
+    for spec in present_fields(type(value), form).specs:
         content = getattr(value, spec.name)
-        if spec.is_in(form) and (spec.tag is None or content != spec.default):
+        if spec.tag is None or content != spec.default:
             out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
     if value.unknown_tagged_fields:
         out["_unknownTaggedFields"] = [

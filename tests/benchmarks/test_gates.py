@@ -29,7 +29,7 @@ SLOWER = [  # comparison, way, compared with, at least so many times
     (ONE, "broker-4.3.1", BASE, 15),
     (MAIN if IS_LONG else LARGER, BASE, "package-spark", 0.8),
     ("questions", "dump-script", BASE, 50),
-    ("dump", "dump-log", "dump", 1),
+    ("dump", "dump-log", "dump", 0.15),
 ]
 AT_MOST = [  # comparison, way, compared with, at most so many times
     ("hot", BASE, "spread", 2.5),

@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafkagroups.groups.map_orders import hash_map_order
-from kafkagroups.kafka_tools import dump_commits
-from kafkagroups.kafka_tools.dump_commits import PlainBatches
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows
-from tests.engine.random_logs import random_log
-from tests.log.random_clean import RandomLog
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 BILLING = DATA / "1.0.1" / "__consumer_offsets-9"
@@ -57,84 +53,6 @@ def test_dump_log_is_the_text_of_kafkas_own_tool(path, folder, tool, run, monkey
         log = path.with_suffix(".stderr")
         died = "Exception in thread" in (log.read_text() if log.exists() else died)
         assert (status, "tool fails at this point" in err) == (int(died), died)
-
-
-def commit_values(version):
-    """Values of a commit with every odd part: sizes, texts, topic ids, tags, missing and additional bytes."""
-    for metadata in (b"", b"m", '"ü\\\n\x7f\u2028'.encode(), b"\xff\xc3", b"n" * 126, b"n" * 127, b"n" * 200):
-        start = struct.pack(">hqi", version, 2**63 - 1, -1)
-        size = struct.pack(">h", len(metadata))
-        if version >= 4:
-            size = bytes([len(metadata) + 1]) if len(metadata) < 127 else bytes([len(metadata) + 1 & 0x7F | 0x80, 1])
-        end = metadata + struct.pack(">q", -(2**63))
-        for tags in (b"\0", b"\1\0\x10" + bytes(range(16)), b"\1\0\x10" + bytes(16), b"\1\5\1x", b"\2", b""):
-            yield start + size + end + tags
-        yield start + size + end[:-1]
-    for size in (b"\xff\xff", b"\x7f\xff", b"\0", b""):
-        yield struct.pack(">hqi", version, 0, 0) + size
-
-
-COMMIT_KEY = b"\0\1\0\1g\0\1t\0\0\0\7"
-
-
-def odd_commits():
-    """Logs of commits: one with all odd keys and values, and one for each layout that a batch can have."""
-    keys = [
-        COMMIT_KEY + b"more",
-        COMMIT_KEY[:-1],
-        b"\0\1\xff\xff",
-        b"\0\1\0\1g\xff\xfft",
-        b"\0\1\x7f\xffg",
-        b"\0\1\0\0\0\0\xff\xff\xff\xff",
-    ]
-    keys += [b'\0\1\0\3"\xff\n\0\1t\0\0\0\7', b"\0\0" + COMMIT_KEY[2:], b"\0\2\0\1g", b"\0\x63", b"\0", b""]
-    values = [value for version in (-1, 0, 1, 2, 3, 4, 5) for value in commit_values(version)]
-    contents = [(COMMIT_KEY, value) for value in values] + [(key, value) for key in keys for value in (None, values[0])]
-    yield b"".join(encode_batch([LogRecord(offset, 5, *content)]) for offset, content in enumerate(contents))
-    records = [LogRecord(9000 + 70 * step, 5 + 10**step, COMMIT_KEY, None) for step in range(12)]
-    for attributes in (0, 8, 16, 64, 1, 64 | 16):
-        yield encode_batch(records, attributes=attributes, base_sequence=2**31 - 3, producer_id=3, producer_epoch=1)
-    yield encode_batch(records[:1], attributes=64, base_timestamp=2**63 - 1, max_timestamp=5)
-    yield encode_batch([records[0]._replace(headers=((b"h", None),))])
-    yield encode_batch([], base_offset=10_000, last_offset=10_001, base_timestamp=-1, max_timestamp=-1)
-    for position, content in ((0, b"\x7f" + b"\xff" * 7), (57, b"\xff" * 4), (57, b"\0\0\0\5"), (70, b"\xff")):
-        spoiled = bytearray(encode_batch(records))
-        spoiled[position : position + len(content)] = content
-        yield bytes(spoiled)
-
-
-def test_the_fast_text_of_plain_batches_is_the_text_of_the_others(run, tmp_path, monkeypatch):
-    """Batches of commits have their own code. Without it, the text, the exit code and the error are the same."""
-    odd_logs = list(odd_commits())
-    logs = odd_logs + [random_log(seed) for seed in range(80)]
-    logs += [b"".join(batch for _, batch in RandomLog(seed).batches) for seed in range(80)]
-    paths = []
-    for number, data in enumerate(logs):
-        paths.append(tmp_path / f"{number}" / SEGMENT)
-        paths[-1].parent.mkdir()
-        paths[-1].write_bytes(data)
-    formatted = []
-    fast_format = PlainBatches.format
-
-    def format_fast(self, *batch):
-        formatted.append(fast_format(self, *batch))
-        return formatted[-1]
-
-    for kafka in ("4.3.1", "4.0.1", "3.8.1"):
-        for path in paths if kafka == "4.3.1" else paths[: len(odd_logs)]:
-            monkeypatch.setattr(PlainBatches, "format", format_fast)
-            fast = run("dump", "--format", "dump-log", "--kafka", kafka, path)
-            monkeypatch.setattr(PlainBatches, "format", lambda self, *batch: None)
-            assert fast == run("dump", "--format", "dump-log", "--kafka", kafka, path), (kafka, path)
-    assert sum(text is not None for text in formatted) > len(formatted) / 2
-
-
-def test_texts_of_keys_are_forgotten_when_they_are_too_many(run, tmp_path, monkeypatch):
-    """The limit of the kept texts changes no text."""
-    log = captured("runs") / "runs" / "4.3.1-main" / "log"
-    wanted = run("dump", "--format", "dump-log", log)
-    monkeypatch.setattr(dump_commits, "_MAX_KEPT_CHARACTERS", 100)
-    assert run("dump", "--format", "dump-log", log) == wanted
 
 
 def test_bad_records_are_told_in_kafkas_words(run, tmp_path):

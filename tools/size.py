@@ -32,7 +32,7 @@ CEILINGS = {
     "log": 2730,
     "records": 1999,
     "repair": 1981,
-    "replay": 1190,
+    "replay": 1176,
     "simulation": 377,
     "spark": 1213,
     "synth": 641,

@@ -41,7 +41,6 @@ from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.course.figures.segment import Segment
 from kafkagroups.course.figures.two_maps import TwoMaps
 from kafkagroups.course.figures.version_overlay import VersionOverlay
-from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incident_groups import (
@@ -50,6 +49,7 @@ from kafkagroups.course.incident_groups import (
     start_two_vans,
 )
 from kafkagroups.course.incident_pages import open_incident, show_worked_solution
+from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.course.log_parts import (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
 from kafkagroups.log.folders import open_log

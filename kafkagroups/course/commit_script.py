@@ -15,7 +15,7 @@ from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, NewBatch, Offset
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.broker import start_broker, start_follower
-from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.offset_places import (
     OffsetPlaces,
     list_transactional_offsets,

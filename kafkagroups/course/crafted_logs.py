@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkagroups.api import load
-from kafkagroups.course.folders import find_data
+from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import Lines, read_lines
 from kafkagroups.course.notebook_helpers import fetch_offsets, read_answers
 

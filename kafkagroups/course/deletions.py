@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import read_partition_lines, restart_after_crash, start_broker
-from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import Lines
 
 _GROUP = "fraud-check"

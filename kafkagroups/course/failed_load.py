@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_records
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.writer import LogWriter

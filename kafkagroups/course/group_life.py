@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
-from kafkagroups.course.group_events import Event, format_count
 from kafkagroups.course.log_lines import Lines
+from kafkagroups.course.script_events import Event, format_count
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode

@@ -15,7 +15,7 @@ from IPython.display import display
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.exercises.incidents.incident import Incident, Step
-from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 
 FOLDER = Path("incidents")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.api import check
-from kafkagroups.course.folders import find_data
+from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.loading.groups import Groups

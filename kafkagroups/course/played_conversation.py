@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.course.recordings import Recording, read_compressed
 from kafkagroups.replay.json_values import Json

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.coordinator import Errors
-from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.replay.conversation import read_conversation
 from kafkagroups.replay.json_values import Json
 

@@ -26,8 +26,8 @@ from IPython.display import display
 
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.incidents.dead_cluster import INCIDENT
-from kafkagroups.course.folders import find_data, make_scratch_folder
 from kafkagroups.course.incident_pages import Page, write_incident
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition

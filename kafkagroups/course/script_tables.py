@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from kafkagroups.coordinator import DiskLogs, HeldLogs
 from kafkagroups.course.broker import start_broker, start_follower
-from kafkagroups.course.folders import make_scratch_folder
-from kafkagroups.course.group_events import Event
 from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.lesson_folders import make_scratch_folder
+from kafkagroups.course.script_events import Event
 from kafkagroups.course.scripts import TWO_CONSUMERS, ScriptRequest, play_script, select_requests, send_script_request
 from kafkagroups.groups.classic_group import ClassicGroup
 

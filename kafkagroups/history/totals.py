@@ -18,7 +18,7 @@ from kafkagroups.groups.log_records import read_keys
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.shard import Shard
 from kafkagroups.history.fates import Fates, RecordFate
-from kafkagroups.history.static_members import StaticMembers
+from kafkagroups.history.shared_instances import StaticMembers
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups

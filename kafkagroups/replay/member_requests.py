@@ -1,8 +1,9 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from request JSON to response JSON."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat: from request JSON to response JSON."""
 
 from __future__ import annotations
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, MemberIdentity
+from kafkagroups.coordinator.consumer_requests import ConsumerHeartbeatResult
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.replay.json_values import decode_bytes, encode_bytes, error_to_json
 from kafkagroups.replay.request import Reply, Request
@@ -120,3 +121,44 @@ def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -
             ],
         }
     )
+
+
+def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Send a recorded ConsumerGroupHeartbeat to the coordinator."""
+    body = request.body
+    owned = body.get("topicPartitions")
+
+    def reply_with(result: ConsumerHeartbeatResult) -> None:
+        assignment = None
+        if result.assignment is not None:
+            topics = [
+                {"topicId": topic_id, "partitions": sorted(partitions)}
+                for topic_id, partitions in result.assignment.items()
+            ]
+            assignment = {"topicPartitions": topics}
+        reply(
+            {
+                "errorCode": int(result.error),
+                "errorMessage": result.message,
+                "memberId": result.member_id,
+                "memberEpoch": result.member_epoch,
+                "heartbeatIntervalMs": result.heartbeat_interval_ms,
+                "assignment": assignment,
+            }
+        )
+
+    coordinator.consumer_group_heartbeat(
+        body["groupId"],
+        body["memberId"],
+        body["memberEpoch"],
+        instance_id=body.get("instanceId"),
+        rack_id=body.get("rackId"),
+        rebalance_timeout_ms=body.get("rebalanceTimeoutMs", -1),
+        subscribed_topic_names=body.get("subscribedTopicNames"),
+        subscribed_topic_regex=body.get("subscribedTopicRegex"),
+        server_assignor=body.get("serverAssignor"),
+        topic_partitions=None if owned is None else {topic["topicId"]: topic["partitions"] for topic in owned},
+        client_id=request.client_id,
+        client_host=request.client_host,
+        version=request.version,
+    ).then(reply_with)

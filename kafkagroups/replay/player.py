@@ -32,13 +32,10 @@ from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
-from kafkagroups.replay.internal_topics import find_internal_topic_ids
 from kafkagroups.replay.json_values import Json
-from kafkagroups.replay.member_ids import RecordedMemberIds
-from kafkagroups.replay.recorded_batches import RecordedBatches
+from kafkagroups.replay.recorded import RecordedBatches, RecordedMemberIds, Transactions, find_internal_topic_ids
 from kafkagroups.replay.request import Request
 from kafkagroups.replay.requests import HANDLERS, handle
-from kafkagroups.replay.transactions import Transactions
 
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the

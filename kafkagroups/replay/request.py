@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.replay.json_values import Json
 
-Json = dict[str, Any]
 Reply = Callable[[Json], None]
 """A function that receives the JSON of a response."""
 

@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.coordinator import GroupCoordinator
-from kafkagroups.replay.consumer_requests import consumer_group_describe, consumer_group_heartbeat
-from kafkagroups.replay.group_requests import delete_groups, describe_groups, list_groups
+from kafkagroups.replay.admin_requests import consumer_group_describe, delete_groups, describe_groups, list_groups
 from kafkagroups.replay.json_values import Json
-from kafkagroups.replay.member_requests import heartbeat, join_group, leave_group, sync_group
+from kafkagroups.replay.member_requests import (
+    consumer_group_heartbeat,
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+)
 from kafkagroups.replay.offset_requests import offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from kafkagroups.replay.request import Handler, Reply, Request
 

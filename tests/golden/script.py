@@ -32,7 +32,7 @@ from kafkagroups.coordinator import (
 from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
-from kafkagroups.replay.transactions import Transactions
+from kafkagroups.replay.recorded import Transactions
 from tests.golden import texts
 
 NOW = 1_700_000_000_000

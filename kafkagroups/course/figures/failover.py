@@ -12,7 +12,7 @@ from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
-from kafkagroups.course.folders import find_data
+from kafkagroups.course.lesson_folders import find_data
 
 _HEIGHT = 262
 _COLUMN_WIDTH = 176

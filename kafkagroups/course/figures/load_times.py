@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
 from kafkagroups.course.figures.picture import draw_svg, encode_data_address
-from kafkagroups.course.folders import find_upwards
+from kafkagroups.course.lesson_folders import find_upwards
 from kafkagroups.loading.engines import PYTHON, choose_engine
 
 Result = TypeVar("Result")

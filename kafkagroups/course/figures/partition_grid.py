@@ -16,7 +16,7 @@ from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
-from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.partitioning import partition_for
 

@@ -13,7 +13,7 @@ from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInpu
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Moment
 from kafkagroups.course.figures.rebalance_run import Death, run_group
-from kafkagroups.course.group_events import Event, format_count
+from kafkagroups.course.script_events import Event, format_count
 from kafkagroups.errors import UsageError
 
 _HEIGHT = 328

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.clock import Timer
 from kafkagroups.course.broker import start_follower
-from kafkagroups.course.group_events import Event
 from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.script_events import Event
 from kafkagroups.course.scripts import describe_group, list_losses
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue

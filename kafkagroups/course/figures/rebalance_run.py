@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkagroups.course.figures.rebalance_moments import SESSION_S, Moment, take_moment
-from kafkagroups.course.group_events import Event
 from kafkagroups.course.group_life import GroupLife
+from kafkagroups.course.script_events import Event
 from kafkagroups.course.scripts import TWO_CONSUMERS, ScriptRequest, continue_after_crash
 from kafkagroups.errors import UsageError
 

@@ -1,10 +1,12 @@
-"""DescribeGroups, ListGroups and DeleteGroups: from request JSON to response JSON."""
+"""DescribeGroups, ConsumerGroupDescribe, ListGroups and DeleteGroups: from request JSON to response JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kafkagroups.coordinator import Errors, GroupCoordinator
+from kafkagroups.coordinator.consumer_requests import DescribedConsumer, DescribedConsumerGroup
 from kafkagroups.coordinator.results import DescribedGroup
 from kafkagroups.replay.json_values import Json, encode_bytes
 from kafkagroups.replay.request import Reply, Request
@@ -23,14 +25,14 @@ GROUP_OPERATIONS_SINCE_4_0 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DescribeGroups to the coordinator."""
-    operation_bits = find_operation_bits(coordinator, request)
+    operation_bits = _find_operation_bits(coordinator, request)
     groups = coordinator.describe_groups(request.body["groups"])
     if request.version < 6:
         groups = [_hide_missing_group(group) for group in groups]
     reply({"groups": [_write_group(group, operation_bits) for group in groups]})
 
 
-def find_operation_bits(coordinator: GroupCoordinator, request: Request) -> int:
+def _find_operation_bits(coordinator: GroupCoordinator, request: Request) -> int:
     """Return the field `authorizedOperations` of a described group."""
     if not request.body.get("includeAuthorizedOperations"):
         return UNKNOWN_OPERATIONS
@@ -95,3 +97,50 @@ def _write_group(group: DescribedGroup, operation_bits: int) -> Json:
         ],
         "authorizedOperations": UNKNOWN_OPERATIONS if group.error else operation_bits,
     }
+
+
+def consumer_group_describe(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Send a recorded ConsumerGroupDescribe to the coordinator."""
+    operation_bits = _find_operation_bits(coordinator, request)
+    groups = coordinator.consumer_group_describe(request.body["groupIds"])
+    reply({"groups": [_write_consumer_group(group, operation_bits) for group in groups]})
+
+
+def _write_consumer_group(group: DescribedConsumerGroup, operation_bits: int) -> Json:
+    return {
+        "errorCode": int(group.error),
+        "errorMessage": group.message,
+        "groupId": group.group_id,
+        "groupState": group.state,
+        "groupEpoch": group.group_epoch,
+        "assignmentEpoch": group.assignment_epoch,
+        "assignorName": group.assignor,
+        "members": [_write_consumer(member, group.topic_names) for member in group.members],
+        "authorizedOperations": UNKNOWN_OPERATIONS if group.error else operation_bits,
+    }
+
+
+def _write_consumer(described: DescribedConsumer, names: Mapping[str, str]) -> Json:
+    member = described.member
+    metadata = member.metadata
+    return {
+        "memberId": member.member_id,
+        "instanceId": metadata.instance_id,
+        "rackId": metadata.rack_id,
+        "memberEpoch": member.epoch,
+        "clientId": metadata.client_id,
+        "clientHost": metadata.client_host,
+        "subscribedTopicNames": list(metadata.subscribed_topic_names),
+        "subscribedTopicRegex": metadata.subscribed_topic_regex,
+        "assignment": _write_partitions(described.owned, names),
+        "targetAssignment": _write_partitions(described.target, names),
+        "memberType": 0 if member.uses_classic_protocol else 1,
+    }
+
+
+def _write_partitions(partitions: Mapping[str, Collection[int]], names: Mapping[str, str]) -> Json:
+    topics = [
+        {"topicId": topic_id, "topicName": names[topic_id], "partitions": sorted(numbers)}
+        for topic_id, numbers in partitions.items()
+    ]
+    return {"topicPartitions": topics}

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2865,
+    "cli": 2870,
     "coordinator": 5068,
     "course": 10409,
     "engine": 2500,
@@ -30,7 +30,7 @@ CEILINGS = {
     "kafka_tools": 451,
     "loading": 2321,
     "log": 2730,
-    "records": 1999,
+    "records": 2021,
     "repair": 1981,
     "replay": 1176,
     "simulation": 377,

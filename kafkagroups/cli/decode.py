@@ -13,6 +13,7 @@ from kafkagroups.records.annotate import annotate, decode
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.serde import encode
+from kafkagroups.records.spans import Span, split_before_error
 
 ARGUMENTS = """
 [KEYHEX]  the bytes of the key: hex in any form, numbers, base64, lines of a hex dump; or a record as Kafka's JSON
@@ -53,27 +54,34 @@ def run(args: Options) -> int:
             print_json({"error": str(error)})
         for line in list_errors(error):
             print_error(line)
+        if not args.json and not error.deviations:
+            _print_spans(split_before_error(error, key, value, dialect), key, value)
         return 1
     if args.json:
         print_json({**to_json(record, dialect), **rules_to_json(dialect.rules_of)})
         return 0
     tombstone = ", a tombstone: the value is null" if value is None else ""
     print_line(f"{record.name}, record type {record.type}{tombstone}")
-    annotation = annotate(key, value, dialect)
+    _print_spans(annotate(key, value, dialect), key, value)
+    return 0
+
+
+def _print_spans(spans: list[Span], key: bytes | None, value: bytes | None) -> None:
+    """Print a row for each span, which is a field of the key or the value, or the length of a field."""
+    bytes_by_part = {"key": key or b"", "value": value or b""}
     rows = [
         (
             span.part if span.start == 0 else "",  # "key" or "value", only in the first row of each part.
             span.start,
-            annotation.bytes_by_part[span.part][span.start : span.end].hex(" "),
+            bytes_by_part[span.part][span.start : span.end].hex(" "),
             span.field,
             span.type,
             "null" if span.value is None else span.value,
             "; ".join((span.meaning, *span.odd)),  # `odd`: what Kafka reads but never writes.
         )
-        for span in annotation  # A span is a field of the key or the value, or the length of a field.
+        for span in spans
     ]
     print_table(("", "byte", "bytes", "field", "type", "value", "meaning"), rows)
-    return 0
 
 
 def _read_arguments(key: str, value: str | None, dialect: Dialect) -> tuple[bytes | None, bytes | None]:

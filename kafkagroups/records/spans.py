@@ -20,16 +20,22 @@ Source (4.3.1): the code that MessageDataGenerator writes; RawTaggedFieldWriter;
 
 from __future__ import annotations
 
+import struct
+from contextlib import suppress
+from itertools import takewhile
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import Deviation, join_path
+from kafkagroups.errors import Deviation, InvalidRecord, join_path
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format, present_fields
-from kafkagroups.records.serde import Record
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import Record, decode_key
 from kafkagroups.records.structs import TAG_LIMIT, Struct
 from kafkagroups.records.text import encode_utf8
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS
 from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, read_uvarint, uvarint_bytes
+
+_INT16 = struct.Struct(">h")
 
 
 class Span(NamedTuple):
@@ -73,11 +79,29 @@ def split_into_spans(record: Record, key: bytes | None, value: bytes | None, dia
     spans = _Spans()
     if key is not None:
         about_type = ("type", record.type, f"the record type: {record.name}")
-        spans.add_part("key", key, about_type, record.key, 0, dialect)
+        spans.add_part("key", key, about_type, type(record.key), 0, dialect)
     if value is not None:
-        about_version = ("version", record.value_version, "the version of the layout that follows")
-        spans.add_part("value", value, about_version, record.value, record.value_version or 0, dialect)
+        spans.add_part(
+            "value", value, _about_version(record.value_version), type(record.value), record.value_version or 0, dialect
+        )
     return spans.found
+
+
+def split_before_error(error: InvalidRecord, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Span]:
+    """Return the spans before the field of a key or a value that `dialect` refuses. `error` says which field it is."""
+    spans = _Spans()
+    part = (error.field or "key").partition(".")[0]
+    with suppress(InvalidRecord, struct.error, IndexError, KeyError):
+        (type_id,) = _INT16.unpack_from(key or b"")
+        record_type = RECORD_TYPES[type_id]
+        about_type = ("type", type_id, f"the record type: {record_type.name}")
+        spans.add_part("key", key or b"", about_type, record_type.key, 0, dialect)
+        values = decode_key(key, dialect).values
+        (version,) = _INT16.unpack_from(value or b"")
+        if values is not None and 0 <= version < len(values.formats):
+            spans.add_part("value", value or b"", _about_version(version), values.cls, version, dialect)
+    position = error.position or 0
+    return list(takewhile(lambda span: span.part != part or span.start < span.end <= position, spans.found))
 
 
 def find_deviations(record: Record, key: bytes | None, value: bytes | None, dialect: Dialect) -> list[Deviation]:
@@ -87,6 +111,10 @@ def find_deviations(record: Record, key: bytes | None, value: bytes | None, dial
         for span in split_into_spans(record, key, value, dialect)
         for reason in span.odd
     ]
+
+
+def _about_version(version: int | None) -> tuple[str, int | None, str]:
+    return "version", version, "the version of the layout that follows"
 
 
 class _Spans:
@@ -102,19 +130,19 @@ class _Spans:
         self.found = []
 
     def add_part(
-        self, part: str, data: bytes, first: tuple[str, Any, str], content: Any, version: int, dialect: Dialect
+        self, part: str, data: bytes, first: tuple[str, Any, str], cls: type, version: int, dialect: Dialect
     ) -> None:
         """Add a whole key or value. `first` describes its first two bytes: field, value and meaning."""
         self.part = part
         self.data = data
         self.position = 0
-        if not isinstance(content, Message):
+        if not issubclass(cls, Message):
             self.add(len(data), part, "bytes", data.hex(), f"a record type that Kafka {dialect.kafka} does not have")
             return
-        self.form = make_format(type(content), version, AFTER_ALL_VERSIONS if part == "key" else dialect.version)
+        self.form = make_format(cls, version, AFTER_ALL_VERSIONS if part == "key" else dialect.version)
         name, number, meaning = first
         self.add(2, name, "int16", number, meaning)
-        self.add_struct(type(content), "")
+        self.add_struct(cls, "")
         count = len(data) - self.position
         if count > 0:
             odd = "1 byte after the end" if count == 1 else f"{count} bytes after the end"

@@ -2,11 +2,13 @@
 
 import base64
 import json
+import re
 
 import pytest
 from hypothesis import given, strategies as st
 
 from kafkagroups.cli.pasted_bytes import read_bytes
+from tests.captured import rows
 
 KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
 VALUE = bytes.fromhex("00030000000000000005ffffffff0000000001a1fd61df48")
@@ -84,3 +86,35 @@ def test_the_json_of_the_console_consumer_is_a_record(run):
 def test_other_texts_are_refused_with_their_beginning(run, text):
     status, out, err = run("decode", text)
     assert (status, out) == (2, "") and err.startswith("kafkagroups: KEYHEX: expected")
+
+
+def printed_fields(out):
+    """Return the fields of the table that `decode` prints."""
+    return re.findall(r" (\w+) +(?:int16|int32|int64|string)\b", out)
+
+
+def test_the_fields_before_an_error_are_shown(run, monkeypatch):
+    """A record that is cut short has the first fields of the whole record, and at least all whole ones."""
+    monkeypatch.setenv("COLUMNS", "200")
+    whole = printed_fields(run("decode", KEY.hex(), VALUE.hex())[1])
+    assert len(whole) == 11
+    shown = [printed_fields(run("decode", KEY.hex(), VALUE[:size].hex())[1]) for size in range(1, len(VALUE))]
+    shown = [printed_fields(run("decode", KEY[:size].hex())[1]) for size in range(1, len(KEY))] + shown
+    assert all(fields == whole[: len(fields)] for fields in shown)
+    # A string that is cut is an error at its length.
+    assert {*map(len, shown)} == {*range(11)} - {2, 4} and sorted(shown, key=len) == shown
+
+
+def test_every_refused_record_is_shown_up_to_its_error(run, monkeypatch):
+    """errors.jsonl: what 4.3.1's reader refused. The error is one line, and no row is behind its position."""
+    monkeypatch.setenv("COLUMNS", "20000")
+    refused = [row for row in rows("records", "errors.jsonl") if "error" in row["4.3.1"] and row["key_hex"]]
+    # A loader skips an unknown type. On the command line, an empty value is a tombstone.
+    refused = [row for row in refused if row["class"] != "unknown_type" and row["value_hex"] != ""]
+    assert len(refused) > 600
+    for row in refused:
+        status, out, err = run("decode", row["key_hex"], row["value_hex"] or "null")
+        assert (status, err.count("\n")) == (1, 1), row["id"]
+        place = re.search(r"byte (\d+), (key|value)", err)
+        part = out.partition("\nvalue")[2] if place[2] == "value" else out
+        assert all(int(byte) < int(place[1]) for byte in re.findall(r"^(?:key|value)? +(\d+) ", part, re.M)), row["id"]

@@ -34,7 +34,7 @@ CEILINGS = {
     "repair": 1981,
     "replay": 1176,
     "simulation": 377,
-    "spark": 1213,
+    "spark": 1216,
     "synth": 641,
 }
 """The largest number of lines of code of each package."""

@@ -173,7 +173,7 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade; None: no other release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
-    refuse_foreign_log(counted.topic, counted.groups)
+    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     check = judge(counted, counted.read_stats())
     if target is None:
         return check

@@ -6,11 +6,10 @@ a remedy that damages a log that is fine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kafkagroups.errors import BadBytes, ForeignLog
 from kafkagroups.history.passes import list_readable
-from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -22,12 +21,12 @@ _EVERY_TYPE = dialect("new", CHECKED_VERSIONS["new"][-1])
 SHOWN_BYTES = 16
 
 
-def refuse_foreign_log(topic: OpenTopic, groups: Groups) -> None:
+def refuse_foreign_log(topic: OpenTopic, group_ids: Collection[str]) -> None:
     """Raise ForeignLog if at least one record of the logs has a key, and none has a key of the topic.
 
-    `groups` is the load of the logs. They are read again only if no record names a group.
+    `group_ids` are the groups that a load of the logs has found. The logs are read again only if there are none.
     """
-    if groups.partitions_of:
+    if group_ids:
         return
     sign = ""
     count = 0

@@ -37,7 +37,7 @@ RULES = (find_damage, find_gaps, find_zeros, find_failed_start, describe_misplac
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
     counted = CountedTopic(topic, by)
-    refuse_foreign_log(counted.topic, counted.groups)
+    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     return counted.sum_stats(counted.read_stats())
 
 

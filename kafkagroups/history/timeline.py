@@ -202,7 +202,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     """
     dialect = topic.dialect
     groups, logs = load_group_logs(topic, [group])
-    refuse_foreign_log(topic, groups)
+    refuse_foreign_log(topic, groups.partitions_of)
     group_log = logs[group]
     all_events: list[Event] = []
     positions: list[Position] = []

@@ -109,7 +109,7 @@ class LogFacts:
 def read_facts(topic: OpenTopic) -> LogFacts:
     """Read the logs of one path: a load that counts, the verdict, the activity over time, and the histories."""
     counted = CountedTopic(topic)
-    refuse_foreign_log(counted.topic, counted.groups)
+    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats_of_logs = list(counted.read_stats())
     check = judge(counted, stats_of_logs)
     stats = counted.sum_stats(stats_of_logs)

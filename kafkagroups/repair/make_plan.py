@@ -80,7 +80,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     else:
         groups = topic.load(count_bytes=count_bytes)
         entries = _find_in_table(topic, groups)
-    refuse_foreign_log(topic, groups)
+    refuse_foreign_log(topic, groups.partitions_of)
     failed_ids, unreadable = _find_unread(logs, groups, rules, stop)
     left_out: dict[str, dict[TopicPartition, LeftOut]] = {}
     for key, entry in chain(entries, _find_share_partitions(logs, groups, rules, stop), unreadable.items()):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.history.explain import Explanation, explain_log
+from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
@@ -78,6 +79,7 @@ def stats(
         return stats_of_log, counted.groups
 
     stats_of_logs, shared_logs, whole = run_for_each_log(session, topic, count_alone, fail_on_damage)
+    refuse_foreign_log(topic, whole.partitions_of)
     stats_by_partition = {log.partition: each for log, each in zip(logs, stats_of_logs, strict=True)}
     if shared_logs:
         counted = CountedTopic(topic.part(*shared_logs), by, whole)
@@ -171,6 +173,7 @@ def explain(
     if until is not None and len(logs) > 1:
         source = source.part(*choose_log(logs, group, source.partitions, find_numbers, path=source.path))
     parts, shared_logs, whole = explain_each(source)
+    refuse_foreign_log(source, whole.partitions_of)
     logs = source.logs
     logs_of_group = [log for log, part in zip(logs, parts, strict=True) if part.has_records]
     # The logs of the group belong together even if a load does not get as far as its records, or does not use them.

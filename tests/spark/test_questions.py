@@ -12,6 +12,8 @@ from kafkagroups import spark as kgs
 from kafkagroups.cli import main
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import ROW_KINDS
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records.dialects import DEFAULT_KAFKA
 from tests.cases import case
 from tests.spark.test_spark import DATA, RUNS, STORY
@@ -196,7 +198,12 @@ def test_wrong_usage_is_the_error_of_one_process(session, tmp_path):
     segment = tmp_path / "log" / "__consumer_offsets-12" / SEGMENT
     segment.unlink()
     segment.mkdir()
+    orders = tmp_path / "orders-0"
+    orders.mkdir()
+    (orders / SEGMENT).write_bytes(encode_batch([LogRecord(0, 0, b"customer-17", b"{}")]))
     for ask in (
+        lambda module: module.stats(orders),
+        lambda module: module.explain(orders, "billing"),
         lambda module: module.stats(tmp_path / "log"),
         lambda module: module.explain(tmp_path / "log", "billing"),
         lambda module: module.stats(DATA / "3.9.2", "no such kind"),

@@ -9,8 +9,9 @@ Every difference is a defect, unless an entry of tools/net_differences.json says
 
 `call` and `at` are patterns (* and ?), for the command line and for the place that differs: `codes`, `err`, `crash`,
 `out` (a text), `out.` and a path in the JSON, or `files.` and a file's name. `change` is `added`, `removed` or
-`changed`; without it, the entry matches every change. An entry that matches nothing is reported, too. How long a check
-took ("seconds") is not recorded, and the commands `doctor`, `pull` and `rescue apply` are not called.
+`changed`; without it, the entry matches every change. `log` is a pattern for the path of the log that a line of JSON is
+about. An entry that matches nothing is reported, too. How long a check took ("seconds") is not recorded, and the
+commands `doctor`, `pull` and `rescue apply` are not called.
 
 The tool knows only the command line. One process for each command and engine makes all calls of it, one after another
 (net_process.py); net_calls.py says which. Two processes run at a time, one of them with the compiled engine. All logs
@@ -226,8 +227,8 @@ def compare(old: Path, new: Path) -> int:
     used: Counter[int] = Counter()
     found = defaultdict(list)
     for pair in differing:
-        for place, was, now in differences_of_answers(*pair, texts):
-            number = find_intended(intended, pair[0]["call"], place, was, now)
+        for log, place, was, now in differences_of_answers(*pair, texts):
+            number = find_intended(intended, pair[0]["call"], log, place, was, now)
             if number is None:
                 found[" ".join(pair[0]["batch"])].append((pair[0]["call"], place, was, now))
             else:
@@ -250,14 +251,21 @@ def compare(old: Path, new: Path) -> int:
     return total
 
 
-def differences_of_answers(old: dict, new: dict, texts: dict[str, str]) -> Iterator[Difference]:
+def differences_of_answers(old: dict, new: dict, texts: dict[str, str]) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield the path of the log that a line of JSON is about, or "", and the place and the values of a difference."""
     if old["codes"] != new["codes"]:
-        yield "codes", old["codes"], new["codes"]
+        yield "", "codes", old["codes"], new["codes"]
     for place in sorted(old["texts"].keys() | new["texts"].keys()):
         hashes = [side["texts"].get(place) for side in (old, new)]
-        if hashes[0] != hashes[1]:
-            lines = [texts[each].splitlines() if each else [] for each in hashes]
-            yield from differences(*[[parse(line) for line in side] for side in lines], place, is_text=True)
+        if hashes[0] == hashes[1]:
+            continue
+        was, now = [[parse(line) for line in texts[each].splitlines()] if each else [] for each in hashes]
+        paths = [[str(line.get("path", "")) for line in side if isinstance(line, dict)] for side in (was, now)]
+        if paths[0] == paths[1] and len(paths[0]) == len(was) == len(now):
+            for path, old_line, new_line in zip(paths[0], was, now, strict=True):
+                yield from ((path, *each) for each in differences(old_line, new_line, place))
+        else:
+            yield from (("", *each) for each in differences(was, now, place, is_text=True))
 
 
 def parse(line: str) -> Any:
@@ -293,13 +301,13 @@ def general(place: str) -> str:
     return re.sub(r"\.\d+(?=\.|$)", ".*", place)
 
 
-def find_intended(intended: list[dict[str, str]], call: str, place: str, was: Any, now: Any) -> int | None:
+def find_intended(intended: list[dict[str, str]], call: str, log: str, place: str, was: Any, now: Any) -> int | None:
     """Return the number of the first entry that matches a difference."""
     change = "changed"
     if was is ABSENT or now is ABSENT:
         change = "added" if was is ABSENT else "removed"
     for number, entry in enumerate(intended):
-        is_call = fnmatchcase(call, entry["call"])
+        is_call = fnmatchcase(call, entry["call"]) and fnmatchcase(log, entry.get("log", "*"))
         if is_call and fnmatchcase(place, entry["at"]) and entry.get("change", change) == change:
             return number
     return None

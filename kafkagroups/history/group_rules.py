@@ -5,9 +5,9 @@
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
-  than half of the live records of all partitions, and at least MIN_OFFSETS offsets. Some programs use a new group each
-  time. The cleaner cannot remove the offsets of these groups, because each offset is the newest record of its key. They
-  stay until somebody deletes the group, or until offsets.retention.minutes have passed.
+  than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. Some programs use a new group each
+  time. The cleaner cannot remove the records of these groups, because each is the newest one of its key. They stay
+  until somebody deletes the group, or until offsets.retention.minutes have passed.
 - `look_alike_groups`: several groups have ids that are equal after `fold`. A group id that was copied from a web page
   can contain a non-breaking hyphen (U+2011) or another character that looks like one on the keyboard. Kafka accepts it
   as another group.
@@ -23,7 +23,6 @@ from typing import NamedTuple
 from unicodedata import category, name, normalize
 
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
@@ -37,7 +36,7 @@ BUSY_RATE = 1.0
 DAY_MS = 86_400_000
 UNSUBSCRIBED_MS = DAY_MS
 MIN_GROUPS = 20
-MIN_OFFSETS = 1000
+MIN_FAMILY_RECORDS = 1000
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _TAIL = re.compile(f"(?:^|[-_.:/@#])(?:{_UUID}|[0-9a-fA-F]{{6,}})$|[0-9]+$")
 """The part of a name that differs: a UUID or hexadecimal digits after a separator, or decimal digits."""
@@ -121,19 +120,19 @@ def find_prefix(group_id: str) -> str | None:
 
 
 class Family(NamedTuple):
-    """The number of the groups of a family that have no members, and of their committed offsets."""
+    """The number of the groups of a family that have no members, and of their live records."""
 
     groups: int
-    offsets: int
+    records: int
 
 
-def list_known_groups(number: int | None, parts: Mapping[str, GroupParts]) -> dict[str, KnownGroup]:
-    """Return the groups of the partition with this number. `parts` are the parts of all loaded groups."""
+def list_known_groups(partition: Partition) -> dict[str, KnownGroup]:
+    """Return the groups that a broker answers for from this partition."""
     known = {}
-    for group_id, each in parts.items():
-        if each.group.partition == number:
+    for group_id, each in partition.parts.items():
+        if each.group.partition == partition.number:
             is_idle = each.offsets and find_prefix(group_id) is not None and not each.decode_group().members
-            known[group_id] = KnownGroup(number, len(each.offsets) if is_idle else 0)
+            known[group_id] = KnownGroup(partition.number, partition.live_records[group_id] if is_idle else 0)
     return known
 
 
@@ -141,13 +140,15 @@ def choose_families(stats: Stats) -> dict[str, Family]:
     """Return the families that are a finding, by what their names begin with."""
     members: dict[str, list[int]] = {}
     for group_id, group in stats.known_groups.items():
-        if group.idle_offsets:
-            members.setdefault(find_prefix(group_id) or "", []).append(group.idle_offsets)
-    families = {prefix: Family(len(offsets), sum(offsets)) for prefix, offsets in sorted(members.items())}
+        if group.idle_records:
+            members.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
+    families = {prefix: Family(len(records), sum(records)) for prefix, records in sorted(members.items())}
     return {
         prefix: family
         for prefix, family in families.items()
-        if family.groups >= MIN_GROUPS and family.offsets >= MIN_OFFSETS and 2 * family.offsets > stats.live_records
+        if family.groups >= MIN_GROUPS
+        and family.records >= MIN_FAMILY_RECORDS
+        and 2 * family.records > stats.live_records
     }
 
 
@@ -156,9 +157,10 @@ def find_families(stats: Stats) -> Iterator[Finding]:
     partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
     command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
     for prefix, family in choose_families(stats).items():
-        percent = 100 * family.offsets // stats.live_records
+        percent = 100 * family.records // stats.live_records
+        names = f"named {prefix}…" if prefix else "with a random name"
         what = (
-            f"{family.groups} groups named {prefix}… have no members. They hold {family.offsets} of "
+            f"{family.groups} groups {names} have no members. They hold {family.records} of "
             f"{stats.live_records} live records ({percent} %). The cleaner cannot remove live records."
         )
         remedy = (

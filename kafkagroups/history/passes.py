@@ -143,8 +143,8 @@ class Partition:
     """What a rule can ask about one partition.
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
-    partition ended. `totals` and `counts` are what its records come to, and `commits` has the number of its commits by
-    group id. `misplaced` are its groups that belong to other partitions.
+    partition ended. `totals` and `counts` are what its records come to; `commits` and `live_records` have the numbers
+    of commits and of live records by group id. `misplaced` are its groups that belong to other partitions.
     """
 
     log: Log
@@ -155,6 +155,7 @@ class Partition:
     totals: Totals
     counts: PartitionStats
     commits: Counter[str]
+    live_records: Counter[str]
     misplaced: Misplaced | None = None
 
     @property

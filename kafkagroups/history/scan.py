@@ -85,7 +85,7 @@ class CountedTopic:
             partition.counts.written_by_ranges = ranges.finish()
             stats.value_versions = version_counter.counts
             stats.writers = writers.finish(log.partition)
-            stats.known_groups = list_known_groups(log.partition, parts)
+            stats.known_groups = list_known_groups(partition)
             found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
             stats.findings = list(chain.from_iterable(found))
             stats.groups_lost = {log.partition: failure.lost}
@@ -104,9 +104,11 @@ class CountedTopic:
         counts.add_segments(totals.segments)
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
+        live_records: Counter[str] = Counter()
         for row, count in totals.count_rows(self.groups, answers):
-            if row.group is not None and row.type in OFFSET_TYPES:
-                commits[row.group] += count.records - count.tombstones
+            if row.group is not None:
+                live_records[row.group] += count.live_records
+                commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
             counts.add(count)
             if self.by != WRITER and (count.records or count.bytes or count.live_records):
                 count.in_partitions = [log.partition]
@@ -114,7 +116,8 @@ class CountedTopic:
         counts.records = loaded.records
         counts.bytes = sum(segment.bytes for segment in totals.segments)
         misplaced = self._misplaced.get(log.partition)
-        return Partition(log, self.topic.dialect, self.groups, loaded, parts, totals, counts, commits, misplaced)
+        rules = self.topic.dialect
+        return Partition(log, rules, self.groups, loaded, parts, totals, counts, commits, live_records, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
         """Return the statistics of the topic. `stats_of_logs` are those of its logs."""

@@ -306,12 +306,12 @@ class VersionCount:
 class KnownGroup(NamedTuple):
     """A group that a broker knows after the load.
 
-    `idle_offsets` is the number of its committed offsets if the group has no members and one of many similar names
+    `idle_records` is the number of its live records if the group has no members and one of many similar names
     (group_rules.py); otherwise 0.
     """
 
     partition: int | None
-    idle_offsets: int = 0
+    idle_records: int = 0
 
 
 @dataclass(frozen=True)

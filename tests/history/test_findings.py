@@ -13,6 +13,7 @@ from kafkagroups.history.transactions import HANGING_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
 from tests.cases import case
@@ -311,7 +312,7 @@ def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(en
     ("groups", "offsets"),
     [
         (RUNS[:19], 60),  # too few groups
-        (RUNS, 19),  # too few offsets
+        (RUNS, 19),  # too few records
         ([f"team-{name}" for name in ("red", "blue", "green")], 400),  # no part that differs at random
     ],
 )
@@ -323,6 +324,32 @@ def test_a_family_needs_most_of_the_live_records(tmp_path):
     """The other group has as many offsets as all groups of the family together."""
     one = encode_batch([commit(number, START, group="big", partition=number) for number in range(1200)])
     assert kinds(write_throw_away_groups(tmp_path, RUNS, 24, [one])) == []
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_family_counts_the_group_records_of_its_groups_too(engine, tmp_path):
+    """698 groups with one offset each and a record of the empty group, as a published directory has them."""
+    names = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(698)]
+    empty = kg.from_json(
+        {
+            "key": {"type": 2, "data": {"group": ""}},
+            "value": {
+                "version": 3,
+                "data": {
+                    "protocolType": "consumer",
+                    "generation": 2,
+                    "protocol": None,
+                    "leader": None,
+                    "currentStateTimestamp": START,
+                    "members": [],
+                },
+            },
+        }
+    )
+    records = [LogRecord(0, START, *kg.encode(empty._replace(key=GroupMetadataKey(name)))) for name in names]
+    path = write_throw_away_groups(tmp_path, names, 1, [encode_batch([record]) for record in records])
+    (finding,) = stats(path, engine=engine).findings
+    assert "698 groups with a random name have no members. They hold 1396 of 1396 live records (100 %)" in finding.what
 
 
 @pytest.mark.parametrize(

@@ -295,4 +295,4 @@ def _print_versions(largest: list[tuple[int | None, PartitionStats]]) -> None:
 
 def _name_versions(versions: str) -> str:
     """Return Kafka versions, such as "2.3 – 4.0" or "4.1 – " (and newer), as words."""
-    return versions.replace("– ", "and newer") if versions.endswith(" – ") else versions or "every version"
+    return f"{versions.removesuffix('– ')}and newer" if versions.endswith(" – ") else versions or "every version"

@@ -12,7 +12,7 @@ several requests into one batch, if they arrive within group.coordinator.append.
 because the broker writes most of them. The log is read in plain Python with both engines.
 
 The versions of Kafka that can have written the records are given by ranges of offsets. A range ends where no single
-version can have written both the records of the range and the next record: the broker was replaced by another version.
+version can have written both the range and what follows: the broker was replaced by another version.
 
 A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
 an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -36,6 +37,8 @@ from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
+NO_EPOCH = -1
+"""The leader epoch in batches of the formats 0 and 1, which have none."""
 _DECISIVE_STARTS = {(b"\0\1", version) for version in (b"\0\0", b"\0\2", b"\0\3")}
 """The first two bytes of key and value of records whose other bytes say nothing about the version of the writer.
 
@@ -76,27 +79,40 @@ class WriterCounter(Follower):
         return writers
 
 
+@dataclass
+class _Stretch:
+    """Records that one broker wrote, from offset `first` on: all were appended in the same leader epoch.
+
+    `writers` are the versions that can have written all of them.
+    """
+
+    first: int
+    epoch: int
+    writers: VersionRange
+
+
 class WriterRanges(Follower):
     """Finds the ranges of a log.
 
     Most logs have one range, which needs no second pass. In a second pass, a record is decoded only if its type and its
     version do not decide, or if the log contains records that cannot be read.
+
+    A broker that is replaced by another version starts again, and the partition gets a new leader epoch. So a range
+    begins with an epoch, and records that any version can have written, such as tombstones, belong to the version that
+    wrote the rest of their epoch. If an epoch has only such records, and the versions before and after it differ, its
+    records are a range of their own, whose versions are those of both.
     """
 
     def __init__(self, partition: Partition) -> None:
-        start_offset = partition.log.start_offset
         self._partition = partition
         self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
-        self._ranges: list[tuple[int, VersionRange]] = [(start_offset, EVERY_VERSION)]
-        """The first offset of each range, and the versions that can have written all records so far."""
-        self._included: set[VersionRange] = set()
-        """Versions of records that are in the last range."""
+        common = EVERY_VERSION
         for versions in partition.totals.writers:
-            self._add(start_offset, versions)
-        if len(self._ranges) > 1:
+            common = common if versions.is_empty() else common.intersect(versions)
+        self._stretches = [_Stretch(partition.log.start_offset, NO_EPOCH, common)]
+        if common.is_empty():
             self.producers = None
-            self._ranges = [(start_offset, EVERY_VERSION)]
-            self._included = set()
+            self._stretches = []
 
     def follow(self, batch: Batch) -> None:
         for record in () if batch.is_control else list_readable(batch):
@@ -109,30 +125,71 @@ class WriterRanges(Follower):
                     is_readable = self._partition.loaded.error is None
                     if is_readable and (start[1] is None or start in _DECISIVE_STARTS):
                         self._known[start] = possible
-            if possible is not None:
-                self._add(record.offset, possible)
+            # No Kafka version writes some odd records, which therefore say nothing about the broker.
+            if possible is not None and not possible.is_empty():
+                self._add(record.offset, batch.partition_leader_epoch, possible)
 
-    def _add(self, offset: int, writers: VersionRange) -> None:
-        """Add the next record. No Kafka version writes some odd records: they belong to the range before them."""
-        if writers in self._included or writers.since >= writers.until:
-            return
-        first, versions = self._ranges[-1]
-        common = versions.intersect(writers)
-        if common.since < common.until:
-            self._ranges[-1] = (first, common)
-            self._included.add(writers)
-            return
-        self._ranges.append((offset, writers))
-        self._included = {writers}
+    def _add(self, offset: int, epoch: int, writers: VersionRange) -> None:
+        last = self._stretches[-1] if self._stretches else None
+        common = writers if last is None else last.writers.intersect(writers)
+        if last is not None and last.epoch == epoch != NO_EPOCH and not common.is_empty():
+            last.writers = common
+        elif last is None or last.writers != writers:
+            self._stretches.append(_Stretch(offset, epoch, writers))
+        else:
+            last.epoch = epoch
 
     def finish(self) -> list[WriterRange]:
+        start_offset = self._partition.log.start_offset
         next_offset = self._partition.loaded.next_offset
-        ends = [*(first for first, _ in self._ranges[1:]), next_offset]
+        if start_offset >= next_offset:
+            return []
+        ranges = _join_stretches(self._stretches or [_Stretch(start_offset, NO_EPOCH, EVERY_VERSION)])
+        firsts = [start_offset, *(first for first, _ in ranges[1:])]
+        ends = [*firsts[1:], next_offset]
         return [
-            WriterRange(first, end - 1, describe_writers([versions]), versions)
-            for (first, versions), end in zip(self._ranges, ends, strict=True)
-            if self._ranges[0][0] < next_offset
+            WriterRange(
+                first,
+                end - 1,
+                " or ".join(describe_writers([versions]) for versions in possible),
+                VersionRange(min(each.since for each in possible), max(each.until for each in possible)),
+            )
+            for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True)
         ]
+
+
+def _join_stretches(stretches: list[_Stretch]) -> list[tuple[int, list[VersionRange]]]:
+    """Return the first offset and the versions of each range; versions of two brokers if either can have written it."""
+    common = EVERY_VERSION
+    of_range: list[_Stretch] = []
+    parts: list[tuple[int, VersionRange | None]] = []
+    for stretch in stretches:
+        narrower = common.intersect(stretch.writers)
+        if narrower.is_empty():
+            parts += _split(of_range, stretch.writers)
+            of_range = []
+            narrower = stretch.writers
+        of_range.append(stretch)
+        common = narrower
+    parts += _split(of_range, None)
+    known = [versions for _, versions in parts]
+    return [
+        (first, [each for each in known[max(index - 1, 0) : index + 2] if each] if versions is None else [versions])
+        for index, (first, versions) in enumerate(parts)
+    ]
+
+
+def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list[tuple[int, VersionRange | None]]:
+    """Return the range of these stretches, and apart from it the last ones that the next writers can have written."""
+    certain = len(stretches)
+    while next_writers and not next_writers.intersect(stretches[certain - 1].writers).is_empty():
+        certain -= 1
+        next_writers = next_writers.intersect(stretches[certain].writers)
+    common = EVERY_VERSION
+    for stretch in stretches[:certain]:
+        common = common.intersect(stretch.writers)
+    open_part = [(stretch.first, None) for stretch in stretches[certain : certain + 1]]
+    return [(stretches[0].first, common), *open_part]
 
 
 class VersionCounter(Follower):

@@ -111,8 +111,8 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     common = EVERY_VERSION
     for versions in different_ranges:
         common = common.intersect(versions)
-    if common.since >= common.until:
-        nonempty_ranges = [versions for versions in different_ranges if versions.since < versions.until]
+    if common.is_empty():
+        nonempty_ranges = [versions for versions in different_ranges if not versions.is_empty()]
         oldest = min((versions.since for versions in nonempty_ranges), default=(0,))
         newest = max((versions.until for versions in nonempty_ranges), default=AFTER_ALL_VERSIONS)
         common = VersionRange(oldest, newest)

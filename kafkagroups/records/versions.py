@@ -129,8 +129,11 @@ class VersionRange(NamedTuple):
         return isinstance(version, tuple) and self.since <= version < self.until
 
     def intersect(self, other: VersionRange) -> VersionRange:
-        """Return the versions that are in both ranges. If no version is in both ranges, since >= until."""
+        """Return the versions that are in both ranges. It is empty if no version is in both ranges."""
         return VersionRange(max(self.since, other.since), min(self.until, other.until))
+
+    def is_empty(self) -> bool:
+        return self.since >= self.until
 
 
 EVERY_VERSION = VersionRange((0,), AFTER_ALL_VERSIONS)

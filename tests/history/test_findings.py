@@ -211,6 +211,29 @@ def test_ranges_of_writers_begin_where_the_versions_change(engine, tmp_path):
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 @pytest.mark.parametrize(
+    ("written", "ranges"),
+    [
+        # The tombstone has the leader epoch of the newer broker.
+        ([(0, 1), (1, None), (1, 3)], [(0, 0, "0.9 – 2.0"), (1, 2, "2.1 – 4.0")]),
+        ([(0, 1), (0, None), (1, 3)], [(0, 1, "0.9 – 2.0"), (2, 2, "2.1 – 4.0")]),
+        # A broker that wrote only a tombstone can be the older or the newer version.
+        ([(0, 1), (1, None), (2, 3)], [(0, 0, "0.9 – 2.0"), (1, 1, "0.9 – 2.0 or 2.1 – 4.0"), (2, 2, "2.1 – 4.0")]),
+        ([(0, 1), (1, None), (2, 1), (3, 3)], [(0, 2, "0.9 – 2.0"), (3, 3, "2.1 – 4.0")]),
+    ],
+)
+def test_a_tombstone_belongs_to_the_broker_of_its_leader_epoch(written, ranges, engine, tmp_path):
+    """A broker of another version has started again, and each election has its own epoch (Partition.makeLeader)."""
+    batches = []
+    for offset, (epoch, version) in enumerate(written):
+        record = commit(offset, START, version=version or 1)
+        record = record._replace(value=record.value if version else None)
+        batches.append(encode_batch([record], partition_leader_epoch=epoch))
+    found = stats(write(tmp_path, batches), engine=engine).partitions[0].written_by_ranges
+    assert [(part.first, part.last, part.versions) for part in found] == ranges
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
     ("versions", "found"),
     [
         ([3, 1, 1, 3], [("foreign_records", 1, "1 to 2")]),

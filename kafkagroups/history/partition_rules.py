@@ -18,10 +18,11 @@ Records of an older version, or in the wrong order:
   largest step of the partition.
 
 The coordinator sets the timestamp of each record from the clock of its broker, and the leader of the partition sets
-those of markers. A client cannot set them. So the times of a partition rise, except for small differences between the
-clocks of brokers. A step back has one of two causes: a clock was wrong, or somebody has copied records of another log
-into this one. A wrong clock is dangerous for groups without members: the check for expired offsets deletes their
-offsets as soon as the clock says that they are older than offsets.retention.minutes.
+those of markers. A client of old versions can set the commit timestamp in a value, but not the time of its record. So
+the times of a partition rise, except for small differences between the clocks of brokers. A step back has one of three
+causes: a clock was wrong, a program has produced records into the topic with times of its own, or somebody has copied
+records of another log into this one. A wrong clock is dangerous for groups without members: the check for expired
+offsets deletes their offsets as soon as the clock says that they are older than offsets.retention.minutes.
 Source: GroupMetadataManager.storeGroup, storeOffsets and cleanupExpiredOffsets (3.9); CoordinatorRuntime (4.3.1);
 MemoryRecords.withEndTransactionMarker (4.3.1).
 """
@@ -30,13 +31,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.history.passes import Follower, Partition, list_readable
 from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SECOND, PartitionStats, WriterRange
-from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
+from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups, list_names
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
@@ -151,35 +153,62 @@ def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
     yield partition.finding(first.first, "foreign_records", what, remedy)
 
 
+@dataclass
+class _OutOfLine:
+    """Neighbouring records whose times are out of line: their number, and their first and last offset."""
+
+    records: int = 0
+    first: int = -1
+    last: int = -1
+
+    def add(self, offset: int) -> None:
+        self.first = self.first if self.records else offset
+        self.last = offset
+        self.records += 1
+
+
 class ClockJump(Follower):
-    """Follows the batches before the largest step back in time: which records are too late, and what they deleted."""
+    """Follows the batches around the largest step back in time, and finds which records are out of line.
+
+    Either the records before the step are too late, or the record of the step and some after it are too early. If the
+    times return to those before the step, the fewer records are out of line.
+    """
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._step = max(partition.totals.steps, key=lambda step: step.newest_ms - step.timestamp_ms, default=None)
         self._keys = LogKeys(partition.dialect)
-        self._first = -1
-        self._last = -1
+        self._late = _OutOfLine()
+        self._early = _OutOfLine()
+        self._returns = False
+        self._leader_epochs: set[int] = set()
+        """Those of the records that are too early, and of their neighbours."""
         self._deleted: Counter[str] = Counter()
-        """The number of the offsets whose tombstones are among these records, by group id."""
+        """The number of the offsets whose tombstones are among the late records, by group id."""
         self._groups: set[str] = set()
-        """The groups whose tombstones are among these records."""
+        """The groups whose tombstones are among the late records."""
         if self._step is not None:
             self.producers = None
             self.first_offset = self._step.after
-            self.last_offset = self._step.offset - 1
+            self.last_offset = 2 * self._step.offset - self._step.after
 
     def follow(self, batch: Batch) -> None:
-        assert self._step is not None
-        limit_ms = self._step.timestamp_ms + MIN_STEP_MS
-        if self._first < 0 and batch.max_timestamp < limit_ms:
+        step = self._step
+        assert step is not None
+        limit_ms = step.timestamp_ms + MIN_STEP_MS
+        if self._returns or (not self._late.records and batch.max_timestamp < limit_ms):
             return
         for record in list_readable(batch):
-            if self._first < 0 and record.offset > self._step.after and record.timestamp >= limit_ms:
-                self._first = record.offset
-            self._last = record.offset
+            if record.offset >= step.offset:
+                self._returns = self._returns or record.timestamp > step.newest_ms - MIN_STEP_MS
+                if not self._returns:
+                    self._early.add(record.offset)
+            elif self._late.records or (record.offset > step.after and record.timestamp >= limit_ms):
+                self._late.add(record.offset)
+        if batch.next_offset >= step.offset:
+            self._leader_epochs.add(batch.partition_leader_epoch)
         for group_id, key, record in read_keys(batch, self._keys):
-            if record.value is None and 0 <= self._first <= record.offset:
+            if record.value is None and self._late.first <= record.offset <= self._late.last:
                 if key.partition is not None:
                     self._deleted[group_id] += 1
                 elif key.decoded.type in GROUP_ENDING_TYPES:
@@ -187,15 +216,40 @@ class ClockJump(Follower):
 
     def find(self) -> Iterator[Finding]:
         step = self._step
-        if step is None or self._first < 0:
+        if step is None or not self._late.records:
             return
-        dialect = self.partition.dialect
-        size_ms = step.newest_ms - step.timestamp_ms
+        size = describe_duration(step.newest_ms - step.timestamp_ms)
+        if self._returns and self._early.records < self._late.records:
+            yield self._describe_early(describe_time(step.timestamp_ms), size)
+        else:
+            yield self._describe_late(step, size)
+
+    def _describe_early(self, time: str, size: str) -> Finding:
         what = (
-            f"The records from offset {self._first} to {self._last} have times up to {describe_time(step.newest_ms)}. "
-            f"But record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, "
-            f"{describe_duration(size_ms)} earlier. The coordinator sets these times. So a broker's clock was "
-            "wrong, or records of a copied log are here."
+            f"The records from offset {self._early.first} to {self._early.last} have times such as {time}. The records "
+            f"before and after them are {size} later. The coordinator sets these times."
+        )
+        first = self._early.first
+        until = self._early.last + 1
+        command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
+        if len(self._leader_epochs) == 1:
+            what += (
+                " The same leader appended their neighbours, so its clock was right, and another program wrote these "
+                "records into the topic, with a time of its own."
+            )
+            remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
+        else:
+            what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
+            remedy = "Compare the clocks of all brokers, and correct the one that is wrong. This shows the records:"
+        return self.partition.finding(first, "clock_jump", what, f"{remedy} {join_words(command)}", command=command)
+
+    def _describe_late(self, step: StepBack, size: str) -> Finding:
+        dialect = self.partition.dialect
+        what = (
+            f"The records from offset {self._late.first} to {self._late.last} have times up to "
+            f"{describe_time(step.newest_ms)}. But record {step.offset} after them has the time "
+            f"{describe_time(step.timestamp_ms)}, {size} earlier. The coordinator sets these times. So a broker's "
+            "clock was wrong, or records of a copied log are here."
         )
         steps = len(self.partition.totals.steps)
         if steps > 1:
@@ -210,7 +264,7 @@ class ClockJump(Follower):
                 " With a wrong clock, the check for expired offsets deletes offsets that are not old."
             )
             rules = ("--coordinator", dialect.coordinator, "--kafka", dialect.kafka)
-            command = ["kafkagroups", "load", self.partition.log.path, *rules, "--until", str(self._first)]
+            command = ["kafkagroups", "load", self.partition.log.path, *rules, "--until", str(self._late.first)]
             remedy += (
                 " Before these groups start again, set the offsets that should not have expired. This shows the "
                 f"offsets before the range: {join_words(command)}"
@@ -220,7 +274,7 @@ class ClockJump(Follower):
                 " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
                 "without members."
             )
-        yield self.partition.finding(self._first, "clock_jump", what, remedy, command=command)
+        return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
 
 
 RULES = (find_uncleaned, find_too_large, find_staying_tombstones, find_mixed_writers)

@@ -65,7 +65,8 @@ def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(engine, tmp_path)
         ("exactly an hour behind", [5, 5 + HOUR, 5], (1, 1, 2)),
         ("the clock stays right afterwards", [0, 2 * HOUR, 1, 2, 3 * HOUR, 3 * HOUR], (1, 1, 2)),
         ("the largest of two jumps", [0, 2 * HOUR, 1, 2, 9 * HOUR, 9 * HOUR, 3], (4, 5, 6)),
-        ("a copied log that begins anew", [0, HOUR, 2 * HOUR, 3 * HOUR, HOUR // 2, 4 * HOUR], (2, 3, 4)),
+        ("a copied log that begins anew", [0, HOUR, 2 * HOUR, 3 * HOUR, HOUR // 2, HOUR], (2, 3, 4)),
+        ("one late and one early record", [0, 3 * HOUR, 1, 3 * HOUR], (1, 1, 2)),
         ("only the end is ahead", [0, 1, DAY], None),
     ],
 )
@@ -78,6 +79,30 @@ def test_the_range_of_a_jump(name, times, place, engine, tmp_path):
         assert f"from offset {first} to {last} " in found[0].what
         assert f"record {step} after them" in found[0].what
         assert "can delete the offsets of groups without members" in found[0].remedy
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("leader_epochs", "what", "remedy"),
+    [
+        ([3, 3, 3, 3, 3], "so its clock was right, and another program wrote these records", "Find the program"),
+        ([3, 3, 3, 4, 5], "So the clock of the broker that led the partition then was wrong", "Compare the clocks"),
+    ],
+)
+def test_the_record_that_is_out_of_line_with_its_neighbours_is_named(leader_epochs, what, remedy, engine, tmp_path):
+    """A broker takes the time of a record from its own clock (GroupMetadataManager.storeOffsets, 3.9); a producer of
+    the topic sets any time (message.timestamp.type=CreateTime)."""
+    times = [0, 9 * HOUR, 9 * HOUR, 2 * HOUR, 9 * HOUR + 1]
+    batches = [
+        encode_batch([commit(offset, START + time)], partition_leader_epoch=epoch)
+        for offset, (time, epoch) in enumerate(zip(times, leader_epochs, strict=True))
+    ]
+    (finding,) = find(write(tmp_path, batches), engine=engine)
+    assert (finding.kind, finding.offset) == ("clock_jump", 3)
+    assert "from offset 3 to 3 have times such as 2023-11-15 00:13:20 UTC" in finding.what
+    assert "before and after them are 7 h later" in finding.what
+    assert what in finding.what and finding.remedy.startswith(remedy)
+    assert finding.command_line.endswith("--from 3 --until 4")
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])

@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2870,
+    "cli": 2875,
     "coordinator": 5068,
     "course": 10409,
     "engine": 2500,
     "groups": 2092,
-    "history": 4248,
+    "history": 4270,
     "html_report": 520,
     "kafka_tools": 451,
     "loading": 2321,

@@ -33,6 +33,7 @@ from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of
 from kafkagroups.history.writers import sort_versions, value_versions_json
 from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.versions import Version
 from kafkagroups.topic import Topic
 
 DEFAULT_ROWS = 20
@@ -146,7 +147,7 @@ def _print_stats(args: Options, topic: Topic, statistics: Stats) -> None:
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
         print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows (see --top).")
-    _print_open_transactions(statistics)
+    _print_open_transactions(statistics, topic.dialect.version)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
     records = _sum(statistics, "records")
@@ -240,7 +241,7 @@ def _print_writers(statistics: Stats, top: int) -> None:
     )
 
 
-def _print_open_transactions(statistics: Stats) -> None:
+def _print_open_transactions(statistics: Stats, version: Version) -> None:
     """Print the open transactions that are no findings."""
     found = {(each.partition, each.offset) for each in statistics.findings if each.kind == "hanging_transaction"}
     now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
@@ -258,7 +259,7 @@ def _print_open_transactions(statistics: Stats) -> None:
         "list does not show it as Ongoing, this ends it:",
     )
     if rows:
-        print_command(abort_command("PART", "--start-offset", "OFFSET"))
+        print_command(abort_command("PART", version, None))
 
 
 def _print_cleaning(statistics: Stats, largest: list[tuple[int | None, PartitionStats]]) -> None:

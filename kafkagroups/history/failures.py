@@ -14,10 +14,8 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import groupby
 
-from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.finding import Finding, join_words
 from kafkagroups.history.passes import Follower, Partition
@@ -28,7 +26,6 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.starts import Outcome, Start, judge_start
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.producer_state import ProducerStates, add_batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
 
@@ -125,7 +122,6 @@ class FailedLoad(Follower):
         self._every_key = LogKeys(dialect("new", CHECKED_VERSIONS["new"][-1]))
         self._group_ids: set[str] = set()
         self._group: str | None = None
-        self._states = ProducerStates()
         self._cut_records = 0
         self._cut_groups: set[str] = set()
         if partition.loaded.error is not None:
@@ -136,8 +132,6 @@ class FailedLoad(Follower):
             self._group_ids.add(group_id)
             if record.offset == self._offset:
                 self._group = self._group or group_id
-        with suppress(BadBytes):
-            add_batch(self._states, batch)
         if self._offset is not None and batch.last_offset >= self._offset:
             self._cut_records += record_count(batch)
             self._cut_groups.update(find_group_ids(batch, self._keys))
@@ -208,10 +202,12 @@ class FailedLoad(Follower):
         first_offset = None
         command = None
         if group.partition == number:
-            producers = self._states.producers
-            firsts = [producers[number].txn_first_offset for number in group.pending if number in producers]
-            first_offset = min((first for first in firsts if first is not None), default=None)
-            command = abort_command(number, "--start-offset", str(first_offset))
+            transactions = (
+                each for each in self.partition.counts.open_transactions if each.producer_id in group.pending
+            )
+            transaction = min(transactions, key=lambda each: each.first_offset, default=None)
+            first_offset = None if transaction is None else transaction.first_offset
+            command = abort_command(number, self.partition.dialect.version, transaction)
             why = "a transaction with offsets of it is still open"
             remedy = f"Before the failover, end the transaction: {join_words(command)}"
         else:

@@ -134,6 +134,10 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
     if change is not None:
         stats.moved_offsets = find_moved_offsets(topic, change)
         stats.findings.append(find_count_change(change))
-    of_topic = (*find_hanging(stats), *find_families(stats), *find_look_alikes(stats.known_groups))
+    of_topic = (
+        *find_hanging(stats, topic.dialect.version),
+        *find_families(stats),
+        *find_look_alikes(stats.known_groups),
+    )
     stats.findings = sort_findings([*stats.findings, *of_topic])
     stats.rows = dict(sort_rows(stats))

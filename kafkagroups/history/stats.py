@@ -58,6 +58,7 @@ class OpenTransaction:
 
     `aborted_at` and `aborted_ms` are the offset and the time of the last marker of the producer before the transaction,
     if this marker aborted another transaction with the same epoch; otherwise None (transactions.py).
+    `coordinator_epoch` is the epoch of the transaction coordinator in that last marker; 0 if the log has none.
     """
 
     producer_id: int
@@ -67,6 +68,7 @@ class OpenTransaction:
     producer_epoch: int | None = field(default=None, repr=False)
     aborted_at: int | None = field(default=None, repr=False)
     aborted_ms: int | None = field(default=None, repr=False)
+    coordinator_epoch: int = field(default=0, repr=False)
 
 
 @dataclass

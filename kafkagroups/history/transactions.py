@@ -24,7 +24,7 @@ Source: TransactionsCommand (4.x); KIP-890; OffsetMetadataManager.replay (4.3.1)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from kafkagroups.errors import BadBytes
@@ -36,11 +36,13 @@ from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.producer_state import ProducerStates, add_batch
-from kafkagroups.records.control import ControlType
+from kafkagroups.records.control import ControlType, decode_end_transaction_marker
+from kafkagroups.records.versions import Version
 
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000
 LATE_START_MS = 30_000
+FIRST_WITH_DESCRIBE_PRODUCERS: Version = (2, 8)
 
 
 class TransactionDetails(Follower):
@@ -72,6 +74,7 @@ class TransactionDetails(Follower):
                 transaction.aborted_ms = abort.max_timestamp
         elif batch.is_control:
             self._aborts.pop(number, None)
+            transaction.coordinator_epoch = _read_coordinator_epoch(batch)
             if self._epochs.pop(number, None) == batch.producer_epoch and _aborts(batch):
                 self._aborts[number] = batch
         elif batch.is_transactional:
@@ -85,7 +88,14 @@ def _aborts(batch: Batch) -> bool:
     return False
 
 
-def find_hanging(stats: Stats) -> Iterator[Finding]:
+def _read_coordinator_epoch(batch: Batch) -> int:
+    with suppress(BadBytes):
+        for record in batch.records[:1]:
+            return decode_end_transaction_marker(record.value)
+    return 0
+
+
+def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
     """Yield the findings about open transactions. Their age is that at the newest record of all logs."""
     now_ms = max((counts.last_timestamp_ms or 0 for counts in stats.partitions.values()), default=0)
     pairs = [(number, each) for number, counts in stats.partitions.items() for each in counts.open_transactions]
@@ -109,7 +119,7 @@ def find_hanging(stats: Stats) -> Iterator[Finding]:
                 f"another transaction of the same producer and epoch ({transaction.producer_epoch}). This is how a "
                 "commit looks that arrived after the end of its transaction: then no coordinator ends it."
             )
-        command = abort_command(number, "--start-offset", str(transaction.first_offset))
+        command = abort_command(number, version, transaction)
         remedy = (
             "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show the transaction "
             f"of this producer id as Ongoing, end it: {join_words(command)}"
@@ -118,13 +128,33 @@ def find_hanging(stats: Stats) -> Iterator[Finding]:
         yield Finding(number, transaction.first_offset, group, None, "hanging_transaction", what, remedy, command)
 
 
-def abort_command(partition: object, *words: str) -> list[str]:
-    """Return the words of the command that ends a hanging transaction, for brokers from Kafka 3.0 on.
+def abort_command(partition: object, version: Version, transaction: OpenTransaction | None) -> list[str]:
+    """Return the words of the command that ends a hanging transaction; None stands for any, in capital letters.
 
-    `words` say which transaction. If `partition` is None, the command contains the word PARTITION.
-    Source: TransactionsCommand.AbortTransactionCommand (4.x).
+    Brokers before Kafka 2.8 cannot say which producer has a transaction open at an offset, so they need the producer
+    and the epoch of its coordinator.
+    Source: TransactionsCommand.AbortTransactionCommand (4.x), DescribeProducersRequest.json.
     """
+    if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
+        first_offset = "OFFSET" if transaction is None else str(transaction.first_offset)
+        return _join_command(partition, {"start-offset": first_offset})
+    if transaction is None:
+        return _abort_producer(partition, "ID", "EPOCH", "EPOCH")
+    return _abort_producer(
+        partition, transaction.producer_id, transaction.producer_epoch or 0, transaction.coordinator_epoch
+    )
+
+
+def _abort_producer(
+    partition: object, producer_id: object, producer_epoch: object, coordinator_epoch: object
+) -> list[str]:
+    numbers = {"producer-id": producer_id, "producer-epoch": producer_epoch, "coordinator-epoch": coordinator_epoch}
+    return _join_command(partition, numbers)
+
+
+def _join_command(partition: object, options: Mapping[str, object]) -> list[str]:
     number = "PARTITION" if partition is None else str(partition)
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return [*TRANSACTIONS_TOOL, "abort", "--topic", "__consumer_offsets", "--partition", number, *words]
 
 
@@ -166,8 +196,7 @@ class EndlessCommits(Follower):
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
             "offset does not show it."
         )
-        producer = ("--producer-id", str(producer_id), "--producer-epoch", str(epoch), "--coordinator-epoch", "0")
-        command = abort_command(self.partition.number, *producer)
+        command = _abort_producer(self.partition.number, producer_id, epoch, 0)
         remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
         if group_id in self.partition.groups:
             remedy += (

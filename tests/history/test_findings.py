@@ -13,6 +13,7 @@ from kafkagroups.history.transactions import HANGING_MS
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.control import encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
@@ -110,6 +111,29 @@ def test_a_hanging_transaction_comes_with_the_command_that_ends_it(engine):
     assert finding.remedy.endswith(f"{command} --partition 3 --start-offset 9")
     assert finding.to_json()["command"] == [*command.split(), "--partition", "3", "--start-offset", "9"]
     assert (finding.advice + " " + finding.command_line) == finding.remedy
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("kafka", "words"),
+    [
+        ("2.8.2", "--start-offset 2"),
+        ("2.7.2", "--producer-id 7 --producer-epoch 3 --coordinator-epoch 29"),
+        ("1.0.1", "--producer-id 7 --producer-epoch 3 --coordinator-epoch 29"),
+    ],
+)
+def test_the_command_names_what_the_brokers_of_a_release_need(kafka, words, engine, tmp_path):
+    """DescribeProducers, which finds the producer, came with 2.8; the marker has the coordinator's epoch
+    (TransactionsCommandTest.testOldBrokerAbortTransactionWithUnknownCoordinatorEpoch)."""
+    marker = LogRecord(1, START, b"\0\0\0\1", encode_end_transaction_marker(29))
+    batches = [
+        in_transaction([commit(0, START, version=1)], 3),
+        encode_batch([marker], attributes=0x30, producer_id=7, producer_epoch=3),
+        in_transaction([commit(2, START, version=1)], 3),
+        encode_batch([commit(3, START + 61_000, group="other", version=1)]),
+    ]
+    (finding,) = stats(write(tmp_path, batches), coordinator="classic", kafka=kafka, engine=engine).findings
+    assert finding.command_line.endswith(f"abort --topic __consumer_offsets --partition 0 {words}")
 
 
 def test_a_transaction_that_its_producer_may_still_end_is_no_finding():

@@ -266,6 +266,8 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
     answer = explanation.answer
     if answer is None:
         text = f"nothing about {subject}"
+    elif args.topic is None and "state" not in answer:
+        text = f"that {subject} is Dead, and all the same its {count_of(len(answer['offsets']), 'offset')}"
     elif args.topic is None:
         text = f"that {subject} is {answer['state']}, with {count_of(len(answer['offsets']), 'offset')}"
     elif args.partition is None:

@@ -17,7 +17,7 @@ from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.words import count_of, list_names
-from kafkagroups.loading.group_json import group_json, modern_member_json, offsets_json, pending_json, sorted_pending
+from kafkagroups.loading.group_json import group_json, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.starts import Start, judge_start
 from kafkagroups.loading.topic_partitions import choose_log, has_wildcard, match_groups
@@ -140,10 +140,7 @@ def to_json(groups: Groups) -> dict[str, Any]:
         **rules_to_json(groups.kafka_rules),
         "partitions": {number: _partition_to_json(loaded) for number, loaded in groups.partitions.items()},
         "groups": {group_id: group_json(groups[group_id]) for group_id in sorted(groups)},
-        "orphans": {
-            group_id: {"offsets": offsets_json(orphan.offsets), "pending": pending_json(orphan.pending)}
-            for group_id, orphan in sorted(groups.orphans.items())
-        },
+        "orphans": {group_id: orphan_json(orphan) for group_id, orphan in sorted(groups.orphans.items())},
         "elsewhere": dict(sorted(groups.elsewhere.items())),
         "topic_partitions": groups.topic_partitions.to_json(),
     }
@@ -186,8 +183,13 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     _print_offsets(args, groups, shown)
     _print_pending(groups)
     _print_expirations(groups)
+    answered = [group_id for group_id, orphan in groups.orphans.items() if orphan.is_answered]
     for title, names in (
-        ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
+        ("Groups that the coordinator does not have, but whose offsets it answers", answered),
+        (
+            "Groups that the coordinator does not have, but whose offsets it keeps in memory",
+            groups.orphans.keys() - answered,
+        ),
         ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
     ):
         if names:

@@ -41,17 +41,17 @@ class GroupParts(NamedTuple):
 class OrphanParts(NamedTuple):
     """The parts from which an orphan is built.
 
-    `offsets` and `pending` have the same meaning as in GroupParts. `partition` is the partition of the offsets topic
-    whose log contains them; None if the name of the log's folder has no number.
+    `offsets` and `pending` have the same meaning as in GroupParts, the other fields the same as in `Orphan`.
     """
 
     offsets: ReadOnlyOffsets
     pending: dict[int, PartitionOffsets]
     partition: int | None
+    is_answered: bool = False
 
     def build(self) -> Orphan:
         """Return a copy of the orphan. The caller may change the copy."""
-        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending), self.partition)
+        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending), self.partition, self.is_answered)
 
 
 def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:
@@ -85,6 +85,7 @@ _NOT_USED = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=False)
 _KNOWN = Answer(Fate.WINS, Fate.PENDING, Fate.WINS, has_read=True)
 _WITHOUT_OFFSETS = Answer(Fate.IGNORED, Fate.PENDING, Fate.WINS, has_read=True)
 _ORPHAN = Answer(Fate.HIDDEN, Fate.PENDING, Fate.IGNORED, has_read=True)
+_ANSWERED_ORPHAN = Answer(Fate.WINS, Fate.PENDING, Fate.IGNORED, has_read=True)
 _OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
 
 
@@ -106,4 +107,6 @@ class Answers:
         orphan = self._orphans.get(group_id)
         if orphan is None:
             return _NOT_USED
-        return _ORPHAN if orphan.partition == partition else _OTHER_ORPHAN
+        if orphan.partition != partition:
+            return _OTHER_ORPHAN
+        return _ANSWERED_ORPHAN if orphan.is_answered else _ORPHAN

@@ -130,12 +130,14 @@ class Orphan:
     """The offsets of a group that the coordinator does not have.
 
     The keys of `pending` are producer ids. `partition` is the partition of the offsets topic whose log contains the
-    offsets; None if the name of the log's folder has no number.
+    offsets; None if the name of the log's folder has no number. `is_answered` says whether a broker answers requests
+    for the offsets all the same. Kafka 0.9.0 and 0.10.0 do, because they look only into the cache of the offsets.
     """
 
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
     partition: int | None = None
+    is_answered: bool = False
 
 
 class ShardOffsets(Protocol):

@@ -24,7 +24,7 @@ from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.foreign_log import refuse_foreign_log
@@ -32,7 +32,7 @@ from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_grou
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
-from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json
+from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions, choose_log, has_wildcard, match_groups
@@ -363,8 +363,10 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     result.failures = list(find_load_failures(groups, entries))
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
-    found = groups.get(group_log.group)
-    if found is not None:
+    found = groups.find_holder(group_log.group)
+    if isinstance(found, Orphan):
+        result.answer = _find_answer(found, question)
+    elif found is not None:
         result.answer = _find_answer(found, question)
         result.record_partitions = frozenset((found.partition,))
         story = histories.get(found.partition)
@@ -387,10 +389,10 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     return result
 
 
-def _find_answer(group: AnyGroup, question: Question) -> Any:
+def _find_answer(group: AnyGroup | Orphan, question: Question) -> Any:
     """Return what a broker answers: the group, the offset, or the offsets of one topic. None: nothing."""
     if question.topic is None:
-        return group_json(group)
+        return orphan_json(group) if isinstance(group, Orphan) else group_json(group)
     offsets = {key: offset for key, offset in group.offsets.items() if question.selects(key)}
     if question.partition is None:
         return offsets_json(offsets) or None

@@ -145,7 +145,7 @@ class FailedLoad(Follower):
         return sorted(
             group_id
             for group_id in self._group_ids
-            if group_id not in groups and (count is None or partition_for(group_id, count) == number)
+            if groups.find_holder(group_id) is None and (count is None or partition_for(group_id, count) == number)
         )
 
     def find(self) -> Iterator[Finding]:

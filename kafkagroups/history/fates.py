@@ -322,8 +322,9 @@ class Fates(Observer):
             return
         pending = group.pending.get(NO_PRODUCER_ID if entry.producer_id is None else entry.producer_id, {})
         if self._is_entry_of(entry, group.offsets.get(entry.key), group.partition):
-            entry.fate = Fate.HIDDEN if is_orphan else Fate.WINS
-            entry.by = self._tombstone_by_group.get(place) if is_orphan else entry.by
+            is_hidden = isinstance(group, Orphan) and not group.is_answered
+            entry.fate = Fate.HIDDEN if is_hidden else Fate.WINS
+            entry.by = self._tombstone_by_group.get(place) if is_hidden else entry.by
         elif self._is_entry_of(entry, pending.get(entry.key), group.partition):
             entry.fate = Fate.PENDING
         else:

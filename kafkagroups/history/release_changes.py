@@ -34,7 +34,7 @@ from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialects import READ_TYPES, Dialect, dialect
+from kafkagroups.records.dialects import READ_TYPES, Dialect
 from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS, parse_newest_patch
 
@@ -118,7 +118,7 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
     A group that no longer exists, or is now a classic group, is left out: its old records are not needed.
     """
     skipped_types = list_read_types(old_rules) - list_read_types(new_rules)
-    keys = LogKeys(dialect("new", old_rules.kafka))
+    keys = LogKeys(old_rules)
     found: dict[str, list[tuple[int, int]]] = {}
     for batch in log if skipped_types else ():
         for group_id, key, record in read_keys(batch, keys):

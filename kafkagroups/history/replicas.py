@@ -87,7 +87,9 @@ def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
     group = loaded.get(group_id)
     holder = group or loaded.orphans.get(group_id)
     answers: dict[tuple[str, str], Any] = {} if group is None else {("groups", ""): description_json(group)}
-    answers |= {("offsets", key): offset for key, offset in offsets_json(group.offsets if group else {}).items()}
+    answering = loaded.find_holder(group_id)
+    offsets = {} if answering is None else offsets_json(answering.offsets)
+    answers |= {("offsets", key): offset for key, offset in offsets.items()}
     answers |= {("pending", key): commits for key, commits in pending_json(holder.pending if holder else {}).items()}
     return answers
 

@@ -133,7 +133,7 @@ class ClassicCache(Cache):
             all_offsets = self._offsets.setdefault(group_id, {})
             all_offsets.update(offsets)
             self._ids_with_new_offsets[group_id] = None
-            self.orphans[group_id] = OrphanParts(all_offsets, {}, shard.partition)
+            self.orphans[group_id] = OrphanParts(all_offsets, {}, shard.partition, is_answered=True)
             if group_id in self.groups:
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=all_offsets)
         for group_id, _ in shard.removed_offsets:

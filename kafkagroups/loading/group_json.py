@@ -15,7 +15,7 @@ from kafkagroups.groups.modern_group import (
     partitions_by_topic,
     tasks_by_subtopology,
 )
-from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, ReadOnlyOffsets, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
 from kafkagroups.records.structs import to_json
@@ -24,6 +24,10 @@ from kafkagroups.records.structs import to_json
 def group_json(group: AnyGroup) -> dict[str, Any]:
     """Return a group as JSON: its description, its committed offsets and its pending commits."""
     return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
+
+
+def orphan_json(orphan: Orphan) -> dict[str, Any]:
+    return {"offsets": offsets_json(orphan.offsets), "pending": pending_json(orphan.pending)}
 
 
 def description_json(group: AnyGroup) -> dict[str, Any]:

@@ -187,6 +187,11 @@ class Groups(Mapping[str, AnyGroup]):
     def __contains__(self, group_id: object) -> bool:
         return group_id in self.groups
 
+    def find_holder(self, group_id: str) -> AnyGroup | Orphan | None:
+        """Return what a broker answers the offsets of a group from: the group, or an orphan that is answered."""
+        orphan = self.orphans.get(group_id)
+        return self.get(group_id) or (orphan if orphan is not None and orphan.is_answered else None)
+
     def select(self, group_ids: Collection[str]) -> Groups:
         """Return the same load with only these groups, for output. Ids that the load does not have are ignored."""
         return replace(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import LogKey, LogKeys, read_keys
 from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.history.fates import Fates, RecordFate
@@ -90,7 +90,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     plan = RescuePlan(rules.coordinator, rules.kafka, topic_partitions=groups.topic_partitions)
     for group_id in sorted(group_ids):
         planned = _plan_group(group_id, groups, left_out.get(group_id, {}))
-        if planned.type is None:
+        if groups.find_holder(group_id) is None:
             planned.why = Why.LOAD_FAILED if group_id in failed_ids else _find_why(group_id, groups, planned)
         plan.groups[group_id] = planned
     if selection.topics:
@@ -106,14 +106,18 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
 
 
 def _plan_group(group_id: str, groups: Groups, left_out: dict[TopicPartition, LeftOut]) -> GroupPlan:
-    group = groups.get(group_id)
+    group = groups.find_holder(group_id)
     if group is None:
         return GroupPlan(to=group_id, offsets={}, left_out=left_out)
     offsets = {
         key: PlannedOffset(offset.offset, offset.metadata, offset.leader_epoch, group.partition, offset.record_offset)
         for key, offset in group.offsets.items()
     }
-    return GroupPlan(to=group_id, type=group.type, state=group.state.value, offsets=offsets, left_out=left_out)
+    plan = GroupPlan(to=group_id, offsets=offsets, left_out=left_out)
+    if not isinstance(group, Orphan):
+        plan.type = group.type
+        plan.state = group.state.value
+    return plan
 
 
 def _find_why(group_id: str, groups: Groups, planned: GroupPlan) -> Why:

@@ -3,6 +3,8 @@
 - `damage`, `zeros`: a recovery cuts the log there, or a start loses batches.
 - `does_not_start`: the recovery ends the broker.
 - `load_failure`: the broker fails to load the partition.
+- `load_memory`: the broker can run out of heap while it loads the partition (KAFKA-19716). Releases of `LEAKY_RELEASES`
+  keep every step of a load in memory until its end, if the partition has transactions.
 
 A classic coordinator also fails at the last step of a load, with "Unexpected unload of active group". The last group
 record of the group is a tombstone, so this step removes the group. Two things keep it in the cache: a pending commit of
@@ -28,7 +30,10 @@ from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
+from kafkagroups.records.versions import VersionRange
 
+LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))
+LARGE_LOAD_RECORDS = 1_000_000
 MAX_SIZE_TO_TRY = 16 * 2**20
 """Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
@@ -107,6 +112,23 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
         f"{failure.offset} starts ({join_words(command)})."
     )
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
+
+
+def find_large_heap(partition: Partition) -> Iterator[Finding]:
+    counts = partition.counts
+    rules = partition.dialect
+    markers = counts.commit_markers + counts.abort_markers
+    is_large = markers and counts.records >= LARGE_LOAD_RECORDS
+    if is_large and any(rules.version in releases for releases in LEAKY_RELEASES):
+        what = (
+            f"The partition has {counts.records} records with {markers} transaction markers. A Kafka {rules.kafka} "
+            "broker keeps every step of a load in memory until its end, and can run out of heap (KAFKA-19716)."
+        )
+        remedy = (
+            "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner compact the "
+            "partition, and give the brokers more heap, before the next election."
+        )
+        yield partition.finding(None, "load_memory", what, remedy)
 
 
 class FailedLoad(Follower):
@@ -236,3 +258,7 @@ def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) 
         if loads:
             names = list(run)
             yield names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+RULES = (find_damage, find_gaps, find_zeros, find_failed_start, find_large_heap)
+"""The rules that need no second pass."""

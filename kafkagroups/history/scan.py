@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 
 from kafkagroups.groups.group_parts import Answers, GroupParts
-from kafkagroups.history.failures import FailedLoad, find_damage, find_failed_start, find_gaps, find_zeros
+from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
 from kafkagroups.history.finding import sort_findings
 from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
@@ -30,7 +30,7 @@ from kafkagroups.records.releases import describe_writers
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
-RULES = (find_damage, find_gaps, find_zeros, find_failed_start, describe_misplaced, *GROUP_RULES, *PARTITION_RULES)
+RULES = (*FAILURE_RULES, describe_misplaced, *GROUP_RULES, *PARTITION_RULES)
 """What is asked about each partition, apart from the rules that follow the second pass."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import synth
 from kafkagroups.api import stats
 from kafkagroups.cli import main
 from kafkagroups.history.group_rules import find_prefix
@@ -479,3 +480,18 @@ def test_a_changed_partition_count_is_found(engine, tmp_path):
     assert (finding.kind, finding.partition) == ("partition_count_changed", None)
     assert "changed from 2 to 3, at the latest at 2023-11-14 22:14:20 UTC" in finding.what
     assert f"The records of {len(moved)} groups" in finding.what
+
+
+@pytest.mark.parametrize(("kafka", "found"), [("4.0.1", True), ("4.0.2", False), ("4.1.0", True), ("4.1.1", False)])
+def test_a_large_log_with_transactions_can_take_the_heap_of_some_releases(kafka, found, large_log):
+    """KAFKA-19716, fixed in 4.0.2 and 4.1.1: a load keeps every state of the groups until its end."""
+    assert ("load_memory" in kinds(large_log, kafka=kafka)) == found
+    verdict = kg.check(large_log, kafka="4.3.1", to=kafka)
+    assert ("load_memory" in [finding.kind for finding in verdict.findings]) == found
+
+
+@pytest.fixture(scope="module")
+def large_log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
+    synth.write(folder, 1_000_000, groups=50, partitions=1, transactional=0.5, seed=7)
+    return folder

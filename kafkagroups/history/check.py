@@ -31,8 +31,15 @@ from kafkagroups.records import versions
 from kafkagroups.records.dialects import Dialect, dialect
 
 LOAD_KINDS = (
-    *("damage", "zeros", "load_failure", "does_not_start"),
-    *("misplaced_groups", "endless_pending_commit", "clock_jump", "shared_instance_id"),
+    "damage",
+    "zeros",
+    "load_failure",
+    "load_memory",
+    "does_not_start",
+    "misplaced_groups",
+    "endless_pending_commit",
+    "clock_jump",
+    "shared_instance_id",
 )
 """The kinds of the statistics' findings that say something about the next load."""
 

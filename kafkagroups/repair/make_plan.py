@@ -43,8 +43,15 @@ if TYPE_CHECKING:
 _SHARE_PARTITIONS_TYPE = 15
 """The type of the record that lists the partitions of a share group."""
 _COLUMNS = (
-    *("partition", "offset", "group", "topic", "topic_partition"),
-    *("committed_offset", "transactional", "producer_id", "fate"),
+    "partition",
+    "offset",
+    "group",
+    "topic",
+    "topic_partition",
+    "committed_offset",
+    "transactional",
+    "producer_id",
+    "fate",
 )
 _LEFT_OUT_FATES = (Fate.PENDING, Fate.ABORTED, Fate.HIDDEN, Fate.IGNORED)
 _NO_PARTITION = -1

@@ -20,13 +20,12 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.cleaner import CleanerConfig
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.annotate import annotate, decode, deviations
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.releases import value_version
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.spans import Span
+from kafkagroups.records.spans import Span, annotate, decode, deviations
 from kafkagroups.repair.edit import append, cut, edit, roll
 from kafkagroups.topic import Topic

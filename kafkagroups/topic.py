@@ -19,8 +19,7 @@ from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.log_to_clean import Progress
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records import dialects
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Topic:
         return dialects.dialect(self.coordinator, self.kafka)
 
     def open(self, stop: Stop = NO_STOP, find_logs: Callable[[str | Path], list[Log]] = open_logs) -> OpenTopic:
-        """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/stop.py)."""
+        """Return the logs, opened by `find_logs`, with the rules. `stop` says where reading ends (log/segments.py)."""
         if self.partitions is not None and self.partitions < 1:
             raise UsageError(f"a topic has at least 1 partition, not {self.partitions}")
         logs = [log.limit_batches(self.max_batch_bytes) for log in find_logs(self.path)]

@@ -24,9 +24,9 @@ def test_examples_in_docstrings_run(monkeypatch):
     """Every `>>>` of these modules gives the output below it."""
     import kafkagroups.api
     import kafkagroups.coordinator.clock
-    import kafkagroups.coordinator.leader_epochs
-    import kafkagroups.coordinator.response_future
-    import kafkagroups.coordinator.start
+    import kafkagroups.coordinator.coordinator
+    import kafkagroups.coordinator.logs
+    import kafkagroups.coordinator.results
     import kafkagroups.groups.offsets
     import kafkagroups.log.folders
     import kafkagroups.repair.edit

@@ -10,10 +10,10 @@ import pytest
 from markdown_it import MarkdownIt
 
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
-from kafkagroups.groups.states import ClassicState
-from kafkagroups.records.fields import field_specs
-from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.structs import field_specs
 from tools.handbook_pages import facts
 
 ROOT = Path(__file__).parents[1]

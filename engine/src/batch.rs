@@ -1,6 +1,6 @@
 //! One batch of magic 2: its header, its checks and its records.
 //!
-//! The layout is in `kafkagroups/log/record_batch.py`. Only what Kafka's coordinators and cleaners write is read here;
+//! The layout is in `kafkagroups/log/batch.py`. Only what Kafka's coordinators and cleaners write is read here;
 //! any other bytes are handed over to the readable engine.
 
 use crate::bytes::{int16, int32, int64, Cursor};

@@ -19,7 +19,7 @@ from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.words import count_of, describe_topic, list_names
 from kafkagroups.loading.topic_partitions import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.damage import Gap
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.topic import Limits, Topic
 
 _MEMBER_FACTS = {

@@ -9,11 +9,10 @@ from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.cli.pasted_bytes import read_bytes
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.annotate import annotate, decode
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.serde import encode
-from kafkagroups.records.spans import Span, split_before_error
+from kafkagroups.records.spans import Span, annotate, decode, split_before_error
 
 ARGUMENTS = """
 [KEYHEX]  the bytes of the key: hex in any form, numbers, base64, lines of a hex dump; or a record as Kafka's JSON

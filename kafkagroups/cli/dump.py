@@ -23,16 +23,14 @@ from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
-from kafkagroups.log.holes import OffsetGaps
-from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import RecordRange, Stop
+from kafkagroups.log.batches import OffsetGaps
+from kafkagroups.log.segments import Log, Notes, RecordRange, Stop
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.control import decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, decode_key, decode_with_key, encode
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key, decode_with_key, encode
 from kafkagroups.records.structs import to_json
 from kafkagroups.records.versions import parse_release
 

@@ -23,7 +23,7 @@ from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.words import count_of, name_record
 from kafkagroups.loading.topic_partitions import has_wildcard
-from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 
 LAST_RECORD_COUNT = 20

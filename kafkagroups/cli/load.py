@@ -19,14 +19,14 @@ from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.group_json import group_json, modern_member_json, orphan_json, sorted_pending
 from kafkagroups.loading.groups import Groups
-from kafkagroups.loading.starts import Start, judge_start
+from kafkagroups.loading.load import Start, judge_start
 from kafkagroups.loading.topic_partitions import choose_log, has_wildcard, match_groups
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.dialects import dialect
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
-    from kafkagroups.loading.parquet import WrittenTables
+    from kafkagroups.loading.rows import WrittenTables
 
 EXPIRATIONS_SHOWN = 10
 """The text shows at most this number of offsets with an expire time: those that expire first."""
@@ -78,7 +78,7 @@ def _write_parquet(args: Options, topic: Topic) -> WrittenTables:
     """Load one PATH, and write its tables as Parquet files."""
     import pyarrow.parquet  # noqa: F401  # If it is missing, the folder is not created.
 
-    from kafkagroups.loading.parquet import new_tables, write_tables
+    from kafkagroups.loading.rows import new_tables, write_tables
 
     with new_tables(args.to) as folder:
         # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkagroups.cli.options import DEFAULT_PARTITIONS, Options
 from kafkagroups.cli.output import print_json, print_line
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 
 ARGUMENTS = f"""
 GROUP...  a group id

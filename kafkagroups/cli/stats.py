@@ -32,7 +32,7 @@ from kafkagroups.history.stats import (
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of
 from kafkagroups.history.writers import sort_versions, value_versions_json
-from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.versions import Version
 from kafkagroups.topic import Topic
 

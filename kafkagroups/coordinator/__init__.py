@@ -7,16 +7,12 @@ An example with a log in the folder `folder`:
 """
 
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.coordinator import GroupCoordinator
-from kafkagroups.coordinator.disk_logs import DiskLogs
+from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.leader_epochs import offset_for_leader_epoch
-from kafkagroups.coordinator.logs import HeldLogs, NewBatch, OffsetsLogs
+from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLogs, offset_for_leader_epoch
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.response_future import ResponseFuture
-from kafkagroups.coordinator.results import FetchedOffset, MemberIdentity, OffsetCommit
+from kafkagroups.coordinator.results import FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.settings import Settings, read_settings
-from kafkagroups.coordinator.start import open_logs, start_broker
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [

@@ -1,16 +1,22 @@
-"""A clock that the caller advances, and timers that run when they are due.
+"""A clock that the caller advances, timers that run when they are due, and those of a consumer group's members.
 
 A `Timer` replaces Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync). If the expected event comes
 in time, for example a heartbeat, the caller cancels the timer. Otherwise the timer's action runs. Timers with the same
-time run in the order of their creation.
-Source: DelayedOperation.scala, SystemTimer.java (3.9).
+time run in the order of their creation. A consumer group's timers are not in the log, so a load starts them anew:
+
+    session      the member sent no heartbeat
+    rebalance    the member did not give its partitions back
+    join, sync   a classic member did not join again, or did not send SyncGroup
+
+Source: DelayedOperation.scala, SystemTimer.java (3.9); GroupMetadataManager.scheduleConsumerGroup…Timeout (4.3.1).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 
 
 @dataclass(order=True)
@@ -77,3 +83,42 @@ class Clock:
     def clear_timers(self) -> None:
         """Remove all timers, as a crash does."""
         self._timers.clear()
+
+
+TimerKey = tuple[str, str, str]
+"""What a timer ends, the group id and the member id."""
+ALL_KINDS = ("session", "rebalance", "join", "sync")
+SHORTEST_DELAY_MS = 1
+"""What begins during a request, and needs no time, runs this much later: after the request."""
+
+
+class MemberTimers:
+    """The timers of all members. `expire` is called with a timer's key, and the epoch for which it was started."""
+
+    def __init__(self, clock: Clock, expire: Callable[[TimerKey, int | None], None]) -> None:
+        self.clock = clock
+        self.expire = expire
+        self._timers: dict[TimerKey, Timer] = {}
+
+    def is_running(self, key: TimerKey) -> bool:
+        """Return whether a timer was started, and has not ended."""
+        return key in self._timers
+
+    def restart(self, key: TimerKey, timeout_ms: int, epoch: int | None = None) -> None:
+        """Start a timer, instead of the one that runs for this key."""
+        self._cancel(key)
+        self._timers[key] = self.clock.after(max(timeout_ms, SHORTEST_DELAY_MS), partial(self._end, key, epoch))
+
+    def cancel(self, group_id: str, member_id: str, kinds: Collection[str] = ALL_KINDS) -> None:
+        """Cancel timers of a member."""
+        for kind in kinds:
+            self._cancel((kind, group_id, member_id))
+
+    def _cancel(self, key: TimerKey) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _end(self, key: TimerKey, epoch: int | None) -> None:
+        del self._timers[key]
+        self.expire(key, epoch)

@@ -28,13 +28,12 @@ from kafkagroups.coordinator.consumer_members import (
 )
 from kafkagroups.coordinator.consumer_migration import Migration, build_metadata
 from kafkagroups.coordinator.consumer_targets import find_target
-from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.refusal import Refusal
-from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.results import (
     JoinGroupResult,
     LeaveGroupResult,
     MemberIdentity,
+    ResponseFuture,
     SyncGroupResult,
 )
 from kafkagroups.coordinator.runtime import Result

@@ -27,23 +27,20 @@ from kafkagroups.coordinator.consumer_requests import (
     DescribedConsumerGroup,
     check_heartbeat,
 )
-from kafkagroups.coordinator.consumer_targets import find_assignor, find_target
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.refusal import Refusal
-from kafkagroups.coordinator.request_types import OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.request_fields import OffsetCommitRequest, TxnOffsetCommitRequest
 from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.response_future import ResponseFuture
-from kafkagroups.coordinator.results import OffsetCommit
+from kafkagroups.coordinator.results import OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.runtime import Result
-from kafkagroups.coordinator.topic_image import TopicImage
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
 from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmentValue
-from kafkagroups.records.text import utf16_length
+from kafkagroups.records.wire import utf16_length
 
 
 class ModernRequests:

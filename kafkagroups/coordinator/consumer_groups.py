@@ -21,30 +21,29 @@ from typing import TypeVar
 
 import msgspec
 
+from kafkagroups.coordinator.clock import MemberTimers, TimerKey
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
     UNREVOKED,
     ConsumerMember,
     Partitions,
+    assignment_epoch_record,
+    assignment_record,
     check_epoch,
+    epoch_record,
     find_member,
     find_or_create_member,
     find_static_member,
+    member_record,
+    pattern_record,
     read_member,
     read_members,
     reconcile,
-    sort_names,
-)
-from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
-from kafkagroups.coordinator.consumer_records import (
-    assignment_epoch_record,
-    assignment_record,
-    epoch_record,
-    member_record,
-    pattern_record,
     removal_records,
+    sort_names,
     target_record,
 )
+from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
 from kafkagroups.coordinator.consumer_requests import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -54,6 +53,7 @@ from kafkagroups.coordinator.consumer_requests import (
 )
 from kafkagroups.coordinator.consumer_targets import (
     Subscriptions,
+    TopicImage,
     change_subscriptions,
     choose_assignor,
     compute_targets,
@@ -63,13 +63,10 @@ from kafkagroups.coordinator.consumer_targets import (
     find_topic_names,
     target_records,
 )
-from kafkagroups.coordinator.consumer_timers import MemberTimers, TimerKey
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.refusal import Refusal
-from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import ResponseFuture
 from kafkagroups.coordinator.runtime import Result
-from kafkagroups.coordinator.topic_image import TopicImage
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup

@@ -18,31 +18,27 @@ from kafkagroups.coordinator.consumer_members import (
     ConsumerMember,
     Epochs,
     Partitions,
-    read_members,
-    sort_names,
-)
-from kafkagroups.coordinator.consumer_records import (
     assignment_epoch_record,
     assignment_record,
     deletion_records,
     epoch_record,
     member_record,
+    read_members,
+    sort_names,
     target_record,
 )
 from kafkagroups.coordinator.consumer_targets import find_target
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.group_store import build_group_tombstone
-from kafkagroups.coordinator.member_responses import answer_join, answer_sync
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.refusal import Refusal
-from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult, answer_join, answer_sync
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern import apply_record, create_group
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_group import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,

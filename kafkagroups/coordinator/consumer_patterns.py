@@ -21,15 +21,11 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_members import ConsumerMember, read_members
-from kafkagroups.coordinator.consumer_records import epoch_record, pattern_record
-from kafkagroups.coordinator.consumer_targets import Subscriptions, change_subscriptions, count_subscribers
-from kafkagroups.coordinator.consumer_timers import SHORTEST_DELAY_MS
-from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
+from kafkagroups.coordinator.consumer_members import ConsumerMember, epoch_record, pattern_record, read_members
+from kafkagroups.coordinator.consumer_targets import Subscriptions, TopicImage, change_subscriptions, count_subscribers
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.runtime import Result
-from kafkagroups.coordinator.topic_image import TopicImage
 from kafkagroups.groups.living_shard import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup

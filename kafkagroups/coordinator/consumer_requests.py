@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
-from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.refusal import Refusal
+from kafkagroups.coordinator.error_codes import Errors, Refusal
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

@@ -1,9 +1,9 @@
-"""The group coordinator: one method for each client request.
+"""The group coordinator: one method for each client request, and the start of a broker.
 
 `GroupCoordinator` only passes each request to the module that handles the request: joining.py, membership.py,
-storing.py, fetching.py or deleting.py. These modules share the checks in request_validation.py and
-member_validation.py. They also share one manager, which holds the groups and writes to the log. The manager is the only
-part that the two coordinators do not have in common: manager.py is the classic one, partitioned_groups.py the new one.
+storing.py, fetching.py or deleting.py. These share the checks in request_validation.py, and one manager, which holds
+the groups and writes to the log. The manager is the only part that the two coordinators do not have in common:
+manager.py is the classic one, partitioned_groups.py the new one.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1);
 GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
 from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
@@ -25,10 +27,8 @@ from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
 from kafkagroups.coordinator.joining import JoinRequests
-from kafkagroups.coordinator.logs import OffsetsLogs
+from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.member_responses import answer_join, answer_sync
-from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.membership import MemberRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
@@ -41,15 +41,16 @@ from kafkagroups.coordinator.request_fields import (
     PROTOCOLS,
     RAW_BYTES,
     TEXT,
+    JoinGroupRequest,
     ListOf,
     MappingOf,
     Nullable,
+    OffsetCommitRequest,
+    TxnOffsetCommitRequest,
     check_fields,
     take_fields,
 )
-from kafkagroups.coordinator.request_types import JoinGroupRequest, OffsetCommitRequest, TxnOffsetCommitRequest
-from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings, verify_all
-from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator, Surroundings, verify_all
 from kafkagroups.coordinator.results import (
     CommitErrors,
     DescribedGroup,
@@ -60,22 +61,25 @@ from kafkagroups.coordinator.results import (
     OffsetCommit,
     OffsetDeleteResult,
     OffsetFetchResult,
+    ResponseFuture,
     SyncGroupResult,
+    answer_join,
+    answer_sync,
 )
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.coordinator.storing import CommitRequests
 from kafkagroups.groups.classic_group import CONSUMER
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator:
-    """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker` (start.py).
+    """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker` (coordinator.py).
 
     The version in the settings decides which coordinator it is: the classic one up to 3.9, the new one since 4.0. In
     the new one, a response that is a future waits until the log has confirmed the records; a method that returns no
@@ -670,3 +674,63 @@ class GroupCoordinator:
         for timer in (group.join_timer, group.sync_timer, *group.pending_members.values()):
             if timer:
                 timer.cancel()
+
+
+def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
+    """Return the logs in a folder. `on_append` is called after each append (`AppendListener`).
+
+    The settings decide the compression of new batches, and whether an append with an old producer epoch is refused.
+    """
+    return DiskLogs(
+        folder,
+        settings.offsets_topic_compression_codec,
+        fences_producers=settings.fences_producers,
+        on_append=on_append,
+    )
+
+
+def start_broker(
+    logs: OffsetsLogs | str | Path,
+    clock: Clock,
+    settings: Settings | None = None,
+    *,
+    new_member_id: Callable[[str], str] | None = None,
+    **surroundings: Unpack[Surroundings],
+) -> GroupCoordinator:
+    """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
+
+    Parameters
+    ----------
+    logs
+        The logs of the offsets topic's partitions, or their folder, which may be empty.
+    new_member_id
+        A function that returns the id of a new member, as in `GroupCoordinator`. None: `number_member_ids()`, with
+        which every run of the program has the same ids.
+    clock, settings, surroundings
+        See `GroupCoordinator`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     coordinator = start_broker(folder, Clock(0), Settings("2.8.2", offsets_topic_num_partitions=1))
+    ...     coordinator.list_groups()
+    (<Errors.NONE: 0>, [])
+    """
+    settings = settings or Settings()
+    coordinator = GroupCoordinator(
+        open_logs(logs, settings) if isinstance(logs, str | Path) else logs,
+        clock,
+        settings,
+        new_member_id=new_member_id or number_member_ids(),
+        **surroundings,
+    )
+    for partition in range(settings.offsets_topic_num_partitions):
+        coordinator.elect(partition)
+    return coordinator
+
+
+def number_member_ids() -> Callable[[str], str]:
+    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2"."""
+    numbers = count(1)
+    return lambda prefix: f"{prefix}-{next(numbers)}"

@@ -14,10 +14,10 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.results import CommitErrors, OffsetDeleteResult
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.states import ClassicState
 
 
 class DeleteRequests:

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the code that clients get if an append fails.
+"""Kafka's error codes, the refusal of a request, and the code that clients get if an append fails.
 
 Source: Errors.java (3.9).
 """
@@ -113,3 +113,12 @@ def convert_event_error(error: Errors) -> Errors:
     if error is Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
         return error
     return _CLIENT_ERROR_BY_APPEND_ERROR.get(error, error)
+
+
+class Refusal(Exception):
+    """A request is refused: nothing is written, and the client gets the error and the text; None: only the error."""
+
+    def __init__(self, error: Errors, message: str | None) -> None:
+        super().__init__(message or error.name)
+        self.error = error
+        self.message = message

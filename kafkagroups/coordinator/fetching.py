@@ -19,8 +19,8 @@ from kafkagroups.coordinator.results import (
     OffsetFetchResult,
 )
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.states import ClassicState
 
 
 class FetchRequests:

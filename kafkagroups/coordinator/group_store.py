@@ -1,29 +1,35 @@
-"""What the requests need from a coordinator's memory and log.
+"""What the requests need from a coordinator's memory and log, and the session timers of members.
 
 The rules of joins, rebalances and checks are the same in both coordinators. They reach memory and log through this
 interface. `GroupMetadataManager` (manager.py) is the memory of the classic coordinator: one cache, changed when the log
 answers. `PartitionedGroups` (partitioned_groups.py) is that of the new coordinator: a state machine for each partition,
 changed by the records.
+
+A member is removed if it sends no heartbeat within its session timeout.
+Source: GroupCoordinator.completeAndScheduleNextHeartbeatExpiration, onExpireHeartbeat (3.9); shouldKeepMemberAlive
+(1.0.1); DelayedHeartbeat.scala.
 """
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
+from kafkagroups.groups.classic_group import Cancellable, ClassicGroup, ClassicMember
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -274,3 +280,34 @@ def build_offset_tombstone(group_id: str, partition: TopicPartition) -> Record:
 def build_group_tombstone(group_id: str) -> Record:
     """Return the record that deletes a classic group."""
     return Record(GROUP_RECORD_TYPE, GroupMetadataKey(group_id), None, None)
+
+
+logger = logging.getLogger("kafkagroups.coordinator")
+
+
+class Sessions:
+    """The session timers of all members. `remove_member` is called for a member whose session timed out."""
+
+    def __init__(self, manager: GroupStore, remove_member: Callable[[ClassicGroup, ClassicMember], None]) -> None:
+        self.manager = manager
+        self.remove_member = remove_member
+
+    def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Restart the member's timer. The timer runs for `timeout_ms`; None: for the member's session timeout."""
+        if member.session_timer:
+            member.session_timer.cancel()
+        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.session_timer = self.manager.after(group, delay_ms, partial(self._expire, group, member))
+
+    def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove the member, unless the member is already removed or waits for a response.
+
+        A member that waits for a response sends no heartbeats, but the connection is open, so the member counts as
+        alive. Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS` in rebalance.py).
+        """
+        is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
+        is_alive = member.is_waiting and not member.is_new
+        if is_removed or is_alive:
+            return
+        logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
+        self.remove_member(group, member)

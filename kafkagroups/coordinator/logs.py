@@ -1,18 +1,28 @@
-"""The interface of the log that a coordinator appends to, and a log that delays its answers.
+"""The log that a coordinator appends to: its interface, on disk, and with answers that are held back.
 
 A broker answers an append when all replicas have the batch (acks=all), or when the append has failed. The answer is
-therefore passed to a callback, now or later. `DiskLogs` (disk_logs.py) writes the batches to files.
-Source: ReplicaManager.appendRecords (3.9).
+therefore passed to a callback, now or later.
+
+The leader epoch of a partition is a number that grows with each new leader, and a commit contains that of the last
+consumed record (KIP-320). If a leader fails, the next one may have a shorter log, or other records at a committed
+offset. A consumer that starts there asks where the commit's leader epoch ends (`offset_for_leader_epoch`); if this is
+below the committed offset, the log was truncated. The leader of the consumed partition answers, not the coordinator.
+Source: ReplicaManager.appendRecords, ProducerAppendInfo.checkProducerEpoch, LeaderEpochFileCache.endOffsetFor (3.9).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord, encode_batch
+from kafkagroups.log.compression import CompressionType
+from kafkagroups.log.folders import has_segments, open_log
+from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendCallback = Callable[[Errors, int], None]
@@ -161,3 +171,212 @@ class HeldLogs:
             append.callback(append.error, append.offset)
         else:
             append.callback(error, -1)
+
+
+AppendListener = Callable[[int, int, int], None]
+"""A function that is called after each append, with the partition and the first and last offset of the batch."""
+
+
+def ignore_append(partition: int, first_offset: int, last_offset: int) -> None:
+    """Ignore the append, for callers that need no listener."""
+
+
+class DiskLogs:
+    """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's batch format 2.
+
+    Each append is answered immediately.
+
+    Parameters
+    ----------
+    folder
+        The folder that contains the partition folders. If it does not exist, the first append creates it.
+    compression
+        The codec of appended batches. Transaction markers are never compressed.
+    fences_producers
+        Whether to refuse an append with an older producer epoch than the producer's newest epoch in the partition. A
+        transaction marker is never refused. `open_logs` (coordinator.py) passes `Settings.fences_producers`.
+    max_message_bytes
+        The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
+    segment_bytes
+        The largest size of a segment file, in bytes. If a batch does not fit, the log begins the next segment file.
+    on_append
+        A function that is called after each successful append, as `AppendListener` describes.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        compression: CompressionType = CompressionType.NONE,
+        *,
+        fences_producers: bool = True,
+        max_message_bytes: int = 1_048_588,
+        segment_bytes: int = SEGMENT_BYTES,
+        on_append: AppendListener = ignore_append,
+    ) -> None:
+        self.folder = Path(folder)
+        self.compression = compression
+        self.fences_producers = fences_producers
+        self.max_message_bytes = max_message_bytes
+        self.segment_bytes = segment_bytes
+        self.on_append = on_append
+        self._writers: dict[int, LogWriter] = {}
+        # The keys are (partition, producer id).
+        self._newest_producer_epochs: dict[tuple[int, int], int] = {}
+
+    def magic(self, partition: int) -> int | None:
+        """Return 2, the batch format of every partition. Kafka's name for this number is magic."""
+        return 2
+
+    def read(self, partition: int) -> Iterable[Batch]:
+        """Return all batches of the partition."""
+        folder = self._partition_folder(partition)
+        if partition in self._writers:
+            self._writers[partition].flush()
+        return open_log(folder) if folder.is_dir() and has_segments(folder) else ()
+
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+        """Append a batch and call `callback` immediately.
+
+        The callback receives the error and the offset of the batch's first record. If the batch is refused, the error
+        is INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE.
+        """
+        error, offset = self._append(partition, batch)
+        callback(error, offset)
+
+    def append_marker(
+        self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
+    ) -> int:
+        """Append a marker (the record that ends a transaction). Return the marker's offset.
+
+        `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is
+        the transaction coordinator's epoch, not the producer's epoch.
+        """
+        batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp, epoch=epoch)
+        _, offset = self._append(partition, batch)
+        return offset
+
+    def close(self) -> None:
+        """Close all files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _append(self, partition: int, batch: NewBatch) -> tuple[Errors, int]:
+        writer = self._open_writer(partition)
+        producer = (partition, batch.producer_id)
+        is_control = bool(batch.attributes & CONTROL)
+        has_old_epoch = batch.producer_epoch < self._newest_producer_epochs.get(producer, -1)
+        if self.fences_producers and has_old_epoch and not is_control:
+            return Errors.INVALID_PRODUCER_EPOCH, -1
+        first_offset = writer.next_offset
+        data = encode_batch(
+            [
+                LogRecord(offset, batch.timestamp, key, value)
+                for offset, (key, value) in enumerate(batch.records, first_offset)
+            ],
+            attributes=batch.attributes | (CompressionType.NONE if is_control else self.compression),
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
+        if len(data) > self.max_message_bytes:
+            return Errors.MESSAGE_TOO_LARGE, -1
+        writer.append(data)
+        if batch.producer_id != NO_PRODUCER_ID:
+            self._newest_producer_epochs[producer] = batch.producer_epoch
+        self.on_append(partition, first_offset, writer.next_offset - 1)
+        return Errors.NONE, first_offset
+
+    def _partition_folder(self, partition: int) -> Path:
+        return self.folder / f"__consumer_offsets-{partition}"
+
+    def _open_writer(self, partition: int) -> LogWriter:
+        if partition not in self._writers:
+            for batch in self.read(partition):
+                if batch.producer_id != NO_PRODUCER_ID:
+                    self._newest_producer_epochs[partition, batch.producer_id] = batch.producer_epoch
+            self._writers[partition] = LogWriter(self._partition_folder(partition), self.segment_bytes)
+        return self._writers[partition]
+
+
+UNDEFINED = -1
+"""Kafka's value for an unknown leader epoch or offset."""
+
+
+def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> tuple[int, int]:
+    """Return the largest leader epoch in the log that is not above `epoch`, and the offset at which this epoch ends.
+
+    Parameters
+    ----------
+    epochs
+        Pairs of a leader epoch in the leader's log and the offset of its first record, in ascending order.
+    log_end
+        The offset after the last record of the log.
+    epoch
+        The leader epoch to look up. -1 means that the commit has no leader epoch.
+
+    Returns
+    -------
+    tuple[int, int]
+        The leader epoch, and the offset after its last record. (-1, -1) if `epoch` is -1 or above the log's epochs. If
+        all epochs in the log are above `epoch`: `epoch` and the first offset of the log's first epoch.
+
+    Examples
+    --------
+    >>> offset_for_leader_epoch([(0, 0), (2, 40)], 60, 1), offset_for_leader_epoch([(0, 0), (2, 40)], 60, 2)
+    ((0, 40), (2, 60))
+    """
+    if epoch == UNDEFINED or not epochs:
+        return UNDEFINED, UNDEFINED
+    newest_epoch, _ = epochs[-1]
+    if epoch > newest_epoch:
+        return UNDEFINED, UNDEFINED
+    if epoch == newest_epoch:
+        return epoch, log_end
+    end_offset = next(start_offset for log_epoch, start_offset in epochs if log_epoch > epoch)
+    return max((log_epoch for log_epoch, _ in epochs if log_epoch <= epoch), default=epoch), end_offset
+
+
+def find_truncation_offset(
+    follower: Sequence[tuple[int, int]], follower_end: int, leader: Sequence[tuple[int, int]], leader_end: int
+) -> int | None:
+    """Return the offset to which a follower truncates its log before it fetches from a leader.
+
+    Parameters
+    ----------
+    follower, leader
+        The leader epochs in each log, as in `offset_for_leader_epoch`.
+    follower_end, leader_end
+        The offset after the last record of each log.
+
+    Returns
+    -------
+    int | None
+        The follower's new end. It is `follower_end` if the follower truncates nothing. None if the epochs do not tell:
+        one of the logs has no leader epochs, or the follower has a newer epoch than the leader. The follower then
+        truncates to its high watermark, which is not in the log.
+
+    Notes
+    -----
+    Kafka's code (4.3.1): AbstractFetcherThread.getOffsetTruncationState, which the follower repeats until the leader's
+    answer to its fetch has no diverging epoch.
+
+    Examples
+    --------
+    >>> find_truncation_offset([(0, 0)], 15, [(0, 0), (1, 12)], 20)
+    12
+    """
+    epochs = list(follower)
+    end = follower_end
+    while epochs:
+        newest_epoch, _ = epochs[-1]
+        leader_epoch, leader_offset = offset_for_leader_epoch(leader, leader_end, newest_epoch)
+        if leader_epoch == UNDEFINED:
+            return None
+        if leader_epoch == newest_epoch and leader_offset >= end:
+            return end
+        own_epoch, own_end = offset_for_leader_epoch(epochs, end, leader_epoch)
+        # If the follower does not know the leader's epoch, it truncates to the end of its epoch before, and asks again.
+        end = min(end, own_end) if own_epoch != leader_epoch else min(end, own_end, leader_offset)
+        epochs = [entry for entry in epochs if entry[1] < end]
+    return end if follower else None

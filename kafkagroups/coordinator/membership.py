@@ -10,15 +10,18 @@ from collections.abc import Iterable, Mapping
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.member_responses import build_sync_result
-from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import RequestValidator
-from kafkagroups.coordinator.response_future import ResponseFuture
-from kafkagroups.coordinator.results import LeaveGroupResult, MemberIdentity, SyncGroupResult
+from kafkagroups.coordinator.request_validation import MemberValidator, RequestValidator
+from kafkagroups.coordinator.results import (
+    LeaveGroupResult,
+    MemberIdentity,
+    ResponseFuture,
+    SyncGroupResult,
+    build_sync_result,
+)
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.states import ClassicState
 
 
 class MemberRequests:

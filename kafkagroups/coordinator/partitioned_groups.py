@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 
 from kafkagroups.coordinator.clock import Clock, Timer
-from kafkagroups.coordinator.consumer_records import deletion_records
+from kafkagroups.coordinator.consumer_members import deletion_records
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.group_store import (
     OFFSET_RECORD_TYPE,
@@ -28,14 +28,14 @@ from kafkagroups.coordinator.runtime import PartitionRuntime, Result
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import Cancellable, ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.serde import Record
-from kafkagroups.records.text import utf16_length
+from kafkagroups.records.wire import utf16_length
 
 
 class PartitionedGroups(GroupStore):

@@ -22,18 +22,18 @@ from collections.abc import Mapping
 from functools import partial
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.member_responses import (
+from kafkagroups.coordinator.group_store import GroupStore, Sessions
+from kafkagroups.coordinator.results import (
+    JoinGroupResult,
+    ResponseFuture,
+    SyncGroupResult,
     answer_join,
     answer_sync,
     build_join_result,
     build_sync_result,
 )
-from kafkagroups.coordinator.response_future import ResponseFuture
-from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
-from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
-from kafkagroups.groups.states import ClassicState
+from kafkagroups.groups.group import ClassicState
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation. After this time the member is removed."""

@@ -1,11 +1,13 @@
-"""The results of the coordinator's requests, as dataclasses."""
+"""The responses to requests, also those that arrive later, for example at the end of a rebalance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
 CommitErrors = dict[TopicPartition, Errors]
@@ -151,3 +153,109 @@ class OffsetDeleteResult:
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
+
+
+T = TypeVar("T")
+
+
+class ResponseFuture(Generic[T]):
+    """The response to a request. `done` is True as soon as the request is answered.
+
+    Examples
+    --------
+    >>> response = ResponseFuture()
+    >>> response.then(print)
+    >>> response.complete("generation 1")
+    generation 1
+    >>> response.done, response.value
+    (True, 'generation 1')
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._listeners: list[Callable[[T], None]] = []
+
+    @property
+    def value(self) -> T:
+        """The response. Raises RuntimeError if the request is not answered yet."""
+        if self._value is None:
+            raise RuntimeError("the request is not answered yet; advance the clock or complete what it waits for")
+        return self._value
+
+    def complete(self, value: T) -> None:
+        """Answer the request with `value`, and call the listeners. If the request is already answered, do nothing."""
+        if self.done:
+            return
+        self.done = True
+        self._value = value
+        for listener in self._listeners:
+            listener(value)
+
+    def then(self, listener: Callable[[T], None]) -> None:
+        """Call the listener with the response: now if the request is answered, otherwise later."""
+        if self.done:
+            listener(self.value)
+        else:
+            self._listeners.append(listener)
+
+    def __repr__(self) -> str:
+        return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"
+
+
+def build_join_result(
+    group: ClassicGroup,
+    error: Errors,
+    member_id: str,
+    *,
+    leader: str | None = None,
+    with_members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResult:
+    """Return the JoinGroup result for the group's current generation.
+
+    Parameters
+    ----------
+    leader
+        The leader's member id in the result. None: the group's current leader.
+    with_members
+        Whether the result contains all members of the group, as the leader needs them.
+    skip_assignment
+        Whether the result says that the leader must not compute a new assignment.
+    """
+    leader_id = group.leader if leader is None else leader
+    members = group.ordered_members() if with_members else []
+    return JoinGroupResult(
+        error,
+        member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=leader_id or "",
+        skip_assignment=skip_assignment,
+        members=tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.find_metadata(group.protocol))
+            for member in members
+        ),
+    )
+
+
+def build_sync_result(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
+    """Return the SyncGroup result with the member's current assignment."""
+    return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
+
+
+def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
+    """Answer the member's JoinGroup, if it waits for a response."""
+    callback = member.awaiting_join
+    member.awaiting_join = None
+    if callback is not None:
+        callback(result)
+
+
+def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
+    """Answer the member's SyncGroup, if it waits for a response."""
+    callback = member.awaiting_sync
+    member.awaiting_sync = None
+    if callback is not None:
+        callback(result)

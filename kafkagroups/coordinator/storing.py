@@ -12,20 +12,22 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
 from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_event_error
-from kafkagroups.coordinator.member_validation import MemberValidator
-from kafkagroups.coordinator.request_types import OffsetCommitRequest, TxnOffsetCommitRequest
-from kafkagroups.coordinator.request_validation import RequestValidator, TransactionVerifier, ZooKeeperOffsets
-from kafkagroups.coordinator.response_future import ResponseFuture
-from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
-from kafkagroups.coordinator.sessions import Sessions
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.group_offsets import NOT_APPENDED
+from kafkagroups.coordinator.group_store import Sessions
+from kafkagroups.coordinator.request_fields import OffsetCommitRequest, TxnOffsetCommitRequest
+from kafkagroups.coordinator.request_validation import (
+    MemberValidator,
+    RequestValidator,
+    TransactionVerifier,
+    ZooKeeperOffsets,
+)
+from kafkagroups.coordinator.results import CommitErrors, OffsetCommit, ResponseFuture
+from kafkagroups.groups.classic_group import NOT_APPENDED, ClassicGroup
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch_frames import to_int64
-from kafkagroups.records.text import utf16_length
+from kafkagroups.records.wire import utf16_length
 
 _Commits = dict[TopicPartition, OffsetCommit]
 

@@ -18,7 +18,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.simulation import Consumer
-from kafkagroups.simulation.member_bytes import read_assignment
+from kafkagroups.simulation.consumer import read_assignment
 
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkagroups import CleanerConfig, compact, load
+from kafkagroups.log.batch import rebuild_bytes
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.record_batch import rebuild_bytes
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.synth import write as write_synthetic
 

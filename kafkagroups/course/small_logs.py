@@ -26,8 +26,7 @@ from kafkagroups.course.lesson_clock import HOUR_MS, START_MS
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker

@@ -30,10 +30,9 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
-from kafkagroups.groups.group import Group, read_subscribed_topics
+from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch_frames import to_int64
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.versions import Version

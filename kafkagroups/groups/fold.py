@@ -37,16 +37,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.classic_shard import ClassicShard
 from kafkagroups.groups.log_records import describe_rest
-from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
+from kafkagroups.groups.shard import ClassicShard, CountBytes, LoadedPartition, NewShard, Shard, ignore_bytes
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
-from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.dialects import Dialect
 
 
@@ -58,7 +55,7 @@ def fold(
     observer: Observer = NO_OBSERVER,
     notes: Notes | None = None,
 ) -> Shard:
-    """Return the shard of a log. `stop` says where reading ends (log/stop.py).
+    """Return the shard of a log. `stop` says where reading ends (log/segments.py).
 
     `count_bytes` receives the size of each batch in bytes. The methods of `observer` are called for each batch and
     record (observer.py). `notes` says what else the reading has found so far.

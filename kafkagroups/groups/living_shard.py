@@ -1,7 +1,7 @@
 """The state of one partition in a running new coordinator: what its log says, and what the log has not confirmed yet.
 
 A running coordinator applies a record to its memory before the record is in the log, with the same code as a load
-(new_shard.py). Until the log confirms the record, three things need the earlier state: a failed append takes the
+(shard.py). Until the log confirms the record, three things need the earlier state: a failed append takes the
 changes back, a fetch must not see them, and neither must DescribeGroups and ListGroups. The living shard therefore
 remembers each changed group as it was before.
 
@@ -24,14 +24,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember
+from kafkagroups.groups.classic_group import ClassicGroup, ClassicMember, GroupOffsets
 from kafkagroups.groups.group import Group, Member
-from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.log_records import LogKeys, read_keys
 from kafkagroups.groups.map_orders import Version
 from kafkagroups.groups.modern_group import ModernGroup, copy_group
-from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.offsets import GroupOffsetsCopy, Offsets
+from kafkagroups.groups.shard import NewShard
 from kafkagroups.log.batch import Batch
 
 LivingGroup = ClassicGroup | ModernGroup

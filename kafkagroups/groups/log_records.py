@@ -15,14 +15,13 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
 )
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key
-from kafkagroups.records.structs import read_message
+from kafkagroups.records.structs import Message, read_message
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 MAX_KEPT_KEYS = 100_000

@@ -20,8 +20,8 @@ existing group. The load also fails if a tombstone comes too early, for example 
 
 Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
-records/refusals.py lists the records that only some releases refuse. `check_value` checks single values. owners.py
-checks the owners of partitions and tasks.
+records/versions.py lists the records that only some releases refuse. `check_value` checks single values.
+modern_group.py checks the owners of partitions and tasks.
 
 Simpler than Kafka: this module does not store all parts of the records. It leaves out metadata hashes of share and
 streams groups, the topics in records of types 4, 9 and 15, and settings of assignors. The responses that describe a
@@ -39,7 +39,8 @@ from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_group import DELETED_EPOCH, ModernGroup, ModernMember
 from kafkagroups.records.consumer_group import MemberIdKey
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.refusals import (
+from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import (
     ASSIGNMENT_EPOCH_COUNT,
     CONSUMER_RECORD_WITHOUT_MEMBER,
     DOUBLE_ASSIGNED_SUBTOPOLOGY,
@@ -50,9 +51,8 @@ from kafkagroups.records.refusals import (
     NEGATIVE_TOPOLOGY_EPOCH,
     SHARE_RECORD_WITHOUT_MEMBER,
     Refusal,
+    Version,
 )
-from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import Version
 from kafkagroups.records.wire import UUID
 
 _TASK_LISTS = ("active_tasks", "standby_tasks", "warmup_tasks")
@@ -62,7 +62,7 @@ _REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS
 class UniqueField(NamedTuple):
     """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
 
-    `field` is the name of the field. `lists` are the names of the lists. `refusal` (records/refusals.py) says which
+    `field` is the name of the field. `lists` are the names of the lists. `refusal` (records/versions.py) says which
     releases refuse a list in which two elements have the same field value.
     """
 
@@ -242,7 +242,7 @@ def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
 
 
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
-    """Add or replace a member of the group, and replace the member's assignment in `group.owners` (owners.py)."""
+    """Add or replace a member of the group, and replace the member's assignment in `group.owners` (modern_group.py)."""
     previous = group.members.get(member.member_id)
     if previous is not None:
         _remove_assignment(group, previous)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
-from kafkagroups.records.text import decode_utf8
+from kafkagroups.records.wire import decode_utf8
 
 _PART_ROWS = 1 << 16
 _PART_BYTES = 1 << 26

@@ -2,7 +2,7 @@
 
 A pending offset becomes a committed offset when a marker (a control record) commits the transaction. `Offsets` contains
 the committed and the pending offsets of many groups. Each method is one change that a record can make. The rules of the
-two coordinators differ, so classic_shard.py and new_shard.py call these methods differently:
+two coordinators differ, so shard.py and shard.py call these methods differently:
 
                              classic                              new
     the newer commit         is in the later batch of the log     has the later record in the log

@@ -18,8 +18,8 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.history.after_cleaning import AfterCleaning
 from kafkagroups.history.finding import Finding, sort_findings
-from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import find_look_alikes
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.release_changes import find_changes, find_lost_fixes
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, KnownGroup, Stats

@@ -27,18 +27,18 @@ from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_group_logs
 from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk
 from kafkagroups.loading.group_json import description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions, choose_log, has_wildcard, match_groups
 from kafkagroups.log.damage import Damage, Gap
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.segments import NO_STOP, Stop
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
 """The events whose sentence is shown at their record. The others repeat what the record's columns contain.

@@ -24,10 +24,9 @@ from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.loading.caches import read_unloaded_group
-from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.starts import Outcome, Start, judge_start
+from kafkagroups.loading.load import OpenTopic, Outcome, Start, judge_start
 from kafkagroups.log.batch import Batch, record_count
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Coordinator, dialect
 from kafkagroups.records.versions import VersionRange

@@ -1,6 +1,6 @@
 """The logs of some groups: the records of each, the markers of its transactions, and the holes between them.
 
-A hole is a range of offsets whose records the log cleaner has removed (log/holes.py). The command `timeline` reads the
+A hole is a range of offsets whose records the log cleaner has removed. The command `timeline` reads the
 history of a group from its log. The logs of any number of groups come from one pass over the partitions.
 
 The native engine loads a log much faster than the readable engine. It finds the batches of the groups on the way, and
@@ -26,7 +26,7 @@ from kafkagroups.loading import native
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.holes import Hole, HoleFinder
+from kafkagroups.log.batches import Hole, HoleFinder
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect

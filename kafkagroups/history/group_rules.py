@@ -11,7 +11,7 @@
 - `look_alike_groups`: several groups have ids that are equal after `fold`. A group id that was copied from a web page
   can contain a non-breaking hyphen (U+2011) or another character that looks like one on the keyboard. Kafka accepts it
   as another group.
-- `shared_instance_id`: two processes have the same group.instance.id (shared_instances.py).
+- `shared_instance_id`: two processes have the same group.instance.id (totals.py).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 from kafkagroups.history.passes import Partition
-from kafkagroups.history.shared_instances import describe_settings
 from kafkagroups.history.stats import KnownGroup, Stats
+from kafkagroups.history.totals import describe_settings
 from kafkagroups.history.words import describe_time, list_names
 
 MIN_BUSY_RECORDS = 1_000

@@ -30,7 +30,7 @@ from kafkagroups.history.words import count_of, describe_time, list_groups, list
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import DEFAULT_PARTITION_COUNT, PartitionCountChange
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 
 

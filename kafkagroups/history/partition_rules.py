@@ -41,7 +41,7 @@ from kafkagroups.history.stats import DELETE_RETENTION_MS, RECORDS_LOADED_PER_SE
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS, StepBack
 from kafkagroups.history.words import count_of, describe_duration, describe_time, list_groups, list_names
 from kafkagroups.log.batch import Batch
-from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD
+from kafkagroups.records.versions import LARGE_DECOMPRESSED_RECORD
 
 MIN_DIRTY_SEGMENTS = 2
 MAX_DIRTY_SHARE = 0.5

@@ -1,4 +1,4 @@
-"""The two passes over a log, and the base of the rules that find something wrong with a partition.
+"""The two passes over a log, the base of the rules that find something wrong, and the refusal of foreign logs.
 
 The first pass is a load that is observed: the native engine notes what it is asked to, and the readable engine calls an
 observer. A load decides what the second pass must look at, for example the producers whose transaction is still open.
@@ -9,17 +9,20 @@ A rule is a function that gets what the first pass has counted and loaded, which
 needs batches as well is a `Follower` of the second pass. Neither changes what it looks at. A log of a healthy broker
 has no findings. The rules are grouped by what they are about: failures.py, group_rules.py, moved_groups.py,
 partition_rules.py and transactions.py. What only all partitions together show is found in their statistics.
+
+A log of an ordinary topic or of KRaft's metadata is refused: a coordinator skips most of its records, so every question
+would have an answer, and every finding a remedy that damages a log that is fine.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from kafkagroups.errors import BadBytes
+from kafkagroups.errors import BadBytes, ForeignLog
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Observer
@@ -34,9 +37,10 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of
-from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import Stop
-from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
+from kafkagroups.log.segments import Log, Notes, Stop
+from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import CHECKED_VERSIONS, DEFAULT_DIALECT, Dialect, dialect
+from kafkagroups.records.serde import RECORD_TYPES, decode_key
 
 ObserverT = TypeVar("ObserverT", bound=Observer)
 
@@ -166,3 +170,56 @@ class Partition:
         """Return a finding about the partition. `fields` are further fields of `Finding`."""
         place = {"group": None, "topic_partition": None} | fields
         return Finding(self.number, offset, kind=kind, what=what, remedy=remedy, **place)
+
+
+_EVERY_TYPE = dialect("new", CHECKED_VERSIONS["new"][-1])
+SHOWN_BYTES = 16
+
+
+def refuse_foreign_log(topic: OpenTopic, group_ids: Collection[str]) -> None:
+    """Raise ForeignLog if at least one record of the logs has a key, and none has a key of the topic.
+
+    `group_ids` are the groups that a load of the logs has found. The logs are read again only if there are none.
+    """
+    if group_ids:
+        return
+    sign = ""
+    count = 0
+    for log in topic.logs:
+        for batch in log:
+            for record, text in _describe_keys(batch):
+                if not text:
+                    return
+                count += 1
+                sign = sign or f"the first one, at offset {record.offset} of {batch.file}, is {text}"
+    if sign:
+        raise ForeignLog(
+            f"{topic.path}: this is not a log of __consumer_offsets: none of its {count} records with a key has a key "
+            f"of this topic; {sign}"
+        )
+
+
+def _describe_keys(batch: Batch) -> Iterator[tuple[LogRecord, str]]:
+    """Yield each record with a key, and why this is none of the topic; "" if it is one. Markers belong to any topic."""
+    for record in list_readable(batch):
+        if record.key is None:
+            continue
+        if batch.is_control:
+            name = _name_control(record.key)
+            if name not in (ControlType.COMMIT.name, ControlType.ABORT.name):
+                yield record, f"a control record {name}, which no log of this topic has"
+            continue
+        try:
+            is_known = decode_key(record.key, _EVERY_TYPE).type in RECORD_TYPES
+        except BadBytes:
+            is_known = False
+        shown = record.key[:SHOWN_BYTES]
+        more = "…" if len(record.key) > SHOWN_BYTES else ""
+        yield record, "" if is_known else f"the key {shown.hex()}{more} ({str(shown)[2:-1]}{more})"
+
+
+def _name_control(key: bytes) -> str:
+    try:
+        return decode_control_key(key).name
+    except BadBytes:
+        return ControlType.UNKNOWN.name

@@ -35,8 +35,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import READ_TYPES, Dialect
-from kafkagroups.records.refusals import LARGE_DECOMPRESSED_RECORD, REFUSALS
-from kafkagroups.records.versions import AFTER_ALL_VERSIONS, parse_newest_patch
+from kafkagroups.records.versions import AFTER_ALL_VERSIONS, LARGE_DECOMPRESSED_RECORD, REFUSALS, parse_newest_patch
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")

@@ -37,15 +37,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from kafkagroups.coordinator.leader_epochs import find_truncation_offset
+from kafkagroups.coordinator.logs import find_truncation_offset
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import LogKeys, read_control_type, read_keys
 from kafkagroups.loading.group_json import description_json, offsets_json, pending_json
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.dialects import Dialect
 
 _FIELDS = {

@@ -14,11 +14,10 @@ from itertools import chain
 from kafkagroups.groups.group_parts import Answers, GroupParts
 from kafkagroups.history.failures import RULES as FAILURE_RULES, FailedLoad
 from kafkagroups.history.finding import sort_findings
-from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_rules import RULES as GROUP_RULES, find_families, find_look_alikes, list_known_groups
 from kafkagroups.history.moved_groups import describe_misplaced, find_count_change, find_misplaced, find_moved_offsets
 from kafkagroups.history.partition_rules import RULES as PARTITION_RULES, ClockJump
-from kafkagroups.history.passes import ObservedLoad, Partition, read_again
+from kafkagroups.history.passes import ObservedLoad, Partition, read_again, refuse_foreign_log
 from kafkagroups.history.stats import WRITER, PartitionStats, Stats, sort_rows
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
 from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging

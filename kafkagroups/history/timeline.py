@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
-from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
-from kafkagroups.loading.frames import events_frame
+from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
+from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
-from kafkagroups.log.holes import DamagedHole, Hole
 
 if TYPE_CHECKING:
     import pandas as pd

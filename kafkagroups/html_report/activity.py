@@ -20,7 +20,7 @@ from kafkagroups.history.timeline import walk
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.text import decode_utf8
+from kafkagroups.records.wire import decode_utf8
 
 PARTS = 24
 """Into how many parts the time of a log is divided."""

@@ -10,7 +10,7 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.check import Check, judge
 from kafkagroups.history.finding import Finding, quote, sort_findings
-from kafkagroups.history.foreign_log import refuse_foreign_log
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.history.words import describe_topic

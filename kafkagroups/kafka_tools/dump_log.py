@@ -33,11 +33,10 @@ from kafkagroups.log.batch_frames import Frame, FrameState, read_frames
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.segment_file import SegmentFile, open_segment
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import WHOLE_LOG, RecordRange
+from kafkagroups.log.segments import WHOLE_LOG, Log, RecordRange
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.dialects import Dialect, build_dialect
-from kafkagroups.records.text import decode_utf8
+from kafkagroups.records.wire import decode_utf8
 
 OLDEST = (0, 10, 2)
 """The oldest Kafka version whose text this module can write."""

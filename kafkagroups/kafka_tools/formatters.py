@@ -29,8 +29,7 @@ from kafkagroups.kafka_tools.dump_json import drop_unknown_tags
 from kafkagroups.kafka_tools.dump_text import order_members_as_tool
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_json, format_nullable, format_option
 from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import WHOLE_LOG, RecordRange
+from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange
 from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json

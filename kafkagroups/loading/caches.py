@@ -14,15 +14,14 @@ import ast
 from abc import ABC, abstractmethod
 
 from kafkagroups.errors import LoadFailed
-from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.map_orders import hash_set_order
 from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
-from kafkagroups.groups.shard import Shard
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.groups.shard import ClassicShard, Shard, has_separate_offset_cache
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import Dialect
 
 _UNEXPECTED_UNLOAD = "Unexpected unload of active group "

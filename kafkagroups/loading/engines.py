@@ -3,26 +3,53 @@
 A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
 a shard. The readable engine is in groups/fold.py; its name is "python". The native engine is in native.py, and in a
 distribution of its own, which need not be installed; its name is "compiled".
+
+The readable engine on many cores: several processes, each of which folds one whole partition at a time.
+
+Threads of the readable engine would only block each other, so `fold_in_processes` starts workers, which are processes
+of the same Python. The parent sends each worker two logs ahead, and a worker answers with messages:
+
+    a number     bytes that it has read since its last number, about every megabyte
+    a result     what `fold` returned or raised, and what it has set on the log; the next log follows
+
+All messages are pickled and go through the worker's stdin and stdout. Most of a shard are its offsets, and an object
+for each of them would make the message slow, so they cross as tuples, and the parent builds the objects.
+
+Python's own multiprocessing is not used: on macOS, its workers import the caller's `__main__` again, which fails in a
+script without a `__main__` guard. These workers get only the caller's `sys.path`.
+
+Every way out ends the workers. If the consumer stops, fails, or is interrupted by Ctrl-C, the parent kills them; if the
+parent is killed, they see that their stdin is closed. A terminal sends Ctrl-C to all processes of a command, so the
+workers are started with that signal blocked and leave the answer to the parent.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
+import signal
+import subprocess
+import sys
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from operator import attrgetter
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, Protocol
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import KafkagroupsError, UsageError
 from kafkagroups.extras import describe_missing
-from kafkagroups.groups import fold as readable
+from kafkagroups.groups.fold import fold
 from kafkagroups.groups.observer import Observer
+from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
-from kafkagroups.loading import native, processes
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.loading import native
+from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.dialects import Dialect
 
 ENGINES = ("auto", "python", "compiled")
@@ -32,7 +59,7 @@ ENGINES = ("auto", "python", "compiled")
 class FoldLog(Protocol):
     """The interface of both engines: a function that folds a log into a shard.
 
-    `stop` says where reading ends (log/stop.py). `count_bytes` is called with the number of bytes that were read since
+    `stop` says where reading ends. `count_bytes` is called with the number of bytes that were read since
     its last call. The call can come from any thread.
     """
 
@@ -61,12 +88,12 @@ class Engine:
         """Yield the shard of each log, in the order of the logs.
 
         The native engine uses `threads` threads. The readable engine uses as many processes, because its threads would
-        block each other, but one for small logs (processes.py). 0 means one per CPU. `stop` and `count_bytes` are those
+        block each other, but one for small logs (engines.py). 0 means one per CPU. `stop` and `count_bytes` are those
         of FoldLog.
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
-        if self is PYTHON and thread_count > 1 and sum(log.size for log in logs) >= processes.MIN_SIZE:
-            yield from processes.fold_in_processes(logs, dialect, stop, thread_count, count_bytes=count_bytes)
+        if self is PYTHON and thread_count > 1 and sum(log.size for log in logs) >= MIN_SIZE:
+            yield from fold_in_processes(logs, dialect, stop, thread_count, count_bytes=count_bytes)
             return
         if self.name == "python" or thread_count <= 1:
             for log in logs:
@@ -83,7 +110,7 @@ class Engine:
                 yield futures.popleft().result()
 
 
-PYTHON = Engine("python", readable.fold)
+PYTHON = Engine("python", fold)
 """The readable engine."""
 COMPILED = Engine("compiled", native.fold)
 """The native engine. `choose_engine` checks that it is installed."""
@@ -91,7 +118,7 @@ COMPILED = Engine("compiled", native.fold)
 
 def create_observed_engine(observer: Observer) -> Engine:
     """Return a readable engine that calls the methods of `observer` with what happens to each record."""
-    return Engine("python", partial(readable.fold, observer=observer))
+    return Engine("python", partial(fold, observer=observer))
 
 
 def choose_engine(name: str) -> Engine:
@@ -109,3 +136,188 @@ def choose_engine(name: str) -> Engine:
     except ImportError as error:
         raise UsageError(describe_missing("kafkagroups_engine", 'the engine "compiled"') or str(error)) from None
     return COMPILED
+
+
+MIN_SIZE = 16 * 1024 * 1024
+"""Below this size of all logs together, in bytes, one process is used: workers need a third of a second to start."""
+_COUNTED_BYTES = 1024 * 1024
+_START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.engines import work; work()"
+
+Packed = dict[str, list[tuple[Any, ...]]]
+"""By group id: for each offset, its topic, its partition, and the fields of OffsetAndMetadata."""
+
+
+def fold_in_processes(
+    logs: Sequence[Log], dialect: Dialect, stop: Stop, count: int, *, count_bytes: CountBytes = ignore_bytes
+) -> Generator[Shard, None, None]:
+    """Yield the shard of each log, in the order of the logs, with at most `count` worker processes.
+
+    The shards and the errors are those of `fold`. Where the system starts no process at all, the logs are folded in
+    this one. Raises KafkagroupsError if a worker is killed.
+    """
+    workers: list[_Worker] = []
+    try:
+        _start_workers(workers, min(count, len(logs)))
+        if not workers:
+            for log in logs:
+                yield fold(log, dialect, stop, count_bytes=count_bytes)
+            return
+        waiting: deque[tuple[_Worker, Log]] = deque()
+        for log in logs:
+            worker = min(workers, key=attrgetter("sent_bytes"))
+            worker.send(log, dialect, stop)
+            waiting.append((worker, log))
+            if len(waiting) == 2 * len(workers):
+                worker, sent = waiting.popleft()
+                yield worker.receive(sent, dialect, count_bytes)
+        for worker, sent in waiting:
+            yield worker.receive(sent, dialect, count_bytes)
+    finally:
+        for worker in workers:
+            worker.process.kill()
+        for worker in workers:
+            worker.close()
+
+
+def _start_workers(workers: list[_Worker], count: int) -> None:
+    """Append `count` new workers to a list; fewer if the system refuses to start another process."""
+    is_python = bool(sys.executable) and not hasattr(sys, "frozen")  # A frozen program would start itself.
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        while is_python and len(workers) < count:
+            workers.append(_Worker())
+    except OSError:
+        return
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+
+
+class _Worker:
+    """A process that folds logs, as the parent sees it. `sent_bytes` is the size of the logs that it was sent."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", "-c", _START, *map(str, sys.path)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.tasks = self.process.stdin
+        self.messages = self.process.stdout
+        self.sent_bytes = 0
+
+    def send(self, log: Log, dialect: Dialect, stop: Stop) -> None:
+        """Let the worker fold a log, after those that it has. If the worker has ended, `receive` notices it."""
+        portable = copy(log)
+        if log.content:  # These bytes can have any type, and may be loaded only now.
+            portable.content = {segment: bytes(log.content[segment]) for segment in log.segments}
+        with suppress(BrokenPipeError):
+            self.tasks.write(pickle.dumps((portable, dialect, stop)))
+            self.tasks.flush()
+        self.sent_bytes += 1  # Empty logs count, too.
+        with suppress(KafkagroupsError):  # A segment is missing, which the worker reports.
+            self.sent_bytes += log.size
+
+    def receive(self, log: Log, dialect: Dialect, count_bytes: CountBytes) -> Shard:
+        """Return the shard of the log that was sent first, or raise the error that `fold` has raised."""
+        try:
+            while not isinstance(message := pickle.load(self.messages), _Result):
+                count_bytes(message)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            raise self._describe_end(log) from None
+        shard = message.outcome
+        if isinstance(shard, Exception):
+            raise shard
+        offsets = Offsets()
+        offsets.committed = _unpack(message.committed)
+        offsets.pending = {producer: _unpack(groups) for producer, groups in message.pending.items()}
+        shard.offsets = Offsets.copy_of(offsets)  # The copy also knows which producers a partition has.
+        shard.dialect = dialect
+        return shard
+
+    def _describe_end(self, log: Log) -> KafkagroupsError:
+        self.process.kill()
+        status = self.process.wait()
+        end = f"ended with exit code {status}"
+        if status < 0:
+            end = f"was killed by signal {-status}, which most often means that memory ran out"
+        return KafkagroupsError(
+            f"{log.path or log.segments[0]}: the process that read this log {end}; load again with more free memory, "
+            "or this partition alone, which needs only one process (in Python, threads=1 does)"
+        )
+
+    def close(self) -> None:
+        """Wait for the end of the process, which was killed, and close the pipes."""
+        self.process.wait()
+        self.messages.close()
+        with suppress(OSError):  # A task that was not sent to the end cannot be sent any more.
+            self.tasks.close()
+
+
+class _Result(NamedTuple):
+    """What `fold` returned or raised, and the offsets of its shard; the pending ones by producer id."""
+
+    outcome: Shard | Exception
+    committed: Packed
+    pending: dict[int, Packed]
+
+
+def _pack(groups: Mapping[str, ReadOnlyOffsets]) -> Packed:
+    return {
+        group: [(sys.intern(key.topic), key.partition, *offset) for key, offset in offsets.items()]
+        for group, offsets in groups.items()
+    }
+
+
+def _unpack(packed: Packed) -> dict[str, PartitionOffsets]:
+    return {
+        group: {TopicPartition(topic, number): OffsetAndMetadata(*values) for topic, number, *values in offsets}
+        for group, offsets in packed.items()
+    }
+
+
+def work() -> None:
+    """Be a worker: fold the logs that arrive on stdin until the parent closes it."""
+    messages = sys.stdout.buffer
+    sys.stdout = sys.stderr  # Whatever prints must not disturb the messages.
+    tasks: SimpleQueue[tuple[Log, Dialect, Stop]] = SimpleQueue()
+    Thread(target=_receive_tasks, args=[tasks], daemon=True).start()
+
+    def send(message: int | _Result) -> None:
+        pickle.dump(message, messages)
+        messages.flush()
+
+    with suppress(BrokenPipeError):
+        while True:
+            send(_fold(*tasks.get(), send))
+    os._exit(1)
+
+
+def _receive_tasks(tasks: SimpleQueue[tuple[Log, Dialect, Stop]]) -> None:
+    """Read tasks from stdin in a thread of its own, so that a worker ends with its parent even while it folds."""
+    try:
+        while True:
+            tasks.put(pickle.load(sys.stdin.buffer))
+    finally:
+        os._exit(1)
+
+
+def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -> _Result:
+    unsent_bytes = 0
+
+    def count_bytes(count: int, /) -> None:
+        nonlocal unsent_bytes
+        unsent_bytes += count
+        if unsent_bytes >= _COUNTED_BYTES:
+            send(unsent_bytes)
+            unsent_bytes = 0
+
+    try:
+        shard = fold(log, dialect, stop, count_bytes=count_bytes)
+    except BrokenPipeError:  # `count_bytes` does not reach the parent, which has ended.
+        raise
+    except Exception as error:
+        send(unsent_bytes)
+        return _Result(error, {}, {})
+    send(unsent_bytes)
+    offsets = shard.offsets
+    shard.offsets = Offsets()
+    pending = {producer: _pack(groups) for producer, groups in offsets.pending.items()}
+    return _Result(shard, _pack(offsets.committed), pending)

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from kafkagroups.groups.group import Group, Member
+from kafkagroups.groups.group import ClassicState, Group, Member
 from kafkagroups.groups.modern_group import (
     MEMBER_STATES,
     AnyGroup,
@@ -16,7 +16,6 @@ from kafkagroups.groups.modern_group import (
     tasks_by_subtopology,
 )
 from kafkagroups.groups.offsets import OffsetAndMetadata, Orphan, PartitionOffsets, ReadOnlyOffsets, TopicPartition
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicAndPartitions
 from kafkagroups.records.structs import to_json
 

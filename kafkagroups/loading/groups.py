@@ -1,19 +1,23 @@
-"""`Groups`, the result of a load: the groups of a coordinator, each built when it is first used."""
+"""`Groups`, the result of a load: the groups of a coordinator, each built when it is first used, also as pandas frames.
+
+pandas is imported only when a frame is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import Orphan
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.caches import Cache
+from kafkagroups.loading.group_json import member_rows, offset_json
 from kafkagroups.loading.topic_partitions import FoundPartitions, TopicPartitions
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.dialects import dialect
 
 if TYPE_CHECKING:
@@ -211,7 +215,7 @@ class Groups(Mapping[str, AnyGroup]):
             Columns: group, topic, partition, offset, leader_epoch, metadata, commit_timestamp, expire_timestamp,
             topic_id, record_offset. Times are in ms since the epoch.
         """
-        from kafkagroups.loading.frames import offsets_frame
+        from kafkagroups.loading.groups import offsets_frame
 
         return offsets_frame(self.groups.values())
 
@@ -224,7 +228,7 @@ class Groups(Mapping[str, AnyGroup]):
             Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for
             members of classic groups, `member_epoch` for members of consumer, share and streams groups.
         """
-        from kafkagroups.loading.frames import members_frame
+        from kafkagroups.loading.groups import members_frame
 
         return members_frame(self.groups.values())
 
@@ -299,3 +303,45 @@ def join_groups(
             whole.partitions_of.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     return whole
+
+
+_OFFSET_COLUMNS = """group topic partition offset leader_epoch metadata commit_timestamp expire_timestamp topic_id
+    record_offset"""
+_MEMBER_COLUMNS = """group generation member_id group_instance_id client_id client_host rebalance_timeout_ms
+    session_timeout_ms member_epoch subscribed_topics assigned_partitions"""
+_EVENT_COLUMNS = """partition offset timestamp_ms event generation members_joined members_left leader protocol
+    topic_partition from to producer_id what members replaced_instances"""
+_NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
+
+
+def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
+    """Return a frame with a row for each committed offset, in the order of the groups. Times are in ms since 1970."""
+    import pandas as pd
+
+    rows = [
+        {"group": group.group_id, "topic": key.topic, "partition": key.partition} | offset_json(group.offsets[key])
+        for group in groups
+        for key in sorted(group.offsets)
+    ]
+    return pd.DataFrame(rows, columns=_OFFSET_COLUMNS.split())
+
+
+def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
+    """Return a frame with a row for each member (`group_json.member_rows`).
+
+    Only members of classic groups have a `generation`, and only those of other groups a `member_epoch`.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([row for group in groups for row in member_rows(group)], columns=_MEMBER_COLUMNS.split())
+
+
+def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a frame with a row for each event of a timeline (history/event.py), in the same order.
+
+    A missing number is NA. So the numbers stay exact: without NA, pandas would turn them into floats.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(list(events), columns=_EVENT_COLUMNS.split())
+    return frame.astype(dict.fromkeys(_NULLABLE_EVENT_COLUMNS, "Int64"))

@@ -24,25 +24,22 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups import fold as readable
-from kafkagroups.groups.classic_shard import ClassicShard, has_separate_offset_cache
 from kafkagroups.groups.fold import create_shard
 from kafkagroups.groups.group import Group, GroupRecord
 from kafkagroups.groups.log_records import describe_rest
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES
 from kafkagroups.groups.offset_columns import NativeOffsets
-from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.groups.shard import ClassicShard, CountBytes, Shard, has_separate_offset_cache, ignore_bytes
 from kafkagroups.helpers import MAX_INT64, MIN_INT64, check_regular
 from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
-from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.log.record_batch import parse_batch
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, parse_record_batch
 from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, segment_errors
-from kafkagroups.log.segments import Log, Notes
-from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
+from kafkagroups.records.serde import RECORD_TYPES, has_type, newest_value_version
 
 INTERFACE = 3
 """The number of the interface that this code expects of the module."""
@@ -286,7 +283,7 @@ def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch
             for _, position, size, *_ in rows:
                 file.seek(position - (log.segment_start(segment) if log.content else 0))
                 data = file.read(size) or b""
-                batch = parse_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
+                batch = parse_record_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
                 if batch is None or not batch.is_valid:
                     raise InvalidLog(f"{segment}: the file has changed while it was read: read the log again")
                 yield batch

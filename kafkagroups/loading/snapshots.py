@@ -5,50 +5,409 @@
     snapshot.save("state")                           writes the snapshot into the folder "state"
     Snapshot.read("state").advance("logs")           reads only the batches that were appended after the snapshot
 
-A saved snapshot is a log itself: for each partition, a compacted segment (compacted.py) and the position up to which it
-holds (snapshot_files.py). To advance it, a load reads this segment and then the rest of the real log, as one log, with
-either engine. If the log before the position is not the same any longer, for example because Kafka's cleaner has
-compacted it, all of the log is read again, and a note says so.
+A saved snapshot is a log itself: for each partition, a compacted segment, and in `snapshot.json` the position up to
+which it holds and what a segment cannot say (`Saved`). To advance it, a load reads this segment and then the rest of
+the real log, as one log, with either engine. If the log before the position is not the same any longer, for example
+because Kafka's cleaner has compacted it, all of the log is read again, and a note says so.
 
-The state of one partition is called a shard (groups/shard.py). A saved segment gives the shard before the last step of
-the load, which decides which groups exist (loading/caches.py), so transactions can still be open in it.
+The segment has the records that still count, with their offsets. Kafka's cleaner cannot choose them: it removes records
+by their keys, and knows nothing of groups. These records count:
 
-Snapshots need the rules of Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
+- the record of each committed offset, in a batch without a producer, because its transaction is decided;
+- the record of each pending offset, in a batch with its producer and epoch, because its transaction is not;
+- the newest record of each classic group, also a tombstone: it hides offsets that a broker keeps (new coordinator), or
+  lets a load fail (classic coordinator);
+- all records of a consumer, share or streams group since it began, because each can depend on those before it.
+
+Two records are written that are not in the log, at the offset of a record that is left out. A group that exists only
+because of an offset that is gone becomes an empty classic group, which is the same. If a tombstone of another type has
+deleted a group, the tombstone of a classic group says so: it deletes any group, also one that began with a commit.
+
+Every record stays in its batch, and the last batch stays even if it is empty, so that the copy ends where the log ends.
+All of this needs offsets that rise. They fall only in logs that no broker wrote, and of these a snapshot keeps all
+batches. Kafka before 0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
+
+A save first writes new segments, then replaces `snapshot.json`, and then deletes the segments that `snapshot.json` no
+longer names. So a crash at any point leaves the previous snapshot intact.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Annotated, NamedTuple
+from uuid import uuid4
 
 import msgspec
+from msgspec import Meta, Struct
 
 from kafkagroups.errors import InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.classic_shard import has_separate_offset_cache
 from kafkagroups.groups.fold import fold_batches
-from kafkagroups.groups.log_records import describe_rest
-from kafkagroups.groups.shard import Shard
-from kafkagroups.loading import snapshot_files as files
+from kafkagroups.groups.log_records import LogKeys, describe_rest, read_keys
+from kafkagroups.groups.offset_columns import NativeOffsets
+from kafkagroups.groups.shard import LoadedPartition, Shard, has_separate_offset_cache
+from kafkagroups.helpers import MAX_INT32, MAX_INT64
+from kafkagroups.loading import native
 from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.compacted import compact
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import WholeTopic, add_shard, settle
-from kafkagroups.loading.snapshot_files import Saved
 from kafkagroups.loading.topic_partitions import FoundPartitions, LogTimes, is_folder
+from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP, TRANSACTIONAL, crc32c, encode_batch
 from kafkagroups.log.batches import FoundBatch
+from kafkagroups.log.cleaner import encode_replacement
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.record_batch import crc32c
-from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
+from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.serde import Record, encode
+
+FORMAT = 11
+"""The number of the format of `snapshot.json`. Up to 10, a snapshot had no segments, and up to 4 it had pickles."""
+ADVICE = "delete the snapshot and take a new one"
+CHECKPOINT = "checkpoint"
+"""The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""
+_MANIFEST = "snapshot.json"
+_MAX_REASON_LENGTH = 300
+"""In characters. A reason can quote the file's content."""
+_SEGMENT_NAME = r"(log|[0-9]+)\.[0-9a-f]{32}\.log"
+"""Matches the names that `name_segment` returns. No other file is opened, whatever `snapshot.json` contains."""
+_OWN_NAMES = re.compile(rf"{_SEGMENT_NAME}|.*\.state|{_MANIFEST}(\.new)?|{CHECKPOINT}")
+"""Matches what a folder with a snapshot contains. `*.state` are files of an old format."""
+_CHECKED_BYTES = 1 << 24
+"""A checksum is computed in pieces of this number of bytes."""
+
+Count = Annotated[int, Meta(ge=0, le=MAX_INT64)]
+
+
+class Saved(Struct, frozen=True, forbid_unknown_fields=True):
+    """One partition of a snapshot: its segment, up to which position of the log it holds, and what it cannot say.
+
+    Attributes
+    ----------
+    partition
+        The partition number; None for a log without a number.
+    file, size, checksum
+        The name of the segment, its number of bytes, and their CRC-32C. The name is "" if the load has failed: the
+        partition then has no groups.
+    batches, records
+        How many batches and records the segment has. The numbers in `loaded` are those of the log.
+    loaded
+        What the load has read, and how it ended.
+    seen
+        The ids of groups that have records in the log, but none in the segment.
+    ends
+        For each segment of the log that was read, in order: its name, and the position after its last batch.
+    last_batch
+        The position of the last batch in the last of these segments, and the CRC-32C of its bytes. With the same bytes
+        there, it is the same log. None if there is no such batch; the next load then reads all of the log.
+    max_batch_bytes
+        The limit of a decompressed batch, in bytes, with which the log was read.
+    """
+
+    partition: Annotated[int, Meta(ge=0, le=MAX_INT32)] | None
+    file: Annotated[str, Meta(pattern=rf"^({_SEGMENT_NAME})?\Z")]
+    size: Count
+    checksum: Count
+    batches: Count
+    records: int
+    loaded: LoadedPartition
+    seen: list[str]
+    ends: dict[str, Count]
+    last_batch: tuple[Count, Count] | None
+    max_batch_bytes: Annotated[int, Meta(ge=1, le=MAX_INT32)]
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of `snapshot.json`.
+
+    `coordinator` and `kafka` are those that read the logs. `checksum` is the CRC-32C of the content without spaces and
+    line breaks, with 0 as the checksum.
+    """
+
+    format: int
+    coordinator: str
+    kafka: str
+    partitions: list[Saved]
+    checksum: int = 0
+
+    @property
+    def dialect(self) -> Dialect:
+        return dialects.dialect(self.coordinator, self.kafka)
+
+    def compute_checksum(self) -> int:
+        content = msgspec.to_builtins(msgspec.structs.replace(self, checksum=0))
+        # Paths that are not UTF-8 are in Python's JSON, but not in that of msgspec.
+        return crc32c(json.dumps(content, separators=(",", ":")).encode())
+
+
+class OldSnapshot(UsageError):
+    """A snapshot of an older format, which cannot be read any longer."""
+
+
+def has_snapshot(folder: str | Path) -> bool:
+    """Return whether a folder has a snapshot. Raise UsageError if the folder cannot be read."""
+    try:
+        return Path(folder, _MANIFEST).exists()
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+
+
+def name_segment(partition: int | None) -> str:
+    """Return a new name for the segment of a partition. Spark can run a task twice, and each run needs its own file."""
+    return f"{'log' if partition is None else partition}.{uuid4().hex}.log"
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the folder if it does not exist.
+
+    Raise UsageError if the folder cannot be used, or if it has other files but no snapshot. After a crash in the first
+    save, it can have segments, but no snapshot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
+        raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
+    """Write a new file of a snapshot to the disk. Return the number of its bytes, and their CRC-32C.
+
+    An old file of this name is removed first. So a symbolic link in the folder never leads to another file, and a named
+    pipe is never waited for. Raises OSError if the file cannot be created.
+    """
+    size = checksum = 0
+    path.unlink(missing_ok=True)
+    with open(path, "xb") as file:
+        for chunk in chunks:
+            size += file.write(chunk)
+            checksum = crc32c(chunk, checksum)
+        file.flush()
+        os.fsync(file.fileno())
+    return size, checksum
+
+
+def commit_save(folder: Path, dialect: Dialect, partitions: Iterable[Saved]) -> None:
+    """Replace the snapshot of a folder, and delete the segments that are no longer used.
+
+    The segments of the new snapshot must already be in the folder.
+    """
+    manifest = Manifest(FORMAT, dialect.coordinator, dialect.kafka, list(partitions))
+    manifest = msgspec.structs.replace(manifest, checksum=manifest.compute_checksum())
+    new_manifest = folder / f"{_MANIFEST}.new"
+    write_file(new_manifest, [json.dumps(msgspec.to_builtins(manifest), indent=1).encode()])
+    os.replace(new_manifest, folder / _MANIFEST)
+    used_names = {_MANIFEST, *(saved.file for saved in manifest.partitions)}
+    for entry in folder.iterdir():
+        if _OWN_NAMES.fullmatch(entry.name) and entry.name not in used_names and entry.is_file():
+            entry.unlink(missing_ok=True)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the content of `snapshot.json`.
+
+    Raise UsageError if there is no snapshot, OldSnapshot if it has an older format, and InvalidLog if it is damaged.
+    """
+    path = folder / _MANIFEST
+    if not has_snapshot(folder):
+        raise UsageError(f"{folder}: no {_MANIFEST} in this folder")
+    try:
+        content = json.loads(read_segment(str(path)))
+        found_format = content.get("format") if isinstance(content, dict) else None
+        if isinstance(found_format, int) and found_format != FORMAT:
+            raise OldSnapshot(f"{folder}: expected a snapshot of format {FORMAT}, found format {found_format}")
+        manifest = msgspec.convert(content, Manifest)
+        if manifest.checksum != manifest.compute_checksum():
+            raise ValueError(f"expected checksum {manifest.checksum:08x}, found {manifest.compute_checksum():08x}")
+    except MemoryError:
+        raise UsageError(f"{path}: not enough memory to read this file") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise describe_damage(path, str(error)) from None
+    try:
+        dialects.dialect(manifest.coordinator, manifest.kafka)
+    except UsageError as error:
+        raise describe_damage(path, error.reason) from None
+    return manifest
+
+
+def check_segment(folder: Path, saved: Saved) -> None:
+    """Raise InvalidLog if the segment of a partition was damaged or replaced, and UsageError if it cannot be opened."""
+    if not saved.file:
+        return
+    path = str(folder / saved.file)
+    checksum = 0
+    with open_segment(path) as file:
+        if file.end != saved.size:
+            raise describe_damage(path, f"expected {saved.size} bytes, found {file.end} bytes")
+        while chunk := file.read(_CHECKED_BYTES):
+            checksum = crc32c(chunk, checksum)
+    if checksum != saved.checksum:
+        raise describe_damage(path, f"expected checksum {saved.checksum:08x}, the bytes give {checksum:08x}")
+
+
+def describe_damage(path: str | Path, reason: str) -> InvalidLog:
+    """Return the error for a file of a snapshot that cannot be used."""
+    short = reason if len(reason) <= _MAX_REASON_LENGTH else f"{reason[:_MAX_REASON_LENGTH]}…"
+    return InvalidLog(f"the snapshot cannot be read: {short}; {ADVICE}", file=str(path))
+
+
+KeyAndValue = tuple[bytes, bytes | None]
+
+
+class Compacted(NamedTuple):
+    """A segment, how many batches and records it has, and the ids of the groups with records in it."""
+
+    segment: bytes
+    batches: int
+    records: int
+    group_ids: set[str]
+
+
+def compact(shard: Shard, batches: Iterable[FoundBatch]) -> Compacted | None:
+    """Return a segment with the records that still count; None if the offsets in the log do not always rise.
+
+    `batches` are those that gave `shard`, and are read twice. Raises UsageError if a batch has offsets that cannot be
+    written again.
+    """
+    pending = {
+        commit.record_offset: group_id
+        for groups in shard.offsets.pending.values()
+        for group_id, commits in groups.items()
+        for commit in commits.values()
+    }
+    # A mapping of the native engine decodes all of its offsets for `items`, but each one again for `values`.
+    commits = pending | {
+        commit.record_offset: group_id
+        for group_id, committed in shard.offsets.committed.items()
+        for _, commit in committed.items()
+    }
+    records: dict[int, KeyAndValue] = {}
+    try:
+        kept = _keep_group_records(shard, batches)
+    except _OffsetsFall:
+        return None
+    for of_group in kept.values():
+        # If a commit still counts, it creates its group itself.
+        records |= {offset: record for offset, record in of_group.items() if offset not in commits}
+    offsets = sorted(commits.keys() | records.keys())
+    segment = bytearray()
+    copied_batches = copied_records = 0
+    is_last_kept = True
+    index = 0
+    next_offset = None
+    for found in batches:
+        frame = found.frame
+        if frame.last_offset < frame.base_offset or (next_offset is not None and frame.base_offset < next_offset):
+            return None
+        next_offset = frame.next_offset
+        end = bisect_left(offsets, next_offset, index)
+        is_last_kept = index < end
+        if is_last_kept:
+            copy = _copy_batch(found, set(offsets[index:end]), records, pending)
+            if copy is None:
+                return None
+            segment += copy
+            copied_batches += 1
+            copied_records += end - index
+        index = end
+    if not is_last_kept:
+        last_offset = frame.last_offset
+        times = {"base_timestamp": NO_TIMESTAMP, "max_timestamp": NO_TIMESTAMP}
+        segment += encode_batch((), base_offset=last_offset, last_offset=last_offset, **times)
+        copied_batches += 1
+    return Compacted(bytes(segment), copied_batches, copied_records, {*commits.values(), *kept})
+
+
+class _OffsetsFall(Exception):
+    """The offset of a record is not above that of the record before, or not in its batch."""
+
+
+def _keep_group_records(shard: Shard, batches: Iterable[FoundBatch]) -> dict[str, dict[int, KeyAndValue]]:
+    """Return by group id and offset the records from which the groups of a shard can be built again."""
+    if isinstance(shard.offsets, NativeOffsets):  # The engine hands a log over if its offsets do not rise.
+        others: Iterable[native.OtherRecord] = native.other_records(shard.offsets.reading)
+        newest_commits: Mapping[str, int] = shard.offsets.newest_commits
+    else:
+        others, newest_commits = _list_other_records(shard, batches)
+    kept: dict[str, dict[int, KeyAndValue]] = {}
+    replayed = fold_batches(shard.partition, (), shard.dialect)
+    for group_id, offset, record, begins in native.replay_other_records(replayed, others, newest_commits):
+        if begins:
+            kept[group_id] = {}
+        if record is None:
+            is_empty = group_id in replayed.groups
+            value = GroupMetadataValue("", 0, None, None, -1, ()) if is_empty else None
+            record = encode(Record(2, GroupMetadataKey(group_id), value, 3 if is_empty else None))
+        kept.setdefault(group_id, {})[offset] = record
+    return kept
+
+
+def _list_other_records(
+    shard: Shard, batches: Iterable[FoundBatch]
+) -> tuple[Sequence[native.OtherRecord], Mapping[str, int]]:
+    """Return the records that are not offset records, and by group id the offset of its newest commit."""
+    rows: list[native.OtherRecord] = []
+    newest_commits: dict[str, int] = {}
+    newest_others: dict[str, int] = {}
+    keys = LogKeys(shard.dialect)
+    last_offset = -1
+    for found in batches:
+        for group_id, key, record in read_keys(found.parse(), keys):
+            if not last_offset < record.offset < found.frame.next_offset:
+                raise _OffsetsFall
+            last_offset = record.offset
+            if key.partition is None:
+                commit = newest_commits.get(group_id, -1)
+                commit_before = commit if commit > newest_others.get(group_id, -1) else -1
+                is_plain = isinstance(key.decoded.content, GroupMetadataKey)
+                rows.append((record.offset, commit_before, record.key or b"", record.value, is_plain))
+                newest_others[group_id] = record.offset
+            elif record.value is not None:
+                newest_commits[group_id] = record.offset
+        last_offset = found.frame.last_offset
+    return rows, newest_commits
+
+
+def _copy_batch(
+    found: FoundBatch, kept: set[int], changed: Mapping[int, KeyAndValue], pending: Mapping[int, str]
+) -> bytes | None:
+    """Return a batch with only some of its records; None if the batch does not have each of them once.
+
+    `changed` has the keys and values of some offsets.
+    """
+    batch = found.parse()
+    is_pending = not kept.isdisjoint(pending)
+    records = []
+    is_whole = batch.magic == 2
+    for record in batch.records:
+        key, value = changed.get(record.offset, (record.key, record.value))
+        if record.offset in kept:
+            records.append(record._replace(key=key, value=value, attributes=0))
+        is_whole = is_whole and record.offset in kept and (key, value) == (record.key, record.value)
+    if len(records) != len(kept):
+        return None
+    is_of_producer = batch.producer_id != NO_PRODUCER_ID or batch.is_transactional
+    if is_whole and is_pending == is_of_producer:
+        return found.data
+    attributes = batch.attributes & ((LOG_APPEND_TIME | TRANSACTIONAL) if batch.magic == 2 else 0)
+    if not is_pending:
+        attributes &= ~TRANSACTIONAL
+        batch = replace(batch, producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=-1)
+    return encode_replacement(batch, records, attributes, None)
+
 
 __all__ = ["KeptPartition", "Snapshot", "take_snapshot"]
 
@@ -78,7 +437,7 @@ class KeptPartition:
     @classmethod
     def read(cls, folder: Path, saved: Saved) -> KeptPartition:
         """Return a partition of the snapshot in a folder. Raises InvalidLog if its segment is damaged."""
-        files.check_segment(folder, saved)
+        check_segment(folder, saved)
         segment = os.path.abspath(folder / saved.file)
         log = Log(segment, [segment], saved.partition).limit_batches(saved.max_batch_bytes)
         log.start_offset = saved.loaded.start_offset
@@ -124,7 +483,7 @@ class KeptPartition:
         damage = loaded.damage
         if saved is not None:
             if damage is not None and damage.file == self.segment:
-                raise files.describe_damage(self.segment, damage.reason)
+                raise describe_damage(self.segment, damage.reason)
             if self.source is None:
                 shard.loaded = replace(saved.loaded, error=None)
             else:
@@ -167,7 +526,7 @@ class KeptPartition:
             if new_batches <= max_growth * saved.batches and self.segment == os.path.abspath(folder / saved.file):
                 return saved if new_batches else msgspec.structs.replace(saved, loaded=loaded)
             counts = (saved.batches + new_batches, loaded.records - saved.loaded.records + saved.records)
-        file = files.name_segment(shard.partition)
+        file = name_segment(shard.partition)
         batches = _Batches(self, counts[0], loaded.next_offset)
         chunks: Iterable[bytes] = (found.data for found in batches)
         seen = [] if saved is None else saved.seen
@@ -178,7 +537,7 @@ class KeptPartition:
             chunks = [compacted.segment]
             counts = (compacted.batches, compacted.records)
             seen = [group_id for group_id in seen_ids if group_id not in compacted.group_ids]
-        size, checksum = files.write_file(folder / file, chunks)
+        size, checksum = write_file(folder / file, chunks)
         position = (batches.find_ends(), batches.last_batch)
         return Saved(shard.partition, file, size, checksum, *counts, loaded, seen, *position, limit)
 
@@ -348,12 +707,12 @@ class Snapshot:
         """
         directory = Path(folder)
         try:
-            files.prepare_folder(directory)
+            prepare_folder(directory)
             saved = {
                 number: partition.save(directory, self.dialect, max_growth)
                 for number, partition in self.partitions.items()
             }
-            files.commit_save(directory, self.dialect, saved.values())
+            commit_save(directory, self.dialect, saved.values())
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
         for number, partition in self.partitions.items():
@@ -373,7 +732,7 @@ class Snapshot:
             The bytes of the snapshot are damaged.
         """
         directory = Path(folder)
-        manifest = files.read_manifest(directory)
+        manifest = read_manifest(directory)
         partitions = {saved.partition: KeptPartition.read(directory, saved) for saved in manifest.partitions}
         return cls(manifest.dialect, partitions)
 
@@ -383,11 +742,11 @@ class Snapshot:
 
         Raises UsageError if the snapshot is of another coordinator or Kafka version, and the errors of `read`.
         """
-        if not files.has_snapshot(folder):
+        if not has_snapshot(folder):
             return cls(dialect)
         try:
             snapshot = cls.read(folder)
-        except files.OldSnapshot as error:
+        except OldSnapshot as error:
             return cls(dialect, notes=[f"{error}. Now all of the log is read, and the snapshot is replaced"])
         saved = snapshot.dialect
         if (saved.coordinator, saved.kafka) != (dialect.coordinator, dialect.kafka):

@@ -30,9 +30,8 @@ from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.loading import native
 from kafkagroups.loading.engines import PYTHON, Engine
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.partitioning import hash_group, partition_for
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.log.segment_file import hash_group, partition_for
+from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 
 DEFAULT_PARTITION_COUNT = 50
@@ -57,7 +56,7 @@ class LogTimes:
     """The times of the records in logs that were loaded, which are read a second time.
 
     Only groups with records in several partitions need them. `stops` says where reading has ended in each partition
-    (log/stop.py), and `engine` reads the times. A partition that is not among the logs has no times.
+    (log/segments.py), and `engine` reads the times. A partition that is not among the logs has no times.
     """
 
     def __init__(

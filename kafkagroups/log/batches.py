@@ -1,20 +1,33 @@
-"""Batches of any magic in a segment's bytes: parsing them, and how far a log was read.
+"""The batches in a segment's bytes: parsing them, their bytes as spans, and the holes between them.
 
 A frame (batch_frames.py) says where a batch begins and ends, and whether it is whole. `file` is the path of the
 segment, for the batch and for messages; None if the path is not known. `max_batch_bytes` is the limit of a decompressed
 batch, in bytes (batch.py).
+
+A broker writes the offsets of a partition without holes. So a missing offset belongs to a record that the log cleaner
+has removed. The header of a batch says how many records the batch contains, but not which offsets are missing. So a
+hole is a range of offsets, and the number of records that are missing in this range.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.log import message_set, record_batch
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import (
+    HEADER_SIZE,
+    MAX_VARLONG_BYTES,
+    Batch,
+    parse_message_set,
+    parse_record_batch,
+    read_varint,
+    record_count,
+)
 from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, find_frame, find_frames
 from kafkagroups.log.compression import MAX_BATCH_BYTES
+from kafkagroups.records.spans import Span
 
 
 def read_batches(data: BytesLike, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[Batch]:
@@ -57,7 +70,7 @@ def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> B
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
     """Return the batch of a whole frame. `data` contains the bytes of the frame. The checksum is not checked."""
-    parse = record_batch.parse_batch if frame.magic == 2 else message_set.parse_batch
+    parse = parse_record_batch if frame.magic == 2 else parse_message_set
     return parse(data, frame.position, file, max_batch_bytes)
 
 
@@ -99,3 +112,154 @@ class FoundBatch(NamedTuple):
     def end(self) -> Position:
         """The position after this batch."""
         return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)
+
+
+# For each field: Kafka's name, the character of the type in Python's module struct, and the meaning.
+_HEADER_FIELDS = (
+    ("baseOffset", "q", "the first record's offset in the partition"),
+    ("batchLength", "i", "how many bytes of this batch follow"),
+    ("partitionLeaderEpoch", "i", "the leader's epoch when the batch was appended"),
+    ("magic", "b", "the format: 2 since Kafka 0.11"),
+    ("crc", "I", "CRC-32C of everything that follows"),
+    ("attributes", "h", "the codec, and whether the batch is transactional or control"),
+    ("lastOffsetDelta", "i", "the last offset minus the base offset"),
+    ("baseTimestamp", "q", "the time to which each record's timestampDelta is added"),
+    ("maxTimestamp", "q", "the newest time in the batch"),
+    ("producerId", "q", "the producer that wrote the batch; -1 = no producer id"),
+    ("producerEpoch", "h", "the producer's epoch; -1 = no producer"),
+    ("baseSequence", "i", "the first record's sequence; has no meaning without a producer"),
+    ("count", "i", "how many records follow"),
+)
+_TYPE_BY_CHARACTER = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
+
+
+def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
+    """Return the fields of one batch, in order. `data` are the bytes of a segment, and the batch begins at `position`.
+
+    In the spans, positions are counted from the first byte of the batch. Compressed records are one span. Raises
+    InvalidLog if the batch cannot be read, or if the magic (the number of the batch format) is not 2.
+    """
+    batch = parse_batch_at(data, position)
+    if batch.magic != 2 or not batch.is_valid:
+        raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
+    spans = []
+    start = 0
+    for name, character, meaning in _HEADER_FIELDS:
+        (value,) = struct.unpack_from(">" + character, data, position + start)
+        end = start + struct.calcsize(">" + character)
+        spans.append(Span("batch", start, end, name, _TYPE_BY_CHARACTER[character], value, meaning))
+        start = end
+    if batch.compression:
+        codec = batch.compression.name.lower()
+        meaning = "the records, compressed together"
+        spans.append(Span("batch", start, batch.size, "records", codec, batch.count, meaning))
+    else:
+        spans += _spans_of_records(batch)
+    return spans
+
+
+def _spans_of_records(batch: Batch) -> Iterator[Span]:
+    """Yield the spans of the records in a batch that is not compressed. Raises InvalidLog if a record has headers."""
+    data = batch.payload
+    position = 0  # `position` and `end` count from the end of the header, spans from the start of the header.
+
+    def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
+        """Return the span from `position` to `end`, and move `position` to `end`."""
+        nonlocal position
+        start = HEADER_SIZE + position
+        position = end
+        return Span("batch", start, HEADER_SIZE + end, field, type_name, value, meaning)
+
+    for index in range(batch.count):
+        prefix = f"record {index}: "
+        length, end = read_varint(data, position)
+        yield take_span(end, prefix + "length", "varint", length, "how many bytes of this record follow")
+        yield take_span(position + 1, prefix + "attributes", "int8", data[position], "not used")
+        timestamp_delta, end = read_varint(data, position, MAX_VARLONG_BYTES)
+        yield take_span(end, prefix + "timestampDelta", "varlong", timestamp_delta, "ms after the base timestamp")
+        offset_delta, end = read_varint(data, position)
+        offset_meaning = f"the record's offset is {batch.base_offset + offset_delta}"
+        yield take_span(end, prefix + "offsetDelta", "varint", offset_delta, offset_meaning)
+        for part in ("key", "value"):
+            length, end = read_varint(data, position)
+            yield take_span(end, prefix + part, "varint length", length, _meaning_of_length(length, part))
+            if length > 0:
+                content = data[position : position + length].hex()
+                yield take_span(position + length, prefix + part, "bytes", content, f"the {part}; `decode` reads it")
+        header_count, end = read_varint(data, position)
+        header_meaning = "how many headers follow; records of __consumer_offsets have none"
+        yield take_span(end, prefix + "headers", "varint", header_count, header_meaning)
+        if header_count:
+            raise InvalidLog(f"record {index} has headers, which are not annotated", position=HEADER_SIZE + position)
+
+
+def _meaning_of_length(length: int, part: str) -> str:
+    if length >= 0:
+        return "how many bytes follow"
+    return "-1: the value is null, a tombstone" if part == "value" else "-1: the key is null"
+
+
+class Hole(NamedTuple):
+    """A range of offsets in which records are missing.
+
+    `first` and `last` are the first and the last offset of the range. `missing` is how many offsets of the range have
+    no record.
+    """
+
+    first: int
+    last: int
+    missing: int
+
+
+class DamagedHole(Hole):
+    """A range of offsets that are missing because their bytes are damaged. The cleaner did not remove them."""
+
+
+class HoleFinder:
+    """The holes of one partition, from offset 0 on."""
+
+    def __init__(self) -> None:
+        self._newest_offset = -1
+
+    def find(self, batch: Batch) -> list[Hole]:
+        """Return the hole before the next batch of the log, and the hole in this batch, if they exist.
+
+        A batch whose offsets do not rise has no hole. A broker does not write such a batch.
+        """
+        newest_offset = self._newest_offset
+        self._newest_offset = max(newest_offset, batch.last_offset)
+        holes: list[Hole] = []
+        missing_before = batch.base_offset - 1 - newest_offset
+        if missing_before < 0:
+            return holes
+        if missing_before > 0:
+            holes.append(Hole(newest_offset + 1, batch.base_offset - 1, missing_before))
+        missing_inside = batch.last_offset - batch.base_offset + 1 - record_count(batch)
+        if missing_inside > 0:
+            holes.append(Hole(batch.base_offset, batch.last_offset, missing_inside))
+        return holes
+
+
+class OffsetGaps:
+    """The offsets without a record, found while all records of a log are read in order.
+
+    Use it if the records are read anyway: unlike HoleFinder, it finds the exact offsets inside a batch.
+    """
+
+    def __init__(self, start_offset: int) -> None:
+        self._next_offset = start_offset
+
+    def find_before(self, offset: int) -> tuple[int, int] | None:
+        """Return the first and the last of the missing offsets right before `offset`; None if there are none.
+
+        Each gap is returned only once.
+        """
+        first_missing = self._next_offset
+        if offset <= first_missing:
+            return None
+        self._next_offset = offset
+        return first_missing, offset - 1
+
+    def skip_to(self, offset: int) -> None:
+        """Continue at `offset`. The offsets before it are no gap."""
+        self._next_offset = max(self._next_offset, offset)

@@ -1,34 +1,49 @@
 """Log compaction: one pass of the cleaner of Kafka 4.3.1 over one partition.
 
-A pass is one run of the cleaner over the log. The dirty part of the log has not been cleaned yet. It begins at the
-first dirty offset, where the earlier passes ended, and ends at the first uncleanable offset. The offset map
-(offset_map.py) contains the newest offset of each key in the dirty part. A tombstone is a record without a value.
+The dirty part of the log has not been cleaned yet. It begins at the first dirty offset, where the earlier passes ended,
+and ends at the first uncleanable offset. The offset map contains the newest offset of each key in the dirty part,
+except for control batches and aborted transactions. It is full when it contains `capacity` keys, and then does not
+cover the rest of the dirty part; as in Kafka, a full map also refuses records whose key it already has.
 
-A record stays if the offset map has no newer record of its key, and if the record is not an expired tombstone. The pass
-cleans all segments from the start of the log to the last offset that the map covers. The pass divides these segments
-into groups of neighbouring segments, and writes each group as one segment. All later segments are copied, including the
-active segment (the last segment of the log). The next pass begins after the last offset of the map, at the next dirty
-offset.
+A record stays if the offset map has no newer record of its key, and if it is not an expired tombstone. The pass cleans
+all segments from the start of the log to the last offset that the map covers, divides them into groups of neighbours,
+and writes each group as one segment. All later segments are copied, including the active one. The next pass begins
+after the last offset of the map.
 
-docs/facts/cleaner.yaml lists all rules, with their places in Kafka's code.
+The cleaner may remove the tombstones of a batch at the delete horizon, a time in the batch's header. A marker is unused
+if the pass has read no data batch of its transaction (`CleanedTransactions`). The filter discards aborted data
+immediately, and unused markers from the delete horizon on. docs/facts/cleaner.yaml lists all rules, with their places
+in Kafka's code.
 
 Simpler than Kafka: this module does not limit the size of a group's index files, and does not split a segment whose
 offsets differ by more than an int32. So segments can begin at other offsets than Kafka's, but the records that stay are
-the same.
-Source (4.3.1): Cleaner.java; LogToClean.java; MemoryRecords.filterTo.
+the same. The offset map is a dict of MD5 hashes with about 170 bytes for an entry, and not one byte buffer with 24.
+Source (4.3.1): Cleaner.java; LogToClean.java; MemoryRecords.filterTo; SkimpyOffsetMap.java.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import md5
 from pathlib import Path
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import (
+    CODEC,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    Batch,
+    LogRecord,
+    encode_batch,
+    rebuild_bytes,
+)
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.log_to_clean import (
     LogToClean,
@@ -40,12 +55,202 @@ from kafkagroups.log.log_to_clean import (
     read_log,
     select_segments,
 )
-from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.producer_state import CleanedTransactions, ProducerStates, find_active_producers
-from kafkagroups.log.record_filter import RecordFilter, filter_batch
+from kafkagroups.log.producer_state import CleanedTransactions, ProducerState, ProducerStates, find_active_producers
 from kafkagroups.log.segment_file import SEGMENT_BYTES, ByteRange, open_segment, segment_name
 from kafkagroups.log.segments import Log
+
+DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
+"""The number of keys that fit into the map, with Kafka's default settings.
+
+128 MiB (log.cleaner.dedupe.buffer.size) / 24 bytes per entry * 0.9 (log.cleaner.io.buffer.load.factor)."""
+
+
+class OffsetMap:
+    """The newest Kafka offset of each key.
+
+    `capacity` is the largest number of keys. `last_offset` is the last offset that the map covers; -1 if the map covers
+    no offset.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.last_offset = -1
+        self._offsets: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def get(self, key: bytes) -> int:
+        """Return the newest offset of a key; -1 if the key is not in the map."""
+        return self._offsets.get(md5(key, usedforsecurity=False).digest(), -1)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Set the offset of a key, and return True. If the map is full, change nothing and return False."""
+        if len(self._offsets) >= self.capacity:
+            return False
+        self._offsets[md5(key, usedforsecurity=False).digest()] = offset
+        self.last_offset = offset
+        return True
+
+
+def fill_map(
+    offset_map: OffsetMap,
+    batches_and_next_bases: Iterable[tuple[Iterator[Batch], int]],
+    first_dirty: int,
+    transactions: CleanedTransactions,
+) -> None:
+    """Add the keys of segments to the map until it is full. Records below the offset `first_dirty` are not added.
+
+    `batches_and_next_bases` contains, for each segment, its batches and the base offset of the next segment (after the
+    last segment: the first uncleanable offset). `transactions` follows the log batch by batch, and says whether a batch
+    is in an aborted transaction. The map also covers the offsets between a segment's last batch and the next segment.
+    """
+    for batches, next_base in batches_and_next_bases:
+        for batch in batches:
+            is_discardable = transactions.check_next_batch(batch)
+            has_keys = not is_discardable and not batch.is_control
+            if has_keys and not _add_keys(offset_map, batch, first_dirty):
+                return
+            if batch.last_offset >= first_dirty:
+                offset_map.last_offset = batch.last_offset
+        offset_map.last_offset = next_base - 1
+
+
+def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
+    for record in batch.records:
+        if record.key is None or record.offset < first_dirty:
+            continue
+        if not offset_map.put(record.key, record.offset):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class RecordFilter:
+    """What decides which records a pass keeps. A pass is one run of the cleaner.
+
+    `now_ms` is the time of the pass, in ms since 1970. `new_horizon_ms` is the delete horizon that the pass sets; None
+    (no horizon) if the time does not fit into an int64. `first_uncleanable` is the Kafka offset at which the cleaned
+    part of the log ends. `offset_map` contains the newest offset of each key. `producers` are the active producers, by
+    producer id. `transactions` are the transactions that are open at the current batch.
+    """
+
+    now_ms: int
+    new_horizon_ms: int | None
+    first_uncleanable: int
+    offset_map: OffsetMap
+    producers: Mapping[int, ProducerState]
+    transactions: CleanedTransactions
+
+
+def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
+    """Filter the next batch of the log. Return the new bytes of the batch, and its new number of records.
+
+    The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
+    0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
+    """
+    is_discardable = record_filter.transactions.check_next_batch(batch)
+    horizon_ms = batch.delete_horizon_ms
+    is_past_horizon = horizon_ms is not None and horizon_ms <= record_filter.now_ms
+    kept_records: Sequence[LogRecord]
+    if batch.is_control:
+        kept_records = () if is_discardable and is_past_horizon else batch.records
+    elif is_discardable:
+        kept_records = ()
+    else:
+        keeps_tombstones = not is_past_horizon if batch.magic >= 2 else keeps_old_tombstones
+        offset_map = record_filter.offset_map
+        kept_records = [record for record in batch.records if _is_kept(record, offset_map, keeps_tombstones)]
+    if not kept_records:
+        content = _encode_empty_batch(batch) if _is_kept_when_empty(batch, record_filter) else b""
+        return content, 0
+    # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
+    if horizon_ms is None and (is_discardable or _contains_tombstone(kept_records)):
+        return _rewrite_batch(batch, kept_records, record_filter.new_horizon_ms), len(kept_records)
+    if batch.magic >= 2 and len(kept_records) == batch.count:
+        return rebuild_bytes(batch), len(kept_records)
+    return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
+
+
+def _contains_tombstone(records: Sequence[LogRecord]) -> bool:
+    return any(record.value is None for record in records)
+
+
+def _is_kept(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
+    if record.offset > offset_map.last_offset:
+        return True
+    if record.key is None or (record.value is None and not keeps_tombstones):
+        return False
+    return record.offset >= offset_map.get(record.key)
+
+
+def _is_kept_when_empty(batch: Batch, record_filter: RecordFilter) -> bool:
+    """Return whether a batch stays although it loses all its records.
+
+    The batch stays if a broker needs it for the state of an active producer, or if the batch is the last one below the
+    first uncleanable offset.
+    """
+    if batch.next_offset == record_filter.first_uncleanable:
+        return True
+    state = record_filter.producers.get(batch.producer_id)
+    if state is None:
+        return False
+    if state.last_data_offset is None:
+        return batch.is_control and batch.producer_epoch == state.epoch
+    return batch.last_offset == state.last_data_offset
+
+
+def _encode_empty_batch(batch: Batch) -> bytes:
+    if batch.magic < 2:
+        raise InvalidLog(
+            f"Kafka's cleaner fails at this batch of magic {batch.magic}: the batch loses all its records, and has to "
+            "stay as the last batch below the first uncleanable offset, but only a batch of magic 2 can be empty",
+            file=batch.file,
+            offset=batch.base_offset,
+            position=batch.position,
+        )
+    attributes = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    return encode_replacement(batch, (), attributes, NO_TIMESTAMP)
+
+
+def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
+    """Return a batch of magic 2 with the records that stay.
+
+    `horizon_ms` becomes the batch's delete horizon. If `horizon_ms` is None, the batch has no delete horizon.
+    """
+    kept_bits = CODEC  # In magic 0, all other bits have no meaning.
+    if batch.magic >= 1:
+        kept_bits |= LOG_APPEND_TIME
+    if batch.magic >= 2:
+        kept_bits |= TRANSACTIONAL | CONTROL
+    attributes = batch.attributes & kept_bits
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+    return encode_replacement(batch, [record._replace(attributes=0) for record in records], attributes, horizon_ms)
+
+
+def encode_replacement(
+    batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None
+) -> bytes:
+    """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.
+
+    If `base_timestamp` is None, the base timestamp is the timestamp of the first record. If `batch` has magic 0 or 1,
+    its offsets are not kept: the new batch begins and ends with the offsets of `records`.
+    """
+    keeps_offsets = batch.magic >= 2
+    return encode_batch(
+        records,
+        base_offset=batch.base_offset if keeps_offsets else None,
+        last_offset=batch.last_offset if keeps_offsets else None,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=None if records else batch.max_timestamp,
+        partition_leader_epoch=batch.partition_leader_epoch,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+    )
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.helpers import check_regular
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 
 _ABORT_MARKER = b"\0\0\0\0"
 """The key of an abort marker: its version and its type, two int16."""

@@ -1,4 +1,4 @@
-"""The file of a segment: its name, and reading a byte range of the file in pieces."""
+"""The file of a segment: its name, its partition, and reading a byte range of it in pieces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.helpers import MAX_INT32, MAX_INT64, check_regular
+from kafkagroups.helpers import MAX_INT32, MAX_INT64, MIN_INT32, check_regular
+from kafkagroups.records.wire import java_hash
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -173,3 +174,47 @@ def segment_errors(segment_path: str) -> Iterator[None]:
 def _open_without_waiting(path: str, flags: int) -> int:
     """Open a file for `open`. Without O_NONBLOCK, a named pipe would wait for a process that writes."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def partition_for(group: str, partitions: int = 50) -> int:
+    """Return the partition that stores a group.
+
+    Parameters
+    ----------
+    group
+        The group id.
+    partitions
+        The number of partitions of the topic (offsets.topic.num.partitions).
+
+    Returns
+    -------
+    int
+        The partition: `Utils.abs(group.hashCode()) % partitions`, with Java's hash code. Kafka's `Utils.abs` returns 0
+        for the smallest int32.
+
+    Raises
+    ------
+    UsageError
+        `partitions` is below 1.
+
+    Notes
+    -----
+    Source: GroupMetadataManager.partitionFor (3.9), Utils.abs.
+
+    Examples
+    --------
+    >>> partition_for("my-group", partitions=50)
+    12
+    """
+    if partitions < 1:
+        raise UsageError(f"a topic has at least 1 partition, not {partitions}")
+    return hash_group(group) % partitions
+
+
+def hash_group(group: str) -> int:
+    """Return `Utils.abs(group.hashCode())`, from which `partition_for` computes the partition.
+
+    Kafka's `Utils.abs` returns 0 for the smallest int32.
+    """
+    hash_code = java_hash(group)
+    return 0 if hash_code == MIN_INT32 else abs(hash_code)

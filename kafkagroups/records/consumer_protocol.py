@@ -17,8 +17,7 @@ import struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.structs import Struct, read_message, write_message
+from kafkagroups.records.structs import Message, Struct, field, message, read_message, write_message
 from kafkagroups.records.wire import BYTES, INT16, INT32, STRING, Array
 
 HIGHEST_VERSION = 3

@@ -14,8 +14,7 @@ Source (4.3.1): GroupMetadataKey.json; GroupMetadataValue.json.
 
 from __future__ import annotations
 
-from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.structs import Struct
+from kafkagroups.records.structs import Message, Struct, field, message
 from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 

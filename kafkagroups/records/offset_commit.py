@@ -14,7 +14,7 @@ Source (4.3.1): OffsetCommitKey.json; OffsetCommitValue.json; LegacyOffsetCommit
 
 from __future__ import annotations
 
-from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.structs import Message, field, message
 from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 

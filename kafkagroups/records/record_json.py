@@ -7,10 +7,8 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
-from kafkagroups.records.fields import Message
-from kafkagroups.records.record_types import RECORD_TYPES, newest_value_version
-from kafkagroups.records.serde import Record, UnknownContent
-from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
+from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, newest_value_version
+from kafkagroups.records.structs import Message, from_json as fields_from_json, to_json as fields_to_json
 
 
 def to_json(record: Record, dialect: Dialect | None = None) -> dict[str, Any]:

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.records.dialects import CHECKED_VERSIONS, READ_TYPES, Coordinator, dialect
-from kafkagroups.records.fields import FieldSpec, Message, field_specs
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, UnknownContent, decode
-from kafkagroups.records.structs import Struct
+from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, decode
+from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
 from kafkagroups.records.versions import (
     AFTER_ALL_VERSIONS,
     EVERY_VERSION,

@@ -11,8 +11,7 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
-from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.structs import Struct
+from kafkagroups.records.structs import Message, Struct, field, message
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 

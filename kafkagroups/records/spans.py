@@ -1,10 +1,10 @@
-"""The bytes of a record as spans: field, type, value, meaning, and non-canonical encodings.
+"""The bytes of a record as spans: field, type, value, meaning (`annotate`), and non-canonical encodings (`deviations`).
 
 A span is a range of bytes that contains one field, or the length of a field. All positions are counted in bytes from
 the start of the key or the value.
 
 Kafka's readers accept more encodings than Kafka's writers produce. The following encodings are non-canonical, and a
-strict reader refuses them. A tag is the number of a tagged field (records/fields.py):
+strict `decode` refuses them:
 
     bytes after the end of a key or a value
     a varint that is longer than necessary, or has bits above the 32nd
@@ -21,19 +21,19 @@ Source (4.3.1): the code that MessageDataGenerator writes; RawTaggedFieldWriter;
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from html import escape
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import Deviation, InvalidRecord, join_path
-from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format, present_fields
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, decode_key
-from kafkagroups.records.structs import TAG_LIMIT, Struct
-from kafkagroups.records.text import encode_utf8
+from kafkagroups.records import serde
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key
+from kafkagroups.records.structs import TAG_LIMIT, FieldSpec, Message, Struct, field_specs, make_format, present_fields
 from kafkagroups.records.versions import AFTER_ALL_VERSIONS
-from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, read_uvarint, uvarint_bytes
+from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, encode_utf8, read_uvarint, uvarint_bytes
 
 _INT16 = struct.Struct(">h")
 
@@ -266,3 +266,158 @@ def _check_number(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, 
     if encoded == canonical:
         return ()
     return (f"expected {canonical.hex(' ')} {purpose}, found {encoded.hex(' ')}",)
+
+
+MAX_SHOWN_BYTES = 8
+"""A table shows at most this number of bytes of a span."""
+MAX_SHOWN_CHARACTERS = 40
+"""A table shows at most this number of characters of a value."""
+_COLUMN_NAMES = ("byte", "bytes", "field", "type", "value", "meaning")
+"""The columns of the HTML table. "byte" is the part and the position of the first byte. "bytes" is the content."""
+
+
+class Annotation(list[Span]):
+    """The spans of a record, in order. A span is a range of bytes with one field.
+
+    `bytes_by_part` contains the bytes of the key and of the value, by the names "key" and "value".
+
+    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML.
+    """
+
+    def __init__(self, spans: Iterable[Span], bytes_by_part: Mapping[str, bytes]) -> None:
+        super().__init__(spans)
+        self.bytes_by_part = bytes_by_part
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{span.part} {span.start:>3}  {self._format_bytes(span):<26} "
+            f"{span.field} = {_shorten(span.text)}  ({span.meaning})"
+            for span in self
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._format_bytes(span)}</code></td>"
+            f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
+            f"<td>{escape(_shorten(span.text))}</td><td>{escape(span.meaning)}</td></tr>"
+            for span in self
+        )
+        head = "".join(f"<th>{name}</th>" for name in _COLUMN_NAMES)
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+    def _format_bytes(self, span: Span) -> str:
+        data = self.bytes_by_part[span.part][span.start : span.end]
+        return data[:MAX_SHOWN_BYTES].hex(" ") + (" …" if len(data) > MAX_SHOWN_BYTES else "")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
+
+
+def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Annotation:
+    """Return an explanation of every byte of a record.
+
+    Parameters
+    ----------
+    key, value
+        The bytes of the record. A value of None is a tombstone.
+    dialect
+        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
+
+    Returns
+    -------
+    Annotation
+        A list of spans in order, the key first. If bytes follow after the end of the key or the value, they are a
+        separate span, because a broker ignores them. The attribute `odd` of a span contains one text for each
+        non-canonical encoding in the bytes of this span.
+
+    Raises
+    ------
+    InvalidRecord
+        The reader refuses the bytes.
+
+    Examples
+    --------
+    >>> annotate(bytes.fromhex("0002000167"), None)[2].value
+    'g'
+    """
+    dialect = dialect or DEFAULT_DIALECT
+    spans = split_into_spans(decode(key, value, dialect), key, value, dialect)
+    return Annotation(spans, {"key": key or b"", "value": value or b""})
+
+
+def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None, *, strict: bool = False) -> Record:
+    """Return the record of a key and a value.
+
+    Parameters
+    ----------
+    key, value
+        The bytes of the record. A value of None is a tombstone.
+    dialect
+        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
+    strict
+        Whether to refuse bytes that Kafka's writer would not produce for this record.
+
+    Returns
+    -------
+    Record
+        The decoded record. Unless `strict` is set, bytes after the end of a key or a value are ignored.
+
+    Raises
+    ------
+    InvalidRecord
+        The coordinator cannot read the bytes.
+        With `strict`: the bytes have non-canonical encodings. The error's attribute `deviations` contains all of them.
+
+    Notes
+    -----
+    Source: GroupCoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (up to 3.9).
+
+    Examples
+    --------
+    >>> decode(bytes.fromhex("0002000167"), None).key
+    GroupMetadataKey(group='g')
+    """
+    dialect = dialect or DEFAULT_DIALECT
+    record = serde.decode(key, value, dialect)
+    found_deviations = find_deviations(record, key, value, dialect) if strict else []
+    if found_deviations:
+        first = found_deviations[0]
+        other_count = len(found_deviations) - 1
+        others = f" (and {other_count} more)" if other_count > 0 else ""
+        error = InvalidRecord(first.reason + others, field=first.field, position=first.position)
+        error.deviations = tuple(found_deviations)
+        raise error
+    return record
+
+
+def deviations(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> list[Deviation]:
+    """Return the non-canonical encodings of a record, which Kafka's reader accepts but Kafka's writer never produces.
+
+    Parameters
+    ----------
+    key, value
+        The bytes of the record. A value of None is a tombstone.
+    dialect
+        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
+
+    Returns
+    -------
+    list of Deviation
+        The encodings in the order of the bytes; empty for bytes that Kafka's writer produced.
+
+    Raises
+    ------
+    InvalidRecord
+        The reader refuses the bytes.
+
+    Examples
+    --------
+    >>> for deviation in deviations(bytes.fromhex("000200016700"), None):
+    ...     print(deviation)
+    byte 5, key: 1 byte after the end
+    """
+    dialect = dialect or DEFAULT_DIALECT
+    return find_deviations(decode(key, value, dialect), key, value, dialect)

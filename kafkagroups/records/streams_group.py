@@ -13,8 +13,7 @@ StreamsCoordinatorRecordHelpers.java.
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
-from kafkagroups.records.fields import Message, field, message
-from kafkagroups.records.structs import Struct
+from kafkagroups.records.structs import Message, Struct, field, message
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
 

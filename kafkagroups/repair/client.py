@@ -16,8 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.repair.connection import TOPIC, Cluster, connect, describe_code, describe_error, send
 
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -41,11 +41,10 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.segments import Log
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, encode
+from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.structs import Message
 from kafkagroups.repair.edited_log import KeyAndValue
 
 _REGULAR_EXPRESSION = 16

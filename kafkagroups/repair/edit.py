@@ -11,8 +11,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.outputs import new_folder
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialects import Dialect, dialect
 from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR, parse_release

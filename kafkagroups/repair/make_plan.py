@@ -22,16 +22,15 @@ from kafkagroups.groups.offsets import Orphan, TopicPartition
 from kafkagroups.groups.shard import CountBytes, ignore_bytes
 from kafkagroups.history.fate_table import read_fate_table
 from kafkagroups.history.fates import Fates, RecordFate
-from kafkagroups.history.foreign_log import refuse_foreign_log
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.engines import PYTHON, create_observed_engine
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import match_groups
 from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop, batches_until
+from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
 from kafkagroups.records.dialects import CHECKED_VERSIONS, Dialect, dialect
 from kafkagroups.records.serde import decode
 from kafkagroups.records.share_group import ShareGroupStatePartitionMetadataValue

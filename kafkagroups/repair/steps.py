@@ -36,7 +36,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.cleaner import Compaction
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.segments import Stop
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode

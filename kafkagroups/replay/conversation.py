@@ -1,16 +1,248 @@
-"""The file of a recorded conversation: a header, then requests and events."""
+"""The file of a recorded conversation: a header, then requests and events, and the fields that each line must have.
+
+A shape describes a JSON value. A shape is one of:
+
+    a type            a value of that type (`bytes` is base64 text)
+    {name: shape}     an object with these fields; if a name ends with `?`, the field may be missing
+    {str: shape}      an object with any field names, whose values have this shape
+    [shape]           a list whose elements have this shape
+    (shape, None)     a value of this shape, or null
+
+Only the fields that the replay (player.py) reads are checked.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import os
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import UsageError, join_path
 from kafkagroups.helpers import check_regular, read_lines
 from kafkagroups.replay.json_values import Json
-from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
+
+Shape = Any
+
+TEXT_OR_NULL = (str, None)
+MEMBER = {"groupId": str, "generationId": int, "memberId": str, "groupInstanceId?": TEXT_OR_NULL}
+COMMITTED_PARTITIONS = [
+    {
+        "partitionIndex": int,
+        "committedOffset": int,
+        "committedMetadata": TEXT_OR_NULL,
+        "committedLeaderEpoch?": int,
+        "commitTimestamp?": int,
+    }
+]
+COMMITTED_TOPICS = [{"name": str, "partitions": COMMITTED_PARTITIONS}]
+COMMITTED_TOPIC_IDS = [{"topicId": str, "partitions": COMMITTED_PARTITIONS}]
+FETCHING_MEMBER = {"groupId": str, "memberId?": TEXT_OR_NULL, "memberEpoch?": int}
+FETCHED_GROUP = {**FETCHING_MEMBER, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
+FETCHED_GROUP_BY_ID = {**FETCHING_MEMBER, "topics": ([{"topicId": str, "partitionIndexes": [int]}], None)}
+PRODUCER = {"transactionalId": str, "producerId": int, "producerEpoch": int}
+
+JOIN_GROUP = {
+    "groupId": str,
+    "memberId": str,
+    "groupInstanceId?": TEXT_OR_NULL,
+    "sessionTimeoutMs": int,
+    "protocolType": str,
+    "protocols": [{"name": str, "metadata": bytes}],
+}
+OFFSET_COMMIT = {
+    "groupId": str,
+    "generationIdOrMemberEpoch": int,
+    "memberId": str,
+    "groupInstanceId?": TEXT_OR_NULL,
+    "retentionTimeMs?": int,
+    "topics": COMMITTED_TOPICS,
+}
+TXN_OFFSET_COMMIT = {
+    **PRODUCER,
+    "groupId": str,
+    "generationId?": int,
+    "generationIdOrMemberEpoch?": int,
+    "memberId?": str,
+    "groupInstanceId?": TEXT_OR_NULL,
+    "topics": COMMITTED_TOPICS,
+}
+
+REQUEST_SHAPES: dict[str, Shape] = {
+    "JoinGroup": JOIN_GROUP,
+    "SyncGroup": {
+        **MEMBER,
+        "protocolType?": TEXT_OR_NULL,
+        "protocolName?": TEXT_OR_NULL,
+        "assignments": [{"memberId": str, "assignment": bytes}],
+    },
+    "Heartbeat": MEMBER,
+    "LeaveGroup": {"groupId": str, "memberId": str},
+    "OffsetCommit": {"groupId": str, "topics": COMMITTED_TOPICS},
+    "TxnOffsetCommit": TXN_OFFSET_COMMIT,
+    "OffsetFetch": FETCHED_GROUP,
+    "DescribeGroups": {"groups": [str], "includeAuthorizedOperations?": bool},
+    "ListGroups": {"statesFilter?": ([str], None), "typesFilter?": ([str], None)},
+    "DeleteGroups": {"groupsNames": [str]},
+    "ConsumerGroupHeartbeat": {
+        "groupId": str,
+        "memberId": str,
+        "memberEpoch": int,
+        "instanceId?": TEXT_OR_NULL,
+        "rackId?": TEXT_OR_NULL,
+        "rebalanceTimeoutMs?": int,
+        "subscribedTopicNames?": ([str], None),
+        "subscribedTopicRegex?": TEXT_OR_NULL,
+        "serverAssignor?": TEXT_OR_NULL,
+        "topicPartitions?": ([{"topicId": str, "partitions": [int]}], None),
+    },
+    "ConsumerGroupDescribe": {"groupIds": [str], "includeAuthorizedOperations?": bool},
+    "OffsetDelete": {"groupId": str, "topics": [{"name": str, "partitions": [{"partitionIndex": int}]}]},
+    "InitProducerId": {"transactionalId": TEXT_OR_NULL},
+    "AddOffsetsToTxn": {"transactionalId": str, "groupId": str},
+    "EndTxn": {"transactionalId": str},
+    "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
+    "CreatePartitions": {"topics": [{"name": str, "count": int}]},
+    "IncrementalAlterConfigs": {
+        "resources": [
+            {
+                "resourceType": int,
+                "resourceName": str,
+                "configs": [{"name": str, "configOperation": int, "value": TEXT_OR_NULL}],
+            }
+        ]
+    },
+}
+LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
+    "JoinGroup": {1: {**JOIN_GROUP, "rebalanceTimeoutMs": int}},
+    "LeaveGroup": {3: {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}},
+    "OffsetCommit": {1: OFFSET_COMMIT, 10: {**OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
+    "TxnOffsetCommit": {6: {**TXN_OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
+    "OffsetFetch": {
+        8: {"groups": [FETCHED_GROUP], "requireStable?": bool},
+        10: {"groups": [FETCHED_GROUP_BY_ID], "requireStable?": bool},
+    },
+}
+"""By API whose request fields changed, and by the first version with the new fields: the shape since this version.
+
+`REQUEST_SHAPES` has the shape before the first of these versions.
+"""
+COMMIT_RESPONSE = {"topics?": [{"topicId?": str, "partitions": [{"errorCode": int}]}]}
+RESPONSE_SHAPES: dict[str, Shape] = {
+    "OffsetCommit": COMMIT_RESPONSE,
+    "TxnOffsetCommit": COMMIT_RESPONSE,
+    "JoinGroup": {"memberId": str},
+    "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
+    "AddOffsetsToTxn": {"errorCode": int},
+    "EndTxn": {"errorCode": int},
+    "CreateTopics": {"topics": [{"name": str, "errorCode": int, "numPartitions?": int}]},
+    "CreatePartitions": {"results": [{"name": str, "errorCode": int}]},
+    "IncrementalAlterConfigs": {"responses": [{"resourceName": str, "errorCode": int}]},
+    "DeleteTopics": {"responses": [{"name": TEXT_OR_NULL, "errorCode": int}]},
+}
+"""The fields that the replay reads from a recorded response."""
+HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
+"""The first line of a conversation.
+
+    broker        the Kafka version of the recorded broker
+    partitions    the partition count of the offsets topic
+    topics        the partition count of each other topic
+    start_ms      in ms since 1970; all other times are in ms since `start_ms`
+"""
+REQUEST_LINE = {
+    "n": int,
+    "ms": int,
+    "api": str,
+    "api_version": int,
+    "client_id": str,
+    "request": dict,
+    "appended?": ([{"partition": int, "first": int}], None),
+}
+"""A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
+EVENT_LINES: dict[str, Shape] = {
+    "restart": {"ms": int, "up_ms": int},
+    "append": {
+        "ms": int,
+        "why": str,
+        "marker?": str,
+        "producer_id?": int,
+        "producer_epoch?": int,
+        "appended": [{"partition": int}],
+    },
+}
+"""The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the log.
+
+`why` is the reason for the append. If the append is a transaction marker, `marker` is "COMMIT" or "ABORT".
+"""
+TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
+
+
+def check_line(line: Any) -> None:
+    """Check a line after the header. Raises UsageError with the wrong field if the line cannot be replayed."""
+    check(line, {"ms": int})
+    if "api" in line:
+        check(line, REQUEST_LINE)
+        api = line["api"]
+        request_shape = REQUEST_SHAPES.get(api, {})
+        for first_version, later_shape in LATER_REQUEST_SHAPES.get(api, {}).items():
+            if line["api_version"] >= first_version:
+                request_shape = later_shape
+        check(line, {"request": request_shape, "response": (RESPONSE_SHAPES.get(api, dict), None)})
+    elif "event" in line:
+        check(line, {"event": str})
+        check(line, EVENT_LINES.get(line["event"], {}))
+        if "marker" in line:
+            check(line, {"producer_id": int, "producer_epoch": int})
+
+
+def check(value: Any, shape: Shape, field: str = "") -> None:
+    """Check that a value has the shape. Raises UsageError if the value has another shape.
+
+    `field` is the path of the value in its line, for the error message. The path of the whole line is "".
+    """
+    if isinstance(shape, tuple):
+        if value is not None:
+            check(value, shape[0], field)
+    elif isinstance(shape, list):
+        _require(isinstance(value, list), "a list", value, field)
+        for index, element in enumerate(value):
+            check(element, shape[0], f"{field}[{index}]")
+    elif isinstance(shape, dict):
+        _require(isinstance(value, dict), "an object", value, field)
+        for name, inner_shape in shape.items():
+            if name is str:
+                for key, inner_value in value.items():
+                    check(inner_value, inner_shape, join_path(field, key) if field else key)
+                continue
+            key = name.rstrip("?")
+            inner_field = join_path(field, key) if field else key
+            if key in value:
+                check(value[key], inner_shape, inner_field)
+            elif key == name:
+                raise UsageError("is missing", field=inner_field)
+    elif shape is bytes:
+        _require(isinstance(value, str) and _is_base64(value), TYPE_NAMES[bytes], value, field)
+    else:
+        # In Python a bool is also an int. In JSON true is not a number.
+        is_bool_for_int = shape is int and isinstance(value, bool)
+        _require(isinstance(value, shape) and not is_bool_for_int, TYPE_NAMES[shape], value, field)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return False
+    return True
+
+
+def _require(condition: bool, expected: str, value: Any, field: str) -> None:
+    if not condition:
+        text = json.dumps(value)
+        shown_text = text if len(text) <= 40 else f"{text[:37]}..."
+        raise UsageError(f"expected {expected}, found {shown_text}", field=field or "the line")
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:

@@ -1,12 +1,13 @@
-"""The JSON form of values that several requests contain: bytes, partitions, commits and errors."""
+"""A request as its handler receives it, and the JSON of values that several requests contain."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, TopicPartition
 
 Json = dict[str, Any]
 
@@ -81,3 +82,25 @@ def topics_to_json(partitions: Mapping[TopicPartition, Any], value_to_json: Call
 def error_to_json(error: Errors) -> Json:
     """Return the JSON of a response, or of a partition in a response, that contains only an error code."""
     return {"errorCode": int(error)}
+
+
+Reply = Callable[[Json], None]
+"""A function that receives the JSON of a response."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request. `api` is the name of the request, for example "JoinGroup". `body` is the JSON of the request.
+
+    The fields in `body` have the names of the request's newest version, as in Kafka's generated classes.
+    """
+
+    api: str
+    version: int
+    body: Json
+    client_id: str
+    client_host: str = "/127.0.0.1"
+
+
+Handler = Callable[[GroupCoordinator, Request, Reply], None]
+"""A function that sends a request to the coordinator. It calls the `Reply` with the response, now or later."""

@@ -31,10 +31,9 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.group_offsets import NotAppended
-from kafkagroups.replay.json_values import Json
+from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.replay.json_values import Json, Request
 from kafkagroups.replay.recorded import RecordedBatches, RecordedMemberIds, Transactions, find_internal_topic_ids
-from kafkagroups.replay.request import Request
 from kafkagroups.replay.requests import HANDLERS, handle
 
 MAX_EXPIRATIONS = 100_000

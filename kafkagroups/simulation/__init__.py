@@ -7,8 +7,7 @@ from kafkagroups.simulation.assignors import (
     round_robin_assignor,
     sticky_assignor,
 )
-from kafkagroups.simulation.consumer import Consumer
-from kafkagroups.simulation.schedule import poll_regularly, run_random_actions
+from kafkagroups.simulation.consumer import Consumer, poll_regularly, run_random_actions
 
 __all__ = [
     "ASSIGNORS",

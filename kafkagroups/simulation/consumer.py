@@ -1,4 +1,4 @@
-"""A simulated consumer: what a Kafka client sends between `subscribe` and `close`.
+"""A simulated consumer: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
 
     JOINING ──JoinGroup──▶ SYNCING ──SyncGroup──▶ STABLE: heartbeats, commits
        ▲                      │                     │
@@ -27,22 +27,79 @@ Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from random import Random
 from typing import TypeVar
 
-from kafkagroups.coordinator import Errors, GroupCoordinator, MemberIdentity, OffsetCommit, ResponseFuture
+from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.results import CommitErrors, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.simulation.assignors import ASSIGNORS, Subscriber
-from kafkagroups.simulation.member_bytes import (
-    NEWEST_LAYOUT_VERSION,
-    read_assignment,
-    read_subscription,
-    write_assignment,
-    write_subscription,
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicAndPartitions,
+    VersionedMessage,
+    decode_assignment,
+    decode_subscription,
+    encode_versioned,
 )
+from kafkagroups.simulation.assignors import ASSIGNORS, Subscriber
+
+NEWEST_LAYOUT_VERSION = 3
+"""The version of the byte layout of subscriptions and assignments that Kafka's clients send since 3.5."""
+
+
+def write_subscription(
+    topics: Iterable[str],
+    owned: Iterable[TopicPartition] = (),
+    generation: int = -1,
+    version: int = NEWEST_LAYOUT_VERSION,
+) -> bytes:
+    """Return the bytes of a subscription.
+
+    `owned` are the partitions that the member has now. `version` is the version of the byte layout:
+
+    version    contains
+    0          topics
+    1          topics, owned partitions
+    2 and 3    topics, owned partitions, generation
+    """
+    subscription = ConsumerProtocolSubscription(
+        topics=tuple(sorted(topics)),
+        owned_partitions=_group_by_topic(owned),
+        generation_id=generation,
+    )
+    return encode_versioned(VersionedMessage(version, subscription))
+
+
+def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
+    """Return the topics and the owned partitions of a subscription."""
+    subscription = decode_subscription(metadata).message
+    return subscription.topics, _list_partitions(subscription.owned_partitions)
+
+
+def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
+    """Return the bytes of an assignment."""
+    return encode_versioned(VersionedMessage(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
+
+
+def read_assignment(assignment: bytes) -> list[TopicPartition]:
+    """Return the partitions of an assignment. An assignment of 0 bytes has no partitions."""
+    return _list_partitions(decode_assignment(assignment).message.assigned_partitions) if assignment else []
+
+
+def _list_partitions(entries: Iterable[TopicAndPartitions]) -> list[TopicPartition]:
+    return [TopicPartition(entry.topic, number) for entry in entries for number in entry.partitions]
+
+
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicAndPartitions, ...]:
+    numbers_by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return tuple(TopicAndPartitions(topic, tuple(numbers)) for topic, numbers in numbers_by_topic.items())
+
 
 Result = TypeVar("Result")
 
@@ -318,3 +375,41 @@ class Consumer:
         self._attempt += 1
         self.waiting_for = ""
         self._join_result = None
+
+
+HEARTBEAT_INTERVAL_MS = 3_000
+_ACTIONS = ("poll", "commit", "leave", "crash")
+_ACTION_WEIGHTS = (12, 4, 1, 1)
+"""How often each action is chosen: 12 polls for each leave, for example."""
+
+
+def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
+    """Let the consumers poll one after another, and repeat this every `every_ms` milliseconds.
+
+    The function returns when the clock has advanced by `ms` milliseconds.
+    """
+    end_ms = clock.now_ms + ms
+    while clock.now_ms < end_ms:
+        for consumer in consumers:
+            consumer.poll()
+        clock.advance_to(min(clock.now_ms + every_ms, end_ms))
+
+
+def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
+    """Let a random consumer poll, commit, leave, crash or start, and repeat this `steps` times.
+
+    The same `seed` produces the same actions. Returns a line of text for each step: the time (in ms since the epoch),
+    the client id and the action.
+    """
+    random = Random(seed)
+    lines = []
+    for _ in range(steps):
+        clock.advance(random.randrange(HEARTBEAT_INTERVAL_MS))
+        consumer = random.choice(consumers)
+        if consumer.state is ConsumerState.GONE:
+            action = "start"
+        else:
+            (action,) = random.choices(_ACTIONS, _ACTION_WEIGHTS)
+        getattr(consumer, action)()
+        lines.append(f"{clock.now_ms} {consumer.client_id} {action}")
+    return lines

@@ -20,10 +20,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.loading import snapshot_files as files
 from kafkagroups.loading.engines import choose_engine
-from kafkagroups.loading.snapshot_files import Saved
-from kafkagroups.loading.snapshots import KeptPartition, Snapshot
+from kafkagroups.loading.snapshots import (
+    CHECKPOINT,
+    KeptPartition,
+    Saved,
+    Snapshot,
+    commit_save,
+    prepare_folder,
+    read_manifest,
+)
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.segment_file import WHOLE_FILE
@@ -91,14 +97,14 @@ def keep(
 
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
-    files.prepare_folder(directory)
+    prepare_folder(directory)
     snapshot = Snapshot.resume(directory, dialect)
     for note in snapshot.notes:
         warnings.warn(note, stacklevel=2)
     if not snapshot.partitions:
-        files.commit_save(directory, dialect, [])
+        commit_save(directory, dialect, [])
         # With an old checkpoint, Spark would skip batches that no snapshot contains.
-        shutil.rmtree(directory / files.CHECKPOINT, ignore_errors=True)
+        shutil.rmtree(directory / CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
@@ -107,7 +113,7 @@ def keep(
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
         lambda batches, batch_id: add_batches(batches, directory, dialect, max_batch_bytes)
     )
-    writer = writer.option("checkpointLocation", str(directory / files.CHECKPOINT))
+    writer = writer.option("checkpointLocation", str(directory / CHECKPOINT))
     if until_now:
         writer = writer.trigger(availableNow=True)
     return writer.start()
@@ -118,7 +124,7 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
 
     For each log partition, a task adds the batches to the saved segment, and writes a new segment.
     """
-    old_saved = {saved.partition: saved for saved in files.read_manifest(folder).partitions}
+    old_saved = {saved.partition: saved for saved in read_manifest(folder).partitions}
 
     def advance(table: pa.Table) -> pa.Table:
         import pyarrow as pa
@@ -136,7 +142,7 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_by
     with task_errors():
         rows = batches.groupBy("partition").applyInArrow(advance, WRITTEN).collect()
     new_saved = {saved.partition: saved for saved in (msgspec.json.decode(row["saved"], type=Saved) for row in rows)}
-    files.commit_save(folder, dialect, (old_saved | new_saved).values())
+    commit_save(folder, dialect, (old_saved | new_saved).values())
     warn_of_damage([row["damage"] for row in rows if row["damage"]])
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.history.explain import Explanation, explain_log
-from kafkagroups.history.foreign_log import refuse_foreign_log
 from kafkagroups.history.group_log import load_group_logs
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
@@ -20,8 +20,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.topic_partitions import choose_log
 from kafkagroups.log.damage import Damage, Gap
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.spark.session import prepare, session as get_session
 from kafkagroups.spark.tasks import open_topic, run_for_each_log
 from kafkagroups.topic import Rules, Topic

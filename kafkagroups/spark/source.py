@@ -48,7 +48,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.loading.rows import GROUP_TABLES, partition_number
 from kafkagroups.log.damage import NAMED_GROUPS
 from kafkagroups.log.locations import find_all_logs
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
 from kafkagroups.spark.stream import OffsetsStream

@@ -16,11 +16,9 @@ from kafkagroups.errors import UsageError
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.groups import Groups, describe_failure, join_groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.parquet import TABLES, WrittenTables
-from kafkagroups.loading.rows import read_table
+from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.locations import local_path
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import Stop
+from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.spark.tasks import open_topic, run_for_each_log, task_errors

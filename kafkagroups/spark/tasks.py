@@ -21,8 +21,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.locations import find_logs
-from kafkagroups.log.segments import Log
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:

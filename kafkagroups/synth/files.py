@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from crc32c import crc32c
 
+from kafkagroups.log.batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 from kafkagroups.log.batch_frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.outputs import name_file
-from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.synth.group_names import TOPICS, Array, format_digits
 from kafkagroups.synth.request_batches import COMMIT_MARKER, TOMBSTONES, count_batch_records

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.errors import UsageError
-from kafkagroups.records.text import java_hash
+from kafkagroups.records.wire import java_hash
 from kafkagroups.synth.topic_settings import MAX_GROUPS, Settings
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records import consumer_group
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -28,9 +27,8 @@ from kafkagroups.records.consumer_protocol import (
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.text import uuid_text
+from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.wire import uuid_text
 from kafkagroups.synth.group_names import GROUP, TOPIC, Array
 from kafkagroups.synth.request_batches import (
     ABORT_MARKER,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
 
 WIDTH = 8
 """The default of the settings `width` and `keys`."""

@@ -59,7 +59,7 @@ for group in sorted(shop, key=kg.partition_for):
 hash_of_BB = ...
 
 # %%
-from kafkagroups.records.text import java_hash
+from kafkagroups.records.wire import java_hash
 
 course.reveal("hash_of_BB", hash_of_BB, java_hash("BB"))
 

@@ -17,9 +17,9 @@ import kafkagroups as kg
 from kafkagroups import CleanerConfig, compact, synth
 from kafkagroups.course.real_broker import HOUR_MS
 from kafkagroups.errors import InvalidLog, InvalidRecord
+from kafkagroups.log.batch import encode_batch
 from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from tests.captured import captured

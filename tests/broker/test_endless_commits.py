@@ -4,8 +4,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.course.real_broker import has_jars
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from tests.broker.broker import Broker
 

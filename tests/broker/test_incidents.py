@@ -29,7 +29,7 @@ from kafkagroups.course.exercises.incidents import (
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars, has_jars
 from kafkagroups.loading.group_json import offsets_json, pending_json
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import encode_batch
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.repair.steps import Clean, Marker
 from kafkagroups.spark.java import find_java

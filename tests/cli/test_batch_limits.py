@@ -15,10 +15,9 @@ import kafkagroups as kg
 from kafkagroups.api import load_table
 from kafkagroups.loading.snapshots import take_snapshot
 from kafkagroups.log import batch
-from kafkagroups.log.batch import MIN_RECORD_LIMIT, LogRecord
+from kafkagroups.log.batch import MIN_RECORD_LIMIT, LogRecord, encode_batch
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType, compress, decompress
-from kafkagroups.log.record_batch import encode_batch
 from tests.engine.same import shape
 from tests.log.bombs import (
     batch_of,

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured, rows
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
@@ -264,8 +263,7 @@ def test_a_segment_that_cannot_be_read_stops_no_other_path(run, tmp_path):
 
 def test_names_do_not_move_the_cursor(run, tmp_path):
     """Control characters of a group, a topic or a note are shown as escapes, in every text for people."""
-    from kafkagroups.log.batch import LogRecord
-    from kafkagroups.log.record_batch import encode_batch
+    from kafkagroups.log.batch import LogRecord, encode_batch
 
     evil = "a\x1b[31m\nb\x9bc"
     key, value = kg.encode(

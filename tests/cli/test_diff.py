@@ -6,8 +6,7 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.writer import LogWriter
 from tests import cases
 from tests.captured import captured

@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured, rows
 
 RUN = "2.8.2-basic"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"

@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue

@@ -11,8 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
 

@@ -7,8 +7,7 @@ timeouts and no rack. The two processes fenced each other.
 import json
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolSubscription,

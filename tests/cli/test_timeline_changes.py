@@ -7,8 +7,7 @@ consumer took its name; the offsets topic got more partitions. The expectations 
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer, share_group as share
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue

@@ -5,8 +5,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.writer import LogWriter
 
 DATA = "data/harbour/3.9.2"

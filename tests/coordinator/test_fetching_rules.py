@@ -6,7 +6,7 @@ Sources: Kafka 3.9's GroupMetadataManager (GMM), GroupCoordinator (GC), T at the
 import pytest
 
 from kafkagroups.coordinator import Errors, FetchedOffset, OffsetCommit
-from kafkagroups.groups.states import ClassicState
+from kafkagroups.groups.group import ClassicState
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 
 UNSTABLE = "UNSTABLE_OFFSET_COMMIT"

@@ -7,7 +7,7 @@ the list. The stateful test holds live and loaded equal except for these.
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit
-from kafkagroups.groups.group_offsets import NotAppended
+from kafkagroups.groups.classic_group import NotAppended
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
 from tests.coordinator.world import subscription
 

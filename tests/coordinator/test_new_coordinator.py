@@ -8,7 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.coordinator import Clock, DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, Settings, start_broker
-from kafkagroups.coordinator.start import number_member_ids
+from kafkagroups.coordinator.coordinator import number_member_ids
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record, encode
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1, TOPICS, Broker

@@ -23,7 +23,7 @@ from kafkagroups.coordinator import (
     ResponseFuture,
     TopicPartition,
 )
-from kafkagroups.groups.group_offsets import NotAppended
+from kafkagroups.groups.classic_group import NotAppended
 from tests.coordinator.conftest import ORDERS
 from tests.coordinator.world import WRITTEN, World, membership, subscription
 

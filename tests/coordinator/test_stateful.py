@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafkagroups.coordinator import Errors, MemberIdentity, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.states import ClassicState as State
+from kafkagroups.groups.group import ClassicState as State
 from tests.coordinator.world import World, positions, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkagroups.groups.classic_group import ClassicGroup, IllegalTransition
-from kafkagroups.groups.states import ClassicState as State
+from kafkagroups.groups.group import ClassicState as State
 
 FROM = {
     State.PREPARING_REBALANCE: {State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY},

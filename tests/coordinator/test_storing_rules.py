@@ -6,7 +6,7 @@ Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadataManager (GMM), GroupMet
 import pytest
 
 from kafkagroups.coordinator import Errors, OffsetCommit
-from kafkagroups.groups.states import ClassicState
+from kafkagroups.groups.group import ClassicState
 from tests.coordinator.conftest import ORDERS, ORDERS_1
 
 APPEND_ERRORS = list(Errors)

@@ -7,7 +7,7 @@ import pytest
 
 from kafkagroups.coordinator import Errors, MemberIdentity
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState as State
+from kafkagroups.groups.group import VALID_PREVIOUS_STATES, ClassicState as State
 from tests.coordinator.conftest import ORDERS
 from tools.handbook_pages.facts import read_transitions
 

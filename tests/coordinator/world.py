@@ -19,9 +19,9 @@ from kafkagroups.coordinator import (
     open_logs,
     start_broker,
 )
-from kafkagroups.coordinator.start import number_member_ids
+from kafkagroups.coordinator.coordinator import number_member_ids
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import build_loaded_group
-from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from kafkagroups.records.group_metadata import GroupMetadataKey
 

@@ -9,7 +9,7 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course import checks
 from kafkagroups.course.exercises.catalog import EXERCISES, EXERCISES_BY_LESSON, run_solutions
-from kafkagroups.records.text import java_hash
+from kafkagroups.records.wire import java_hash
 
 
 def check(capsys, name, attempt):

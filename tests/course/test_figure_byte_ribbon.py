@@ -10,7 +10,7 @@ from kafkagroups import course
 from kafkagroups.course.figures.batch_ribbon import BatchRibbon
 from kafkagroups.course.figures.record_ribbon import RecordRibbon
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.log.batch_spans import list_batch_fields
+from kafkagroups.log.batches import list_batch_fields
 
 DATA = Path(__file__).parents[2] / "data" / "harbour" / "4.3.1"
 SEGMENT = (DATA / "__consumer_offsets-37" / "00000000000000000000.log").read_bytes()

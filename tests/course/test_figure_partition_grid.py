@@ -7,7 +7,7 @@ import pytest
 from kafkagroups import course
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.errors import UsageError
-from kafkagroups.log.partitioning import hash_group, partition_for
+from kafkagroups.log.segment_file import hash_group, partition_for
 
 SHOP = ("billing", "fraud-check", "shipping", "mailer", "café-☕", "stock-audit", "promo", "dashboard")
 NEW = 0

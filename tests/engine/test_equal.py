@@ -12,12 +12,10 @@ from kafkagroups.api import load, load_table
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import ByteRange
-from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.segments import NO_STOP, Stop, log_of_buffers
 from kafkagroups.records.dialects import dialect
 from tests.captured import LONG, captured, folders, some_folders
 from tests.cases import case

@@ -12,9 +12,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.loading import native
+from kafkagroups.log.batch import encode_batch
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.folders import open_log
-from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialects import dialect
 from tests.fuzz.odd_logs import mend

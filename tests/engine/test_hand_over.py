@@ -10,12 +10,10 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.groups import fold as readable
 from kafkagroups.loading import native
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.folders import open_log, open_logs
-from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.log.stop import NO_STOP
+from kafkagroups.log.segments import NO_STOP, log_of_buffers
 from kafkagroups.records.dialects import DEFAULT_KAFKA, dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.captured import captured

@@ -16,8 +16,8 @@ import cramjam
 from crc32c import crc32c
 
 import kafkagroups as kg
+from kafkagroups.log.batch import read_varint, write_varint
 from kafkagroups.log.compression import CompressionType, compress, decompress
-from kafkagroups.log.record_batch import read_varint, write_varint
 from tests.fuzz.odd_values import EDGES, change_bytes, change_json, odd_number
 
 COMMON_FIELDS = {"base_offset": (0, "q"), "length": (8, "i"), "magic": (16, "b")}

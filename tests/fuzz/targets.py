@@ -13,9 +13,8 @@ from crc32c import crc32c
 import kafkagroups as kg
 from kafkagroups.loading.group_json import group_json
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batch_spans import list_batch_fields
-from kafkagroups.log.batches import read_batches
-from kafkagroups.log.offset_map import DEFAULT_CAPACITY
+from kafkagroups.log.batches import list_batch_fields, read_batches
+from kafkagroups.log.cleaner import DEFAULT_CAPACITY
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_versioned
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker

@@ -29,8 +29,8 @@ from kafkagroups.coordinator import (
     read_settings,
     start_broker,
 )
-from kafkagroups.groups.group_offsets import NotAppended
-from kafkagroups.groups.states import ClassicState
+from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from kafkagroups.replay.recorded import Transactions
 from tests.golden import texts

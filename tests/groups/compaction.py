@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups.log.offset_map import DEFAULT_CAPACITY
+from kafkagroups.log.cleaner import DEFAULT_CAPACITY
 from tests.groups.small_logs import MINUTE, START, write
 
 DAY = 24 * 60 * MINUTE

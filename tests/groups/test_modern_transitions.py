@@ -11,7 +11,7 @@ import kafkagroups as kg
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.modern import create_group
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup, ModernMember, ModernState
-from kafkagroups.groups.new_shard import NewShard
+from kafkagroups.groups.shard import NewShard
 from kafkagroups.records.dialects import dialect
 from kafkagroups.records.streams_group import StreamsGroupTopologyValue
 from tests.captured import captured

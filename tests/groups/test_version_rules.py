@@ -7,8 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.groups.map_orders import hash_set_order
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records import dialects, versions
 from tests.captured import captured, rows
 

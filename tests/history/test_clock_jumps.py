@@ -8,8 +8,7 @@ import kafkagroups as kg
 from kafkagroups.api import check, stats
 from kafkagroups.cli import main
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from tests.history.test_findings import DAY, START, commit, write

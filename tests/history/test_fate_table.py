@@ -5,8 +5,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import load_table
 from kafkagroups.errors import UsageError
+from kafkagroups.log.batch import crc32c, encode_batch
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.record_batch import crc32c, encode_batch
 from tests.captured import captured, folders
 from tests.cases import case
 from tests.groups.small_logs import commit

@@ -11,8 +11,7 @@ from kafkagroups.api import stats
 from kafkagroups.cli import main
 from kafkagroups.history.group_rules import find_prefix
 from kafkagroups.history.transactions import HANGING_MS
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey

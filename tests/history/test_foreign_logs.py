@@ -5,8 +5,7 @@ import struct
 
 import pytest
 
-from kafkagroups.log.batch import CONTROL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, LogRecord, encode_batch
 from tests.groups.small_logs import commit
 
 LEADER_CHANGE = LogRecord(0, 0, struct.pack(">hh", 0, 2), b"\0\0\0\0\0\1\0")

@@ -5,8 +5,7 @@ from dataclasses import asdict
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.groups.small_logs import commit
 
 pytestmark = pytest.mark.engine

@@ -6,7 +6,7 @@ import kafkagroups as kg
 from kafkagroups.api import check, stats
 from kafkagroups.cli import main
 from kafkagroups.history.group_rules import fold
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from tests.history.test_findings import START, commit, write
 

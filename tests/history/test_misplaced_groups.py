@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import check, stats
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from tests.history.test_findings import START, commit
 

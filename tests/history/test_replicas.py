@@ -13,10 +13,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.coordinator.leader_epochs import find_truncation_offset
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.coordinator.logs import find_truncation_offset
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.fork import find_fork
-from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 from tests import cases
 from tests.captured import captured

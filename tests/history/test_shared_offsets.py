@@ -4,8 +4,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import explain, stats
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitValue

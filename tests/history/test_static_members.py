@@ -4,8 +4,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import check, stats
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.captured import captured

@@ -10,9 +10,8 @@ from kafkagroups import synth
 from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
 from kafkagroups.history.totals import divide
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch import LogRecord, encode_batch, rebuild_bytes
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue

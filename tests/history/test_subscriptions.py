@@ -7,8 +7,7 @@ time had passed since their last commits, and kept those of the other topics, al
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue

@@ -9,11 +9,10 @@ from hypothesis import given, strategies as st
 import kafkagroups as kg
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import mark_damaged
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch import LogRecord, encode_batch
+from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.holes import DamagedHole, Hole
-from kafkagroups.log.record_batch import encode_batch
 from tests.captured import LONG, captured, folders
 from tests.cases import case
 from tests.engine.random_logs import random_log

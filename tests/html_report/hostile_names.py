@@ -1,8 +1,7 @@
 """A log whose group, topic and member names try to be more than text, and a healthy one."""
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 

@@ -13,8 +13,7 @@ import kafkagroups as kg
 from kafkagroups.api import stats
 from kafkagroups.html_report.activity import MAX_STORIES
 from kafkagroups.html_report.page import format_time
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record

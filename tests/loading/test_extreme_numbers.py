@@ -9,9 +9,8 @@ from hypothesis import given, settings, strategies as st
 import kafkagroups as kg
 from kafkagroups.api import load_table
 from kafkagroups.loading.columns import TABLES
-from kafkagroups.loading.parquet import write_tables
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import CRC_FROM, CRC_POSITION, HEADER, encode_batch
+from kafkagroups.loading.rows import write_tables
+from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, HEADER, LogRecord, encode_batch
 from tests.spark.tables import read
 
 MAX_INT32 = 2**31 - 1

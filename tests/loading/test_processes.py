@@ -13,12 +13,11 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.errors import KafkagroupsError
 from kafkagroups.groups.fold import fold
-from kafkagroups.loading import processes
-from kafkagroups.loading.processes import fold_in_processes
+from kafkagroups.loading import engines as processes
+from kafkagroups.loading.engines import fold_in_processes
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import MissingSegment
-from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.log.segments import NO_STOP, Stop, log_of_buffers
 from kafkagroups.records.dialects import dialect
 from tests.captured import captured
 from tests.cases import case, first_quickly
@@ -30,7 +29,7 @@ NEW = dialect("new", None)
 WORKER = """
 import os, sys, time
 sys.path[:] = sys.argv[1:]
-from kafkagroups.loading import processes
+from kafkagroups.loading import engines as processes
 fold = processes.fold
 def fold_first(log, *args, **options):
     if log.segments[0].endswith("-0/00000000000000000000.log"):
@@ -45,7 +44,7 @@ KILLED = WORKER.format(action="os.kill(os.getpid(), 9)")
 STUCK_COMMAND = f"""
 import os, sys
 from kafkagroups.cli import main
-from kafkagroups.loading import processes
+from kafkagroups.loading import engines as processes
 os.cpu_count = lambda: 2
 processes.MIN_SIZE = 0
 processes._START = {STUCK!r}
@@ -193,7 +192,7 @@ def test_without_processes_the_logs_are_folded_here(topic, started, monkeypatch)
 UNGUARDED = """
 import resource
 import kafkagroups as kg
-from kafkagroups.loading import processes
+from kafkagroups.loading import engines as processes
 processes.MIN_SIZE = 0
 print(len(kg.load({topic!r}, "classic", engine="python", threads=2)))
 assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0

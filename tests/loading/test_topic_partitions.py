@@ -13,8 +13,7 @@ import kafkagroups as kg
 from kafkagroups import cli, partition_for
 from kafkagroups.loading.group_json import offsets_json
 from kafkagroups.loading.snapshots import take_snapshot
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record

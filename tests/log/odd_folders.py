@@ -1,7 +1,6 @@
 """Folders with odd offsets or names, and what brokers of 3.9.2 and 4.3.1 said when they started with them."""
 
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.groups.small_logs import START, commit
 
 

@@ -6,8 +6,7 @@ import random
 import struct
 import zlib
 
-from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 LONG_KEYS = [b"k" * size for size in (55, 56, 63, 64, 65, 119, 120, 200)]

@@ -16,9 +16,8 @@ from hypothesis import given, settings, strategies as st
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch, rebuild_bytes
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from tests import cases

@@ -8,10 +8,9 @@ from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from kafkagroups.log import batch_frames as framing
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.batch_frames import FrameState, find_frames, read_frames
 from kafkagroups.log.batches import Position, read_batches
-from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import ByteRange, segment_name
 from kafkagroups.log.segments import log_of_buffers
 

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, LogRecord
+from kafkagroups.log.batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    LogRecord,
+    encode_batch,
+)
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.record_batch import HEADER_SIZE, encode_batch
 from tests.captured import captured, rows
 
 RUNS = sorted(path.parent.name for path in (captured("runs") / "runs").glob("*/records.jsonl"))

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
+from kafkagroups.log.batch import LogRecord, encode_batch, rebuild_bytes
 from kafkagroups.log.writer import LogWriter, recover
 
 

@@ -6,11 +6,9 @@ import functools
 from hypothesis import strategies as st
 
 import kafkagroups as kg
-from kafkagroups.records.fields import Message, TaggedField, field_specs, make_format
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.structs import Struct
-from kafkagroups.records.text import uuid_text
-from kafkagroups.records.wire import Array, Bytes, Int, String, Uuid
+from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.structs import Message, Struct, TaggedField, field_specs, make_format
+from kafkagroups.records.wire import Array, Bytes, Int, String, Uuid, uuid_text
 
 READERS = [
     *(kg.dialect("new", version) for version in ("4.4.0", "4.3.1", "4.1.2", "4.0.2")),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.text import decode_utf8, encode_utf8
+from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.wire import decode_utf8, encode_utf8
 from tests.cases import case, first_quickly
 from tests.records.messages import NEWEST, READERS, filled, java_strings, readable, records, sample, with_strings
 from tests.records.schema_bytes import record_bytes

@@ -15,12 +15,17 @@ from kafkagroups.records.control import (
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.fields import field_specs, make_format
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.structs import Struct, from_json as fields_from_json, to_json as fields_to_json, write_message
-from kafkagroups.records.text import decode_utf8, encode_utf8
-from kafkagroups.records.wire import Array, Int, Uuid
+from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.structs import (
+    Struct,
+    field_specs,
+    from_json as fields_from_json,
+    make_format,
+    to_json as fields_to_json,
+    write_message,
+)
+from kafkagroups.records.wire import Array, Int, Uuid, decode_utf8, encode_utf8
 from tests.captured import captured, rows
 from tests.cases import case
 

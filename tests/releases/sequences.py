@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.dialects import dialect
-from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -21,6 +19,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitValue,
 )
 from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.structs import Message
 from kafkagroups.records.wire import UUID
 
 GROUPS = ("g", "h")

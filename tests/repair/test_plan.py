@@ -8,8 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.group_json import offsets_json, pending_json
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.repair.plan import Why, parse_plan

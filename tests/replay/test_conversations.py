@@ -16,7 +16,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.cli import main
 from kafkagroups.coordinator import Clock, read_settings, start_broker
-from kafkagroups.replay.request import Request
+from kafkagroups.replay.json_values import Request
 from kafkagroups.replay.requests import handle
 from tests.captured import captured
 

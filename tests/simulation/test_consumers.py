@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings as profile
 
 from kafkagroups.coordinator import Clock, DiskLogs, Settings, TopicPartition, start_broker
-from kafkagroups.coordinator.start import number_member_ids
+from kafkagroups.coordinator.coordinator import number_member_ids
 from kafkagroups.simulation import ASSIGNORS, Consumer, poll_regularly, run_random_actions
 from kafkagroups.simulation.consumer import ConsumerState
 from tests.captured import captured

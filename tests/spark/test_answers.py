@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.writer import LogWriter
 from tests.captured import captured, rows
 from tests.cases import case

@@ -12,8 +12,7 @@ from kafkagroups import spark as kgs
 from kafkagroups.cli import main
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.dialects import DEFAULT_KAFKA
 from tests.cases import case
 from tests.spark.test_spark import DATA, RUNS, STORY

@@ -14,8 +14,7 @@ import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
 from kafkagroups.api import load_table
 from kafkagroups.cli import main
-from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
-from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.batch import TRANSACTIONAL, LogRecord, encode_batch
 from tests.captured import captured, rows
 from tests.spark.tables import LOADED, collected, fate_rows, loaded_rows
 

@@ -8,9 +8,9 @@ from enum import Enum
 
 from handbook_pages.facts import Transition, read_transitions
 from handbook_pages.markdown import make_sentence, make_table, read_paragraphs, read_source
-from kafkagroups.groups import states
+from kafkagroups.groups import group
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
-from kafkagroups.groups.states import ClassicState
 
 MODERN_TITLES = {"consumer": "Consumer groups", "share": "Share groups", "streams": "Streams groups"}
 
@@ -23,7 +23,7 @@ def write_pages() -> dict[str, str]:
         "A classic group has its state in the coordinator's memory. The state of all other groups is computed from "
         "their records. † marks a tombstone.",
         "## Classic groups",
-        *read_paragraphs(states.__doc__)[1:],
+        *read_paragraphs(group.__doc__)[1:],
         make_table(("state", "meaning"), list_states(ClassicState)),
         "### Transitions of classic groups",
         make_table(
@@ -33,7 +33,7 @@ def write_pages() -> dict[str, str]:
                 for each in facts.transitions["classic"]
             ],
         ),
-        f"Source: {read_source(states.__doc__)}",
+        f"Source: {read_source(group.__doc__)}",
         "## Groups of the new protocols",
         *read_paragraphs(facts.about),
         make_table(("state", "meaning"), list_states(ModernState)),

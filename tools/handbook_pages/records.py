@@ -27,10 +27,9 @@ from kafkagroups.records import (
     wire,
 )
 from kafkagroups.records.control import ControlType
-from kafkagroups.records.fields import FieldSpec, Message, field_specs, make_format
-from kafkagroups.records.record_types import RECORD_TYPES, RecordType
 from kafkagroups.records.releases import WrittenValue, find_written_values
-from kafkagroups.records.structs import Struct
+from kafkagroups.records.serde import RECORD_TYPES, RecordType
+from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
 from kafkagroups.records.versions import (
     AFTER_ALL_VERSIONS,
     EVERY_VERSION,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.states import ClassicState
 
 
 class ExpiringGroup(NamedTuple):

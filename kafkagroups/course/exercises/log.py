@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.log.record_batch import read_varint
+from kafkagroups.log.batch import read_varint
 
 # Exercise `read_varint`: which number is stored at `position`? The functions return the number, and the position after
 # the varint.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.text import java_hash
+from kafkagroups.log.segment_file import partition_for
+from kafkagroups.records.wire import java_hash
 
 # Exercise `hash_of`: which hash does Java compute for a text? Java computes the hash from the UTF-16 units of the text:
 # one or two 16-bit numbers for each character.

@@ -6,7 +6,7 @@ Each key of `known_mistakes` is the correction that the learner sees. Its value 
 from __future__ import annotations
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 
 EXERCISES = (
     # Exercise `next_record`: record 16 is the last record that was read. Which offset does the consumer commit?

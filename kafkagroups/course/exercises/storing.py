@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.groups.group_offsets import GroupOffsets
+from kafkagroups.groups.classic_group import GroupOffsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 
 Events = list[tuple[Any, ...]]

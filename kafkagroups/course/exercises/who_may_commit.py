@@ -6,7 +6,7 @@ The keys of `known_mistakes` are the corrections that the learner sees. The valu
 from __future__ import annotations
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.records.text import utf16_length
+from kafkagroups.records.wire import utf16_length
 
 # Exercise `fits`: may a client commit this text as metadata? The text must have at most `limit` UTF-16 units. Java
 # stores a character as one or two of these units.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, ByteRibbon, Reading
 from kafkagroups.log.batch_frames import find_frame
-from kafkagroups.log.batch_spans import list_batch_fields
-from kafkagroups.log.batches import parse_valid_batch
+from kafkagroups.log.batches import list_batch_fields, parse_valid_batch
 from kafkagroups.records.spans import Span
 
 

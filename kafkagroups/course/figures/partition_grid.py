@@ -18,7 +18,7 @@ from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInpu
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 
 _COUNTS = (50, 60, 65)
 _STEPS = (

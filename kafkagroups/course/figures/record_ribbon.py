@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from kafkagroups.course.figures.byte_blocks import find_name
 from kafkagroups.course.figures.byte_ribbon import ByteChange, ByteRibbon, Reading
-from kafkagroups.records.annotate import annotate
-from kafkagroups.records.spans import Span
+from kafkagroups.records.spans import Span, annotate
 
 
 class RecordRibbon(ByteRibbon):

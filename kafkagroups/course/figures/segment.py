@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Mark, Scene, Tone
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
-from kafkagroups.log.record_batch import CRC_FROM, CRC_POSITION
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 

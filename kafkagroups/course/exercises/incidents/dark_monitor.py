@@ -13,7 +13,7 @@ from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.log.batch import TRANSACTIONAL
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.text import uuid_text
+from kafkagroups.records.wire import uuid_text
 
 KAFKA = "4.1.0"
 START_MS = 1_773_738_000_000  # Tuesday, 2026-03-17 09:00 UTC

@@ -20,8 +20,7 @@ from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segment_file import partition_for, segment_name
 from kafkagroups.records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

@@ -11,7 +11,7 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, name_partition
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 
 KAFKA = "3.9.2"
 GROUP = "receipt-totals"

@@ -12,8 +12,7 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
-from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 

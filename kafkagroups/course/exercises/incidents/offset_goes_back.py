@@ -10,7 +10,7 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segment_file import partition_for
 
 KAFKA = "3.9.2"
 GROUP = "loyalty-ledger"

@@ -117,7 +117,7 @@ class InvalidRecord(BadBytes):
     deviations
         What a strict reader refused although Kafka's reader accepts it.
     cause
-        What kafka_tools/dump_json.py needs to build Kafka's own message: a short name of the problem, then the
+        What kafka_tools/dump_text.py needs to build Kafka's own message: a short name of the problem, then the
         numbers in Kafka's message. For example, `("version", 9, 1)` means: value version 9 of record type 1 does not
         exist. Empty if Kafka's exception has no message, for example because the bytes end too early.
     """

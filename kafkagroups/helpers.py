@@ -1,4 +1,4 @@
-"""Small helpers that several packages use: Java's numbers, numbers and lines in texts, regular files, visible text.
+"""Small helpers that several packages use: Java's numbers, texts, regular files, visible text, missing extras.
 
 Names and metadata in a log can contain any character. Control characters begin a terminal's commands, and format
 characters such as U+202E reverse the text after them. So what people read shows them as escapes.
@@ -79,3 +79,34 @@ def escape(text: str) -> str:
         return text
     is_escaped = {each: category(each) in _ESCAPED_CATEGORIES for each in text}
     return "".join(each.encode("unicode_escape").decode() if is_escaped[each] else each for each in text)
+
+
+EXTRA_OF_MODULE = {
+    "pyarrow": "arrow",
+    "numpy": "pandas",
+    "pandas": "pandas",
+    "pyspark": "spark",
+    "kafka": "live",
+    "IPython": "course",
+    "anywidget": "course",
+    "ipywidgets": "course",
+    "jupyterlab": "course",
+}
+"""The extra that installs a module, by the name of the module. pyproject.toml lists the packages of each extra."""
+
+NATIVE_ENGINE = "kafkagroups_engine"
+"""The module of the native engine. No extra installs it, because it is built from the folder `engine`."""
+
+
+def describe_missing(module: str | None, user: str) -> str | None:
+    """Return a line that says how to install a missing module, or None if nothing of this project does.
+
+    `module` is the name of the module, for example "pyarrow.parquet". `user` is what needs the module.
+    """
+    package = (module or "").partition(".")[0]
+    if package == NATIVE_ENGINE:
+        return f"{user} needs the native engine: pip install ./engine, in a clone of kafkagroups"
+    extra = EXTRA_OF_MODULE.get(package)
+    if extra is None:
+        return None
+    return f"{user} needs the Python package {package}: pip install 'kafkagroups[{extra}]'"

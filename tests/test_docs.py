@@ -34,7 +34,7 @@ def test_examples_in_docstrings_run(monkeypatch):
 
     monkeypatch.chdir(ROOT)
     coordinator = kafkagroups.coordinator
-    modules = [coordinator.clock, coordinator.leader_epochs, coordinator.response_future, coordinator.start]
+    modules = [coordinator.clock, coordinator.coordinator, coordinator.logs, coordinator.results]
     modules += [kafkagroups.api, kafkagroups.topic, kafkagroups.groups.offsets]
     modules += [kafkagroups.log.folders, kafkagroups.repair.edit]
     for module in modules:

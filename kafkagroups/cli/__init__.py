@@ -19,7 +19,7 @@ from importlib import import_module
 from kafkagroups import interrupts
 from kafkagroups.cli.output import describe_nearest, print_error, print_error_line, print_line, print_text
 from kafkagroups.errors import KafkagroupsError, UsageError
-from kafkagroups.extras import describe_missing
+from kafkagroups.helpers import describe_missing
 
 GROUPS = {
     "Look: what is in a log?": {

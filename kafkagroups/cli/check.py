@@ -5,8 +5,7 @@ from __future__ import annotations
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, print_newer
 from kafkagroups.cli.output import print_findings, print_text
-from kafkagroups.history.after_cleaning import MAX_SIZE
-from kafkagroups.history.check import Check
+from kafkagroups.history.check import MAX_SIZE, Check
 from kafkagroups.history.words import count_of, list_names
 from kafkagroups.topic import Topic
 

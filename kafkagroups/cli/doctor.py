@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.cli.output import print_json, print_line, print_table
-from kafkagroups.extras import NATIVE_ENGINE
+from kafkagroups.helpers import NATIVE_ENGINE
 from kafkagroups.loading.native import INTERFACE
 from kafkagroups.spark.java import NoJava, find_java
 

@@ -21,7 +21,7 @@ from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageErro
 from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
-from kafkagroups.kafka_tools.jvm import ToolCrashed
+from kafkagroups.kafka_tools.dump_text import ToolCrashed
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop

@@ -24,8 +24,8 @@ examples:
 
 def run(args: argparse.Namespace) -> int:
     # These imports are slow, and other commands do not need them.
-    from kafkagroups.replay.conversation import read_conversation
-    from kafkagroups.replay.player import Player
+    from kafkagroups.coordinator.conversation import read_conversation
+    from kafkagroups.coordinator.player import Player
 
     header, lines = read_conversation(args.conversation)
     player = Player(header, lines, args.out, args.kafka, Path(args.conversation).parent / "log")

@@ -4,8 +4,17 @@ An example with a log in the folder `folder`:
 
     coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
     response = coordinator.join_group("billing", protocols=[("range", subscription)])
+
+Its clients are simulated consumers, which join, commit, leave and crash, and the player of recorded conversations.
 """
 
+from kafkagroups.coordinator.client_assignors import (
+    ASSIGNORS,
+    Subscriber,
+    range_assignor,
+    round_robin_assignor,
+    sticky_assignor,
+)
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.error_codes import Errors
@@ -13,10 +22,13 @@ from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLo
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.results import FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.settings import Settings, read_settings
+from kafkagroups.coordinator.simulated_consumers import Consumer, poll_regularly, run_random_actions
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [
+    "ASSIGNORS",
     "Clock",
+    "Consumer",
     "DiskLogs",
     "Errors",
     "FetchedOffset",
@@ -29,9 +41,15 @@ __all__ = [
     "OffsetsLogs",
     "ResponseFuture",
     "Settings",
+    "Subscriber",
     "TopicPartition",
     "offset_for_leader_epoch",
     "open_logs",
+    "poll_regularly",
+    "range_assignor",
     "read_settings",
+    "round_robin_assignor",
+    "run_random_actions",
     "start_broker",
+    "sticky_assignor",
 ]

@@ -17,7 +17,11 @@ from kafkagroups.coordinator.consumer_classic import ClassicMembers
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import Epochs, read_member
 from kafkagroups.coordinator.consumer_migration import Migration, require_consumer_group
-from kafkagroups.coordinator.consumer_requests import (
+from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
+from kafkagroups.coordinator.error_codes import Errors, Refusal
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_fields import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -25,13 +29,10 @@ from kafkagroups.coordinator.consumer_requests import (
     ConsumerHeartbeatResult,
     DescribedConsumer,
     DescribedConsumerGroup,
+    OffsetCommitRequest,
+    TxnOffsetCommitRequest,
     check_heartbeat,
 )
-from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.error_codes import Errors, Refusal
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import OffsetCommitRequest, TxnOffsetCommitRequest
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.results import OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.runtime import Result

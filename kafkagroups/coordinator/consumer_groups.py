@@ -44,13 +44,6 @@ from kafkagroups.coordinator.consumer_members import (
     target_record,
 )
 from kafkagroups.coordinator.consumer_patterns import PatternResolver, ignore_refusal
-from kafkagroups.coordinator.consumer_requests import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-)
 from kafkagroups.coordinator.consumer_targets import (
     Subscriptions,
     TopicImage,
@@ -65,6 +58,13 @@ from kafkagroups.coordinator.consumer_targets import (
 )
 from kafkagroups.coordinator.error_codes import Errors, Refusal
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.request_fields import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+)
 from kafkagroups.coordinator.results import ResponseFuture
 from kafkagroups.coordinator.runtime import Result
 from kafkagroups.groups.living_shard import LivingShard

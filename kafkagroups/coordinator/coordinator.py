@@ -18,11 +18,6 @@ from typing import Unpack
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_coordinator import ModernRequests
-from kafkagroups.coordinator.consumer_requests import (
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-    DescribedConsumerGroup,
-)
 from kafkagroups.coordinator.deleting import DeleteRequests
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.fetching import FetchRequests
@@ -41,6 +36,9 @@ from kafkagroups.coordinator.request_fields import (
     PROTOCOLS,
     RAW_BYTES,
     TEXT,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    DescribedConsumerGroup,
     JoinGroupRequest,
     ListOf,
     MappingOf,

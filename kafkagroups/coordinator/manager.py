@@ -25,11 +25,11 @@ from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import find_expired_offsets
-from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import ClassicState, Group
 from kafkagroups.groups.living_shard import LivingGroup, build_classic_group
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.groups.shard import fold_batches
 from kafkagroups.loading.caches import ClassicCache
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
 from kafkagroups.records.serde import Record, encode

@@ -42,11 +42,11 @@ from kafkagroups.coordinator.logs import NewBatch, OffsetsLogs, build_marker
 from kafkagroups.coordinator.results import ResponseFuture
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.fold import replay_batches
 from kafkagroups.groups.living_shard import LivingGroup, LivingShard
 from kafkagroups.groups.log_records import LogKeys
 from kafkagroups.groups.modern import check_loaded
 from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.shard import replay_batches
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL, Batch
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, encode

@@ -1,7 +1,7 @@
 """Lessons 06 and 09: one group and its consumers. After each request, the changes are printed.
 
 States, responses and records come from the coordinator. The consumers are simulated consumers
-(`kafkagroups.simulation.Consumer`). A late response is sent only during a later request or while time passes.
+(`kafkagroups.coordinator.Consumer`). A late response is sent only during a later request or while time passes.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
+from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.simulated_consumers import read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines
 from kafkagroups.course.script_events import Event, format_count
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.simulation import Consumer
-from kafkagroups.simulation.consumer import read_assignment
 
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from kafkagroups.course.log_lines import Line, read_batch_lines
 from kafkagroups.course.protocol_lines import Names, collect_names, describe_current
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer, StoredOffset
+from kafkagroups.groups.shard import fold_batches
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.batch import Batch

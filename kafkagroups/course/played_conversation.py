@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafkagroups.coordinator.player import Player
+from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.log_lines import read_lines
 from kafkagroups.course.recordings import Recording, read_compressed
-from kafkagroups.replay.json_values import Json
-from kafkagroups.replay.player import Player
 
 
 @dataclass(frozen=True)

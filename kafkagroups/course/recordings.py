@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.coordinator import Errors
+from kafkagroups.coordinator.conversation import read_conversation
+from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
-from kafkagroups.replay.conversation import read_conversation
-from kafkagroups.replay.json_values import Json
 
 _NARROW_COLUMN = 10
 _WIDE_COLUMN = 15

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.coordinator import Consumer, GroupCoordinator
+from kafkagroups.coordinator.simulated_consumers import ConsumerState
 from kafkagroups.course.group_life import GroupLife, GroupState
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.versions import parse_release
-from kafkagroups.simulation import Consumer
-from kafkagroups.simulation.consumer import ConsumerState
 
 # The longest simulated time after a crash, in seconds: three rebalance timeouts of 300 seconds.
 _MAX_OBSERVED_S = 900

@@ -16,10 +16,7 @@ from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.offset_commit import (
-    LegacyOffsetCommitKey,
-    OffsetCommitKey,
-)
+from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode_key
 from kafkagroups.records.structs import Message, read_message
 

@@ -1,6 +1,6 @@
 """What happens to each record while a log is loaded: fates, and the callbacks that report them.
 
-The readable engine (fold.py) calls the methods of an observer. The package history/ explains a load with observers.
+The readable engine (shard.py) calls the methods of an observer. The package history/ explains a load with observers.
 `NewestValues` is the rule by which both engines find the fates of group records: records of classic, consumer, share
 and streams groups that are not offset records.
 """

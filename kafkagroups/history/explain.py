@@ -19,16 +19,16 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.expiration import Expiration, find_expirations, find_protected
-from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group, GroupRecord as UndecodedGroup
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate
 from kafkagroups.groups.offsets import Orphan, TopicPartition
+from kafkagroups.groups.shard import fold_batches
 from kafkagroups.history.event import Event, Position, sort_rewound
 from kafkagroups.history.fates import RecordFate
+from kafkagroups.history.group_events import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.group_log import GroupLog, GroupRecord, Step, load_group_logs
-from kafkagroups.history.group_requests import CLASSIC_GROUP, EPOCHS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, walk

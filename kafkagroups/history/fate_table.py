@@ -75,7 +75,7 @@ def _read_followed(log: Log, dialect: Dialect, columns: Sequence[Column], answer
 def _copy(
     log: Log, dialect: Dialect, shard: Shard, columns: Sequence[Column], fates: tuple[bytes, bytes] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    from kafkagroups.loading.columns import copy_records
+    from kafkagroups.loading.engine_columns import copy_records
 
     with_content = any(column.name in ("key", "value", "json") for column in columns)
     parts = native.read_records(log, dialect, shard.loaded.batches, with_content=with_content)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups import fold as readable
+from kafkagroups.groups import shard as readable
 from kafkagroups.groups.log_records import OFFSET_KEYS, get_topic_partition, read_control_type
 from kafkagroups.groups.observer import GROUP_ENDING_TYPES, Fate, StoredOffset
 from kafkagroups.groups.offsets import TopicPartition

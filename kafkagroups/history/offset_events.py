@@ -27,9 +27,8 @@ from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position
-from kafkagroups.history.group_events import GroupEvents
+from kafkagroups.history.group_events import CONSUMER, GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
-from kafkagroups.history.group_requests import CONSUMER
 from kafkagroups.history.words import describe_duration, time_or_none
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.dialects import Dialect

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kafkagroups.errors import BadBytes, ForeignLog
-from kafkagroups.groups import fold as readable
+from kafkagroups.groups import shard as readable
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard

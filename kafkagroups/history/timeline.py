@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
-from kafkagroups.history.group_requests import CLASSIC_GROUP, MEMBERS
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none

@@ -13,7 +13,7 @@ begins with the first version that has the change:
     3.0     the record's line has no fields of the batch; names of codecs are in lower case
     3.2     the batch's line contains deleteHorizonMs
     3.3     the first line of a file is "Log starting offset: …" instead of "Starting offset: …"
-    3.8     key and value are printed as Kafka's JSON (dump_json.py); before 3.8, as another text (dump_text.py)
+    3.8     key and value are printed as Kafka's JSON (dump_text.py); before 3.8, as another text (dump_text.py)
 
 Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1); the tools' captured output.
 """
@@ -26,8 +26,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.kafka_tools import dump_json, dump_text
-from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_nullable
+from kafkagroups.kafka_tools.dump_text import ToolCrashed, Version, format_json_pair, format_nullable, format_text_pair
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batch_frames import Frame, FrameState, read_frames
 from kafkagroups.log.batches import parse_batch
@@ -128,8 +127,8 @@ def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect, rec
 
 def _format_key_and_value(record: LogRecord, kafka: Version, dialect: Dialect) -> str:
     if dialect.coordinator == "new":
-        return dump_json.format_key_and_value(record, dialect)
-    return dump_text.format_key_and_value(record, kafka, dialect)
+        return format_json_pair(record, dialect)
+    return format_text_pair(record, kafka, dialect)
 
 
 def _format_batch_line(batch: Batch, kafka: Version) -> str:

@@ -25,9 +25,15 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.map_orders import FIRST_WITH_SCALA_2_13
-from kafkagroups.kafka_tools.dump_json import drop_unknown_tags
-from kafkagroups.kafka_tools.dump_text import order_members_as_tool
-from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_json, format_nullable, format_option
+from kafkagroups.kafka_tools.dump_text import (
+    ToolCrashed,
+    Version,
+    drop_unknown_tags,
+    format_json,
+    format_nullable,
+    format_option,
+    order_members_as_tool,
+)
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange
 from kafkagroups.records.dialects import Dialect, build_dialect

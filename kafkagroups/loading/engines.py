@@ -1,7 +1,7 @@
 """The readable and the native engine: chooses one of them, and folds several logs with it.
 
 A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
-a shard. The readable engine is in groups/fold.py; its name is "python". The native engine is in native.py, and in a
+a shard. The readable engine is in groups/shard.py; its name is "python". The native engine is in native.py, and in a
 distribution of its own, which need not be installed; its name is "compiled".
 
 The readable engine on many cores: several processes, each of which folds one whole partition at a time.
@@ -43,11 +43,10 @@ from threading import Thread
 from typing import Any, NamedTuple, Protocol
 
 from kafkagroups.errors import KafkagroupsError, UsageError
-from kafkagroups.extras import describe_missing
-from kafkagroups.groups.fold import fold
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, ReadOnlyOffsets, TopicPartition
-from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
+from kafkagroups.groups.shard import CountBytes, Shard, fold, ignore_bytes
+from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.dialects import Dialect

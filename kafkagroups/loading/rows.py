@@ -1,7 +1,7 @@
 """The rows of all tables, the tables of loaded groups (`read_table`), and their Parquet files.
 
 A row is a dict with the names of the columns (columns.py). Committed offsets that are still in the columns of the
-native engine are copied without a row for each (columns.py), which is much faster.
+native engine are copied without a row for each (engine_columns.py), which is much faster.
 
 Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
 for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/tables.py).
@@ -24,7 +24,7 @@ from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, r
 from kafkagroups.loading.group_json import description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.locations import file_system, local_path, public_uri, remote_errors
+from kafkagroups.log.folders import file_system, local_path, public_uri, remote_errors
 from kafkagroups.log.outputs import new_folder
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialects import Dialect
@@ -56,7 +56,7 @@ def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iter
         return
     parts = list(groups.parts())
     if table == "offsets":
-        from kafkagroups.loading.columns import copy_offsets, split_by_storage
+        from kafkagroups.loading.engine_columns import copy_offsets, split_by_storage
 
         in_columns, parts = split_by_storage(parts)
         yield from copy_offsets(in_columns, columns)

@@ -24,8 +24,16 @@ from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batch_frames import BytesLike, Frame, FrameState, Zeros, find_frames, mark_too_large, read_frames
 from kafkagroups.log.batches import FoundBatch, Position
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.damage import Damage, Gap, SearchBudget, find_batch_after, find_readable_batch, offsets_of_segment
-from kafkagroups.log.recovery import Recovery, StartFailure
+from kafkagroups.log.damage import (
+    Damage,
+    Gap,
+    Recovery,
+    SearchBudget,
+    StartFailure,
+    find_batch_after,
+    find_readable_batch,
+    offsets_of_segment,
+)
 from kafkagroups.log.segment_file import (
     WHOLE_FILE,
     ByteRange,
@@ -84,7 +92,7 @@ class Log:
     max_batch_bytes
         The limit of a decompressed batch (`limit_batches`).
     start_failure
-        A file of the folder whose name ends the start of a broker; None if there is none (recovery.py).
+        A file of the folder whose name ends the start of a broker; None if there is none (damage.py).
     """
 
     def __init__(

@@ -93,7 +93,7 @@ def keep(
     InvalidLog
         The bytes of the snapshot in the folder are damaged.
     """
-    from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
+    from kafkagroups.spark.tasks import LOCATED_BATCHES, schema_ddl
 
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
@@ -120,7 +120,7 @@ def keep(
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
-    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (stream.py).
+    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (source.py).
 
     For each log partition, a task adds the batches to the saved segment, and writes a new segment.
     """

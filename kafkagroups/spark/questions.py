@@ -44,7 +44,7 @@ def stats(
     ----------
     path : str or Path
         A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
-        that pyarrow can open (``kafkagroups.log.locations``).
+        that pyarrow can open (``kafkagroups.log.folders``).
     by
         As in ``kafkagroups.stats``.
     session : SparkSession, optional

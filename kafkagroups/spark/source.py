@@ -2,11 +2,11 @@
 
     spark.read.format("consumer_offsets").option("table", "offsets").load(path)
 
-    table            one of loading.columns.TABLES (default: offsets); a stream (stream.py) has records or batches
+    table            one of loading.columns.TABLES (default: offsets); a stream has records or batches
     coordinator      classic or new (default: new)
     kafka            the coordinator's Kafka version (default: 3.9.2 for classic, 4.3.1 for new)
     path, paths      partition directories, .log files or folders of them: the arguments of `.load(…)`,
-                     on this machine or on another file system (log/locations.py)
+                     on this machine or on another file system (log/folders.py)
     cwd              the folder of relative paths (default: the folder in which Spark's Java was started)
     partitions       the topic's partition count; the new coordinator then uses the records of a group only from the
                      group's home partition, which is the partition that the hash of the group id selects
@@ -30,33 +30,329 @@ records in two log partitions has rows from both partitions. In contrast, `kafka
 that a broker would answer. If the partition count of the topic was changed, rows of the groups that have moved stand in
 both partitions, and a line in Spark's log says so. If a broker's load would fail, no exception is raised: the tables
 have what such a broker would answer, and the table `partitions` has the reason.
+
+A growing folder as a Spark stream: the new batches or records of a topic.
+
+    spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
+
+    table                           records: each row is a record (columns: loading.columns.TABLES)
+                                    batches: each row is a Kafka batch (columns: tasks.BATCHES), unchanged in `bytes`,
+                                    for jobs that decode it themselves; a schema can name those of LOCATED_BATCHES, too
+    path, paths                     as above, but only of a local or mounted file system, and the same on the
+                                    driver and on every executor; the folder may be empty when the stream starts
+    coordinator, kafka, cwd, tasks  as above
+    failOnDamage                    true: the query fails at damage, with the file and the offset (default: true)
+                                    false: the log partition is read up to the damage until its file is repaired, and
+                                    Spark's log has a line
+
+Spark calls a position in the stream an offset. In
+this module, a position in the stream (`StreamOffset`) contains the Kafka offset of the next record of each log
+partition.
+
+New batches are in segments that have grown, in new segments, and in new partitions. A Position says
+how far a log was read. It is read only up to a batch that is incomplete or has a wrong checksum, because a broker may
+still be writing this batch, and then a later call reads it. It is damage if it cannot get better: a batch or a segment
+follows, which a broker writes later, or nobody has written the file for a minute.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    In,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kafkagroups.errors import UsageError
-from kafkagroups.loading.rows import GROUP_TABLES, partition_number
-from kafkagroups.log.damage import NAMED_GROUPS
-from kafkagroups.log.locations import find_all_logs
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading.columns import Row, record_batches
+from kafkagroups.loading.rows import GROUP_TABLES, partition_number, record_rows
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import Position
+from kafkagroups.log.damage import NAMED_GROUPS, Damage
+from kafkagroups.log.folders import find_all_logs, find_logs, local_path
+from kafkagroups.log.segment_file import ByteRange, MissingSegment, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
-from kafkagroups.spark.stream import OffsetsStream
-from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
+from kafkagroups.spark.tasks import (
+    FORMAT,
+    Options,
+    check_schema,
+    damage_error,
+    distribute,
+    exclude_objects_from_gc,
+    schema_ddl,
+)
 from kafkagroups.topic import read_topic_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    StreamOffset = dict[str, int]
+    """A position in the stream. For each log partition (its number as text): the Kafka offset of the next record.
+
+    A log partition with damage has a second entry (DAMAGED). So Spark sees that something is new, and runs the tasks.
+    """
+
+_SECONDS_OF_WRITING = 60
+"""A broker writes a batch in much less time than this number of seconds."""
+
+
+DAMAGED = "damaged "
+"""The start of the second entry's name. It has the same Kafka offset, at which the damage is."""
+
+
+@dataclass
+class StreamTask(InputPartition):
+    """The logs that one task reads.
+
+    Each log has the position where reading begins, the Kafka offset where reading ends, and the new damage there.
+    """
+
+    logs: list[tuple[Log, Position, int, Damage | None]]
+
+
+class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The reader of a stream. Spark keeps the reader in a separate process until the query ends.
+
+    Only the method `read` runs in tasks.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        if options.table not in ("records", "batches"):
+            raise UsageError(f"a stream has table records or batches, not {options.table}")
+        remote_paths = [path for path in options.paths if local_path(path) is None]
+        if remote_paths:
+            raise UsageError(f"a stream reads files of this machine, not {remote_paths[0]}")
+        self.options = options
+        self.schema = schema
+        self.positions: dict[int, dict[int, Position]] = {}
+        """By log partition and Kafka offset: the place (file and byte) of each Kafka offset that `latestOffset` has
+        returned and Spark can still request."""
+        self.reported: set[Damage] = set()
+        """The damage that Spark's log has a line about."""
+        self.file_sizes_at_start: dict[str, int] | None = None
+        """By path: the size of each file in bytes when a query with the trigger AvailableNow started. None for queries
+        with other triggers."""
+
+    def initialOffset(self) -> StreamOffset:
+        """Return the position in the stream before the first batch."""
+        return {}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Remember the file sizes, because a query with this trigger reads only what exists at its start."""
+        logs = self._find_logs().values()
+        self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        """Return the position in the stream after the last complete batch of each log partition."""
+        ends = {int(partition): offset for partition, offset in start.items() if not partition.startswith(DAMAGED)}
+        damaged = {}
+        for partition, log in self._find_logs().items():
+            if self.file_sizes_at_start is not None:
+                log = _limit_sizes(log, self.file_sizes_at_start)
+            position, damage, is_damaged = _find_end(log, self._position_at(partition, ends.get(partition, 0)))
+            if position.next_offset > ends.get(partition, 0):
+                ends[partition] = position.next_offset
+                self.positions.setdefault(partition, {})[position.next_offset] = position
+            if damage is None:
+                continue
+            if is_damaged and self.options.fail_on_damage:
+                raise damage_error(damage)
+            # A query that ends now reads fewer batches because of a batch that is being written.
+            if damage not in self.reported and (is_damaged or self.file_sizes_at_start is not None):
+                print(damage, file=sys.stderr)
+                self.reported.add(damage)
+            if is_damaged:
+                damaged[f"{DAMAGED}{partition}"] = damage.offset
+        return {str(partition): ends[partition] for partition in sorted(ends)} | damaged
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+        """Return the tasks for the log partitions that have batches between two positions in the stream."""
+        found_logs = self._find_logs()
+        sized_logs = []
+        for name in {name.removeprefix(DAMAGED): None for name in end}:
+            start_offset = start.get(name, 0)
+            end_offset = end.get(name, 0)
+            has_new_damage = DAMAGED + name in end and start.get(DAMAGED + name) != end[DAMAGED + name]
+            if end_offset <= start_offset and not has_new_damage:
+                continue
+            log = found_logs.get(int(name))
+            if log is None:
+                raise UsageError(
+                    f"partition {name} was deleted; the query needs its offsets {start_offset} to {end_offset}"
+                )
+            position = self._position_at(int(name), start_offset)
+            damage = None
+            if has_new_damage:  # It is found again, because a restarted query has not called `latestOffset`.
+                _, damage, _ = _find_end(log, self._position_at(int(name), end_offset))
+            unread_files = _file_paths(log)[log.find_segment(position) :]
+            unread_bytes = sum(_file_size(path) for path in unread_files) - position.byte
+            sized_logs.append((unread_bytes, (log, position, end_offset, damage)))
+        return [StreamTask(logs) for logs in distribute(sized_logs, self.options.tasks)] if sized_logs else []
+
+    def commit(self, end: StreamOffset) -> None:
+        """Drop the positions before `end`, because Spark will not request them again."""
+        for partition, positions in self.positions.items():
+            done = end.get(str(partition), 0)
+            self.positions[partition] = {offset: position for offset, position in positions.items() if offset >= done}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield Arrow record batches. Their rows are the Kafka batches of a task, or the records in these batches.
+
+        Raises InvalidLog if a Kafka batch is damaged: the file has changed since `latestOffset` read the batch.
+        """
+        import pyarrow as pa
+
+        assert isinstance(partition, StreamTask)
+        options = self.options
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        columns_by_name = {column.name: column for column in options.all_columns}
+        columns = [columns_by_name[name] for name in schema.names]
+        for log, position, end_offset, damage in partition.logs:
+            if options.table == "batches":
+                rows = _batch_rows(log, position, end_offset, damage if "damage" in schema.names else None)
+            else:
+                batches = (batch for batch, _ in _read_until(log, position, end_offset))
+                rows = record_rows(batches, log.partition, options.topic.dialect, with_json="json" in schema.names)
+            for arrow_batch in record_batches(columns, rows):
+                yield pa.RecordBatch.from_arrays(arrow_batch.columns, schema=schema)
+        exclude_objects_from_gc()
+
+    def _position_at(self, partition: int, offset: int) -> Position:
+        """Return the position of a Kafka offset in a log partition. It has a file and a byte only if they are known."""
+        return self.positions.get(partition, {}).get(offset) or Position(offset)
+
+    def _find_logs(self) -> dict[int, Log]:
+        logs: dict[int, Log] = {}
+        for path in self.options.paths:
+            for log in _find_logs_so_far(path, self.options.cwd):
+                if partition_number(log.partition) in logs:
+                    raise UsageError(f"{path}: partition {partition_number(log.partition)} is in two folders")
+                logs[partition_number(log.partition)] = log.limit_batches(self.options.topic.max_batch_bytes)
+        return logs
+
+
+def _find_logs_so_far(path: str, folder: str) -> list[Log]:
+    """Return the logs at a path; an empty list if the path is a folder that contains no log yet."""
+    try:
+        return find_logs(path, folder)
+    except UsageError:
+        if os.path.isdir(os.path.join(folder, local_path(path) or "")):
+            return []
+        raise
+
+
+def _batch_rows(log: Log, position: Position, end_offset: int, damage: Damage | None) -> Iterator[Row]:
+    place = {"partition": partition_number(log.partition)}
+    for batch, data in _read_until(log, position, end_offset):
+        batch_place = {"file": batch.file, "position": batch.position}
+        yield place | batch_place | {"base_offset": batch.base_offset, "next_offset": batch.next_offset, "bytes": data}
+    if damage is not None:
+        row = {"file": damage.file, "position": damage.position, "damage": damage.reason, "bytes": b""}
+        yield place | row | {"base_offset": damage.offset, "next_offset": damage.offset}
+
+
+def _limit_sizes(log: Log, file_sizes: Mapping[str, int]) -> Log:
+    return log.select_ranges(
+        {segment: ByteRange(0, file_sizes.get(_file_path(log, segment), 0)) for segment in log.segments}
+    )
+
+
+def _find_end(log: Log, position: Position) -> tuple[Position, Damage | None, bool]:
+    """Return the position after the last complete batch that follows `position`, and what is wrong there, if anything.
+
+    The last value says whether it is damage. It is not if a broker may still be writing the batch.
+    """
+    end, damage, is_certain = _read_on(log, position)
+    if damage is None or is_certain:
+        return end, damage, is_certain
+    path = _file_path(log, damage.file)
+    later_segments = log.segments[log.segments.index(damage.file) + 1 :]
+    has_successor = any(map(log.segment_size, later_segments)) or log.select_after(damage) is not None
+    has_grown = _file_size(path) > log.segment_size(damage.file)
+    is_old = not has_grown and time.time() - os.path.getmtime(path) > _SECONDS_OF_WRITING
+    # A broker may have completed the batch, and written the next one, since it was read.
+    return end, damage, (has_successor or is_old) and _read_on(log, end)[1] == damage
+
+
+def _read_on(log: Log, start: Position) -> tuple[Position, Damage | None, bool]:
+    """Return what `find_end` returns, but damage is only certain if the offsets fall.
+
+    A reader of new batches would take batches for old ones after such a place, so the position is before it.
+    """
+    end = before = previous = start
+    try:
+        for found in log.find_batches(start):
+            frame = found.frame
+            is_next = (found.segment, frame.position, found.inode) == previous[1:]
+            is_in_later_segment = previous is not start and found.segment != previous.segment
+            if frame.base_offset < previous.next_offset and (is_next or is_in_later_segment):
+                return before, _falling_offsets(previous, frame.base_offset, before.next_offset), True
+            if frame.next_offset > start.next_offset:
+                found.parse()
+                before, end = end, found.end
+            previous = found.end
+    except MissingSegment:
+        return end, None, False  # The cleaner has deleted the file after the folder was listed.
+    except InvalidLog as error:
+        return end, log.describe_damage(error, max(end.next_offset, log.start_offset)), False
+    if previous.next_offset < start.next_offset:
+        place = previous._replace(next_offset=start.next_offset)
+        return start, _falling_offsets(place, previous.next_offset, previous.next_offset), True
+    return end, None, False
+
+
+def _falling_offsets(previous: Position, next_offset: int, offset: int) -> Damage:
+    reason = f"the offsets fall from {previous.next_offset} to {next_offset}"
+    return Damage(previous.segment, previous.byte, offset, reason)
+
+
+def _read_until(log: Log, position: Position, end_offset: int) -> Iterator[tuple[Batch, bytes]]:
+    """Yield in order the batches after a position whose base offset is below `end_offset`, with their bytes in the log.
+
+    Raises InvalidLog if a batch is damaged: the file has changed since `find_end` read the batch. Raises UsageError if
+    a file was deleted.
+    """
+    if position.next_offset >= end_offset:
+        return  # The next batch may be damaged.
+    try:
+        for found in log.read_new_batches(position):
+            if found.frame.base_offset >= end_offset:
+                return
+            yield found.parse(), found.data
+            if found.frame.next_offset >= end_offset:
+                return  # The next batch may be incomplete.
+    except MissingSegment as error:
+        raise UsageError(f"{error.reason}: the file was deleted before it was read; start the stream again") from None
+
+
+def _file_path(log: Log, segment: str) -> str:
+    return os.path.join(log.folder, segment)
+
+
+def _file_paths(log: Log) -> list[str]:
+    return [_file_path(log, segment) for segment in log.segments]
+
+
+def _file_size(path: str) -> int:
+    """Return the size of a file in bytes; 0 if the file was deleted."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 class ConsumerOffsets(DataSource):

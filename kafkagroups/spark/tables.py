@@ -17,7 +17,7 @@ from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.groups import Groups, describe_failure, join_groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
-from kafkagroups.log.locations import local_path
+from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session
@@ -45,7 +45,7 @@ def load(
     ----------
     path : str or Path
         A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
-        that pyarrow can open (``kafkagroups.log.locations``).
+        that pyarrow can open (``kafkagroups.log.folders``).
     coordinator : str
         ``"classic"`` or ``"new"``.
     kafka : str, optional
@@ -113,7 +113,7 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
-        from kafkagroups.spark.options import schema_ddl
+        from kafkagroups.spark.tasks import schema_ddl
 
         shared_logs, shared_groups = self._shared
         other_logs = [log for log in self._logs if log not in shared_logs]

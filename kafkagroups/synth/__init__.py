@@ -10,11 +10,9 @@ have the same length, and all topic names have the same length. So batches of th
 few values. For each type and width, one batch is encoded as a template. numpy copies the template and fills in the
 values.
 
-    topic_settings.py   the arguments of `write`
-    group_names.py      group names, and the partitions that store the groups
+    topic_settings.py   the arguments of `write`, group names, and the partitions that store the groups
     request_batches.py  random requests, and the batches of a partition that they become
-    templates.py        one encoded batch of each type and width
-    files.py            the bytes of the batches, and the segments
+    files.py            one encoded batch of each type and width, the bytes of all batches, and the segments
 
 Simpler than Kafka: the topics of `write` follow the rules below. So the counts that `write` returns are exact, and they
 are the same for the classic and the new coordinator:
@@ -72,9 +70,9 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     check_settings(all_settings)
     import numpy as np
 
-    from kafkagroups.synth import files, group_names, request_batches as requests
+    from kafkagroups.synth import files, request_batches as requests, topic_settings
 
-    group_digits, partition_of_group = group_names.choose_groups(all_settings)
+    group_digits, partition_of_group = topic_settings.choose_groups(all_settings)
     create_folder(Path(folder))
     all_requests = requests.draw_requests(all_settings)
     partition_of_request = partition_of_group[all_requests["group"]]

@@ -1,29 +1,258 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
-A template (templates.py) is an encoded batch of one type and width, with placeholders for the values that differ
-between batches, which are events (request_batches.py). A column has the values for one placeholder, one for each batch:
-for example all base offsets. Some columns have several slots, because a batch contains several values: the n-th offset
-that a batch commits is in slot n of the column "offset".
+A template is one batch of a type and a width, as a coordinator writes it. A variable is a value that differs between
+its batches, such as the base offset. The template has placeholders for the variables: numbers and names that occur
+nowhere else in it, so a search finds their positions. A column has the values of one variable, one for each batch. Some
+columns have several slots, because a batch contains several values: the n-th offset that a batch commits is in slot n
+of the column "offset".
 """
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from crc32c import crc32c
 
-from kafkagroups.log.batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
+from kafkagroups.log.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL,
+    CRC_FROM,
+    CRC_POSITION,
+    HEADER_SIZE,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    LogRecord,
+    encode_batch,
+)
 from kafkagroups.log.batch_frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.outputs import name_file
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.synth.group_names import TOPICS, Array, format_digits
-from kafkagroups.synth.request_batches import COMMIT_MARKER, TOMBSTONES, count_batch_records
-from kafkagroups.synth.templates import Template, build_template
-from kafkagroups.synth.topic_settings import TOPIC_PARTITIONS, Settings
+from kafkagroups.records import consumer_group
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicAndPartitions,
+    VersionedMessage,
+    encode_versioned,
+)
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.wire import uuid_text
+from kafkagroups.synth.request_batches import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    EMPTY_GENERATION,
+    GENERATION,
+    METADATA_BIT,
+    NEW_EPOCH,
+    TOMBSTONES,
+    TXN_BIT,
+    count_batch_records,
+)
+from kafkagroups.synth.topic_settings import GROUP, TOPIC, TOPIC_PARTITIONS, TOPICS, Array, Settings, format_digits
+
+# The placeholders of numbers. If a column has several slots, the placeholder of slot n is the number below plus n.
+_BASE_OFFSET = 0x71A5_0000_0000_0001
+_TIME = 0x72A5_0000_0000_0002
+_PRODUCER = 0x73A5_0000_0000_0003
+_OFFSET = 0x74A5 << 48
+_GENERATION = 0x75A5_0001
+_PARTITION = 0x76A5_0000
+_UUID_START = "5e0f3b9a-7c41-4d2e-9b8a-facade"
+"""The first part of the UUIDs in member ids. The last part is the six digits in the group's name."""
+_DIGITS = "000000"
+"""The placeholder of the six digits in the group's name."""
+
+
+class Variable(NamedTuple):
+    """A value in a template: its column and slot, and its position in bytes.
+
+    `dtype` is numpy's type of the value, such as ">i8" for a big-endian number of 8 bytes. If a value occurs at several
+    positions, each position has its own Variable.
+    """
+
+    column: str
+    slot: int
+    position: int
+    dtype: str
+
+
+class Template(NamedTuple):
+    """The bytes of a batch, and the positions of its variables."""
+
+    data: Array
+    variables: tuple[Variable, ...]
+
+
+@lru_cache(256)
+def build_template(batch_type: int, width: int, settings: Settings) -> Template:
+    """Return the template of a batch type (a constant of request_batches.py) and a width."""
+    is_marker = batch_type in (COMMIT_MARKER, ABORT_MARKER)
+    is_in_transaction = is_marker or (batch_type < TOMBSTONES and batch_type & TXN_BIT != 0)
+    if is_marker:
+        marker_type = ControlType.COMMIT if batch_type == COMMIT_MARKER else ControlType.ABORT
+        pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
+    else:
+        pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
+    records = [LogRecord(_BASE_OFFSET + index, _TIME, key, value) for index, (key, value) in enumerate(pairs)]
+    data = encode_batch(
+        records,
+        attributes=(TRANSACTIONAL if is_in_transaction else 0) | (CONTROL if is_marker else 0),
+        producer_id=_PRODUCER if is_in_transaction else NO_PRODUCER_ID,
+        producer_epoch=0 if is_in_transaction else -1,
+        base_sequence=0 if is_in_transaction and not is_marker else -1,
+    )
+    return Template(np.frombuffer(data, "u1"), tuple(_find_variables(data, width, settings)))
+
+
+def _build_records(batch_type: int, width: int, settings: Settings) -> list[Record]:
+    group = settings.prefix + GROUP + _DIGITS
+    if batch_type == NEW_EPOCH:
+        return _build_epoch(group, settings)
+    if batch_type in (GENERATION, EMPTY_GENERATION):
+        # Record type 2 is a generation of a classic group, and record type 1 is an offset.
+        generation = _build_generation(batch_type, settings)
+        return [Record(type=2, key=GroupMetadataKey(group), value=generation, value_version=3)]
+    records = []
+    for slot in range(width):
+        key = OffsetCommitKey(group, _topic_name(slot, settings), _PARTITION + slot)
+        if batch_type == TOMBSTONES:
+            records.append(Record(type=1, key=key, value=None, value_version=None))
+            continue
+        metadata = f"committed by {group}" if batch_type & METADATA_BIT else ""
+        value = OffsetCommitValue(offset=_OFFSET + slot, leader_epoch=0, metadata=metadata, commit_timestamp=_TIME)
+        records.append(Record(type=1, key=key, value=value, value_version=3))
+    return records
+
+
+def _topic_name(slot: int, settings: Settings) -> str:
+    """Return the placeholder of the topic's name in a slot."""
+    return f"{settings.prefix}{TOPIC}{slot:04}"
+
+
+def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
+
+    `member` is the member's number, from 0. The members take turns: with 3 members, member 1 has the partitions 1,
+    4, 7, …
+    """
+    for slot in range(settings.topics_of_group):
+        partition_count = min(TOPIC_PARTITIONS, settings.keys - slot * TOPIC_PARTITIONS)
+        yield slot, tuple(range(member, partition_count, settings.members))
+
+
+def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
+    """Return the value of a group record of a classic group: a generation with or without members."""
+    members = []
+    for number in range(settings.members if batch_type == GENERATION else 0):
+        assigned = [(_topic_name(slot, settings), numbers) for slot, numbers in _assign_partitions(settings, number)]
+        topics = tuple(topic for topic, _ in assigned)
+        partitions = tuple(TopicAndPartitions(topic, numbers) for topic, numbers in assigned if numbers)
+        subscription = ConsumerProtocolSubscription(
+            topics, user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
+        )
+        assignment = ConsumerProtocolAssignment(partitions, user_data=None)
+        member = MemberMetadata(
+            member_id=_member_id(number),
+            group_instance_id=None,
+            client_id=f"consumer-{number}",
+            client_host="/127.0.0.1",
+            rebalance_timeout=300_000,
+            session_timeout=1_800_000,
+            subscription=encode_versioned(VersionedMessage(version=3, message=subscription)),
+            assignment=encode_versioned(VersionedMessage(version=3, message=assignment)),
+        )
+        members.append(member)
+    leader, protocol = (members[0].member_id, "range") if members else (None, None)
+    return GroupMetadataValue("consumer", _GENERATION, protocol, leader, _TIME, tuple(members))
+
+
+def _build_epoch(group: str, settings: Settings) -> list[Record]:
+    """Return the records of a new epoch of a modern group, in the order of a coordinator.
+
+    Every member has a new subscription and a new target assignment, and already has all partitions of the target.
+    """
+    topics = tuple(_topic_name(slot, settings) for slot in range(settings.topics_of_group))
+    subscriptions = []
+    targets = []
+    assignments = []
+    for number in range(settings.members):
+        metadata = consumer_group.ConsumerGroupMemberMetadataValue(
+            instance_id=None,
+            rack_id=None,
+            client_id=f"consumer-{number}",
+            client_host="/127.0.0.1",
+            subscribed_topic_names=topics,
+            subscribed_topic_regex="",
+            rebalance_timeout_ms=300_000,
+            server_assignor=None,
+            classic_member_metadata=None,
+        )
+        assigned = [(_topic_id(slot), numbers) for slot, numbers in _assign_partitions(settings, number) if numbers]
+        target = tuple(consumer_group.TopicPartition(topic_id, numbers) for topic_id, numbers in assigned)
+        current = tuple(consumer_group.TopicPartitions(topic_id, numbers, None) for topic_id, numbers in assigned)
+        assignment = consumer_group.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=_GENERATION,
+            previous_member_epoch=_GENERATION,
+            state=0,  # The state "stable".
+            assigned_partitions=current,
+            partitions_pending_revocation=(),
+        )
+        key = (group, _member_id(number))
+        subscriptions.append(_record(5, key, metadata))
+        targets.append(_record(7, key, consumer_group.ConsumerGroupTargetAssignmentMemberValue(target)))
+        assignments.append(_record(8, key, assignment))
+    epoch = _record(3, (group,), consumer_group.ConsumerGroupMetadataValue(_GENERATION))
+    target_epoch = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(_GENERATION, _TIME)
+    return [*subscriptions, epoch, *targets, _record(6, (group,), target_epoch), *assignments]
+
+
+def _record(record_type: int, key: tuple[str, ...], value: Any) -> Record:
+    key_class: Any = RECORD_TYPES[record_type].key
+    return Record(record_type, key_class(*key), value, 0)
+
+
+def _member_id(number: int) -> str:
+    return f"consumer-{number}-{_UUID_START}{_DIGITS}"
+
+
+def _topic_id(slot: int) -> str:
+    """Return the placeholder of the topic's id in a slot."""
+    return uuid_text(f"id-of-topic-{slot:04}".encode())
+
+
+def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Variable]:
+    # Each tuple contains the column, the slot, the placeholder, and numpy's type of the value.
+    placeholders = [
+        ("base_offset", 0, struct.pack(">q", _BASE_OFFSET), ">i8"),
+        ("time", 0, struct.pack(">q", _TIME), ">i8"),
+        ("producer", 0, struct.pack(">q", _PRODUCER), ">i8"),
+        ("generation", 0, struct.pack(">i", _GENERATION), ">i4"),
+        ("group", 0, f"{settings.prefix}{GROUP}{_DIGITS}".encode(), "S6"),
+        ("group", 0, f"{_UUID_START}{_DIGITS}".encode(), "S6"),
+    ]
+    for slot in range(max(width, settings.topics_of_group)):
+        placeholders += [
+            ("topic", slot, _topic_name(slot, settings).encode(), "S4"),
+            ("topic", slot, f"id-of-topic-{slot:04}".encode(), "S4"),
+            ("partition", slot, struct.pack(">i", _PARTITION + slot), ">i4"),
+            ("offset", slot, struct.pack(">q", _OFFSET + slot), ">i8"),
+        ]
+    for column, slot, placeholder, dtype in placeholders:
+        for match in re.finditer(re.escape(placeholder), data):
+            # In a name, only the digits at the end are variable.
+            yield Variable(column, slot, match.end() - np.dtype(dtype).itemsize, dtype)
+
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 """The timestamp (ms) of the first request."""

@@ -14,8 +14,7 @@ import math
 
 import numpy as np
 
-from kafkagroups.synth.group_names import Array
-from kafkagroups.synth.topic_settings import MAX_VARIED_WIDTH, Settings
+from kafkagroups.synth.topic_settings import MAX_VARIED_WIDTH, Array, Settings
 
 COMMIT = 0
 METADATA_BIT = 1

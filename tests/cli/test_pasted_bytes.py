@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from kafkagroups.cli.pasted_bytes import read_bytes
+from kafkagroups.cli.decode import read_bytes
 from tests.captured import rows
 
 KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")

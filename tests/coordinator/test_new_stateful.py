@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.fold import replay_batches
 from kafkagroups.groups.group import ClassicState as State
 from kafkagroups.groups.living_shard import LivingShard
+from kafkagroups.groups.shard import replay_batches
 from tests.coordinator.test_new_coordinator import TOO_LARGE, NewBroker
 from tests.coordinator.world import membership, subscription
 

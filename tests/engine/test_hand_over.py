@@ -8,7 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.groups import fold as readable
+from kafkagroups.groups import shard as readable
 from kafkagroups.loading import native
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.log.compression import CompressionType, compress

@@ -29,10 +29,10 @@ from kafkagroups.coordinator import (
     read_settings,
     start_broker,
 )
+from kafkagroups.coordinator.recorded import Transactions
 from kafkagroups.groups.classic_group import NotAppended
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
-from kafkagroups.replay.recorded import Transactions
 from tests.golden import texts
 
 NOW = 1_700_000_000_000

@@ -12,7 +12,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
-from kafkagroups.history import after_cleaning
+from kafkagroups.history import check as verdicts
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.cases import first_quickly
@@ -691,10 +691,10 @@ def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, mon
 
     assert all(judge(HARBOUR))
     assert judge(tmp_path / "log") == [True, True]
-    monkeypatch.setattr(after_cleaning, "MAX_TOTAL_SIZE", sum(sizes) - 1)
+    monkeypatch.setattr(verdicts, "MAX_TOTAL_SIZE", sum(sizes) - 1)
     assert judge(tmp_path / "log") == [True, False]
     assert judge(folders[1]) == [True]
-    monkeypatch.setattr(after_cleaning, "MAX_SIZE", 1)
+    monkeypatch.setattr(verdicts, "MAX_SIZE", 1)
     assert judge(tmp_path / "log") == [False, False]
     assert judge(tmp_path / "log", "classic") == [True, True]
     assert judge(tmp_path / "old") == [True]

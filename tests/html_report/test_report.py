@@ -11,7 +11,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import stats
-from kafkagroups.html_report.activity import MAX_STORIES
+from kafkagroups.html_report.facts import MAX_STORIES
 from kafkagroups.html_report.page import format_time
 from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.offset_commit import OffsetCommitValue

@@ -12,7 +12,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.errors import KafkagroupsError
-from kafkagroups.groups.fold import fold
+from kafkagroups.groups.shard import fold
 from kafkagroups.loading import engines as processes
 from kafkagroups.loading.engines import fold_in_processes
 from kafkagroups.log.folders import open_logs

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.kafka_tools.dump_json import format_kafka_error
+from kafkagroups.kafka_tools.dump_text import format_kafka_error
 from kafkagroups.records.releases import describe_writers, writers_of
 from tests.captured import captured, rows
 from tests.cases import case

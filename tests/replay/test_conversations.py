@@ -16,8 +16,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.cli import main
 from kafkagroups.coordinator import Clock, read_settings, start_broker
-from kafkagroups.replay.json_values import Request
-from kafkagroups.replay.requests import handle
+from kafkagroups.coordinator.recorded_requests import Request, handle
 from tests.captured import captured
 
 LATE_MS = 200

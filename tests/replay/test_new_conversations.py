@@ -11,10 +11,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.coordinator import Clock, read_settings, start_broker
-from kafkagroups.replay.conversation import read_conversation
-from kafkagroups.replay.json_values import Request
-from kafkagroups.replay.player import APIS_OF_OTHER_GROUPS, Player
-from kafkagroups.replay.requests import handle
+from kafkagroups.coordinator.conversation import read_conversation
+from kafkagroups.coordinator.player import APIS_OF_OTHER_GROUPS, Player
+from kafkagroups.coordinator.recorded_requests import Request, handle
 from tests.captured import captured
 from tests.replay.test_conversations import LATE_MS, header, recorded, unordered
 

@@ -18,9 +18,9 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.keeping import advance_partition
-from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.session import scratch_folder
 from kafkagroups.spark.source import ConsumerOffsets
+from kafkagroups.spark.tasks import LOCATED_BATCHES
 from tests.loading.test_topic_partitions import widened
 from tests.spark.tables import read
 

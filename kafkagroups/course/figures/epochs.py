@@ -14,11 +14,11 @@ from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Ton
 from kafkagroups.course.load_steps import keep_first_records
 from kafkagroups.course.protocol_lines import collect_names, describe_record
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.observer import Observer
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.shard import fold_batches
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import collect_groups
 from kafkagroups.log.batch import Batch

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import GroupCoordinator, OffsetCommit
+from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.simulation import Consumer
 
 KAFKA = "2.8.2"
 OLD_KAFKA = "1.0.1"

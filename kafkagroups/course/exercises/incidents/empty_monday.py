@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.coordinator import GroupCoordinator, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.course.exercises.incidents.incident_consumers import make_consumer
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
-from kafkagroups.simulation import Consumer
 
 KAFKA = "3.9.2"
 MINUTE_MS = 60_000

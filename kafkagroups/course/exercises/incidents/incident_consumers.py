@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkagroups.coordinator import GroupCoordinator
-from kafkagroups.simulation import Consumer
+from kafkagroups.coordinator import Consumer, GroupCoordinator
 
 _SESSION_TIMEOUT_MS = 30 * 60_000
 """The logs of the incidents have a heartbeat every few minutes, so a session must be longer."""

@@ -8,14 +8,13 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.coordinator import GroupCoordinator, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Consumer, GroupCoordinator, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 from kafkagroups.course.exercises.incidents.incident import Incident, Question, Step
 from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, name_partition
 from kafkagroups.log.folders import open_log
-from kafkagroups.simulation import Consumer
 
 KAFKA = "3.9.2"
 BUSY_GROUP = "order-sync"

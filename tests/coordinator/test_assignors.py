@@ -7,9 +7,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from kafkagroups.coordinator import TopicPartition
+from kafkagroups.coordinator import (
+    ASSIGNORS,
+    Subscriber,
+    TopicPartition,
+    range_assignor,
+    round_robin_assignor,
+    sticky_assignor,
+)
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
-from kafkagroups.simulation import ASSIGNORS, Subscriber, range_assignor, round_robin_assignor, sticky_assignor
 from tests.captured import captured
 
 TOPICS = ("orders", "clicks", "pay-ments")

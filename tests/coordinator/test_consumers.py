@@ -7,10 +7,19 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings as profile
 
-from kafkagroups.coordinator import Clock, DiskLogs, Settings, TopicPartition, start_broker
+from kafkagroups.coordinator import (
+    ASSIGNORS,
+    Clock,
+    Consumer,
+    DiskLogs,
+    Settings,
+    TopicPartition,
+    poll_regularly,
+    run_random_actions,
+    start_broker,
+)
 from kafkagroups.coordinator.coordinator import number_member_ids
-from kafkagroups.simulation import ASSIGNORS, Consumer, poll_regularly, run_random_actions
-from kafkagroups.simulation.consumer import ConsumerState
+from kafkagroups.coordinator.simulated_consumers import ConsumerState
 from tests.captured import captured
 from tests.cases import first_quickly
 

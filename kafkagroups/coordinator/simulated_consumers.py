@@ -33,8 +33,19 @@ from enum import Enum
 from random import Random
 from typing import TypeVar
 
-from kafkagroups.coordinator import Clock, Errors, GroupCoordinator, MemberIdentity, OffsetCommit, ResponseFuture
-from kafkagroups.coordinator.results import CommitErrors, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from kafkagroups.coordinator.client_assignors import ASSIGNORS, Subscriber
+from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.coordinator import GroupCoordinator
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.results import (
+    CommitErrors,
+    JoinGroupResult,
+    LeaveGroupResult,
+    MemberIdentity,
+    OffsetCommit,
+    ResponseFuture,
+    SyncGroupResult,
+)
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -45,7 +56,6 @@ from kafkagroups.records.consumer_protocol import (
     decode_subscription,
     encode_versioned,
 )
-from kafkagroups.simulation.assignors import ASSIGNORS, Subscriber
 
 NEWEST_LAYOUT_VERSION = 3
 """The version of the byte layout of subscriptions and assignments that Kafka's clients send since 3.5."""

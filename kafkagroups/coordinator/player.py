@@ -29,12 +29,11 @@ from kafkagroups.coordinator import (
     start_broker,
 )
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.recorded import RecordedBatches, RecordedMemberIds, Transactions, find_internal_topic_ids
+from kafkagroups.coordinator.recorded_requests import HANDLERS, Json, Request, handle
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import NotAppended
-from kafkagroups.replay.json_values import Json, Request
-from kafkagroups.replay.recorded import RecordedBatches, RecordedMemberIds, Transactions, find_internal_topic_ids
-from kafkagroups.replay.requests import HANDLERS, handle
 
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the

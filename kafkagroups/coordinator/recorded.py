@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.coordinator import Errors
+from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.replay.json_values import Json
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 _UNSEEN_IDS = {name: f"{name.strip('_'):A<22.22}".replace("_", "A") for name in INTERNAL_TOPICS}

@@ -20,9 +20,9 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
+from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.errors import UsageError, join_path
 from kafkagroups.helpers import check_regular, read_lines
-from kafkagroups.replay.json_values import Json
 
 Shape = Any
 

@@ -1,1 +1,0 @@
-"""Recorded conversations with a real broker, played against this package's coordinator."""

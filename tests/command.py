@@ -1,4 +1,4 @@
-"""The fixture that calls the command line in process."""
+"""The command line in process: the fixture `run`, and `main` for tests that capture its output themselves."""
 
 import io
 

@@ -9,7 +9,7 @@ from runpy import run_path
 import pytest
 from markdown_it import MarkdownIt
 
-from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator import Errors
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernState
 from kafkagroups.records.serde import RECORD_TYPES

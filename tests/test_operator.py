@@ -8,7 +8,7 @@ from string import Template
 
 import pytest
 
-from kafkagroups.cli import main
+from tests.command import main
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operator.md").read_text()

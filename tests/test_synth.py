@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
-from kafkagroups import synth
-from kafkagroups.log.compression import CompressionType
-from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
-from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups import decode_assignment, decode_subscription, synth
 from kafkagroups.synth import files, request_batches as requests
+from tests.handmade import CompressionType, ControlType, decode_control_key
 
 pytestmark = pytest.mark.slow
 

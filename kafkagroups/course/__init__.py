@@ -22,10 +22,9 @@ from kafkagroups.course.cleaner_passes import (
 from kafkagroups.course.commands import run_command
 from kafkagroups.course.commit_script import CommitScript, print_crash_outcomes
 from kafkagroups.course.conversations import print_all_and_by_name, read_commits, read_exchanges
-from kafkagroups.course.crafted_logs import print_crafted_log, read_crafted_lines
+from kafkagroups.course.crafted_logs import copy_failing_partition, print_crafted_log, read_crafted_lines
 from kafkagroups.course.deletion_days import find_deletion_day
 from kafkagroups.course.deletions import delete_while_pending
-from kafkagroups.course.failed_load import copy_failing_partition
 from kafkagroups.course.fetch_table import print_fetches
 from kafkagroups.course.figures.batch_ribbon import BatchRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut

@@ -3,7 +3,7 @@
 If the answer of an exercise is a function, `check` calls the learner's function and the solution with the cases of the
 exercise, and compares the results. Otherwise `check` compares the learner's value with the solution's value. `check`
 prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted. `check` never raises an error,
-so that a wrong answer does not stop the notebook. It stops a function that does not end.
+so that a wrong answer does not stop the notebook. It stops a function that does not end (`time_limit`).
 
 A known mistake is a wrong answer that learners often give. If the learner's answer is a known mistake, `check` also
 prints a sentence about this mistake.
@@ -11,16 +11,52 @@ prints a sentence about this mistake.
 
 from __future__ import annotations
 
+import signal
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
+from types import FrameType
 from typing import Any
 
 from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.progress import note_solved
-from kafkagroups.course.time_limit import TookTooLong, limit_time
 from kafkagroups.errors import KafkagroupsError
+
+
+class TookTooLong(BaseException):
+    """The code did not end in time. It is no `Exception`, so an `except Exception` in the code cannot catch it."""
+
+
+@contextmanager
+def limit_time(seconds: float) -> Iterator[None]:
+    """Stop the `with` block after some seconds of real time.
+
+    It uses the timer of Unix, which works only in the main thread. A notebook runs its cells there. In another thread,
+    and on a system without this timer, the block has no limit.
+
+    Raises
+    ------
+    TookTooLong
+        If the block did not end in time.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TookTooLong
+
+    earlier = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier)
+
 
 AnyFunction = Callable[..., Any]
 """The function of an exercise. The functions of different exercises have different arguments."""

@@ -1,11 +1,17 @@
-"""Lessons 08 and 11: logs that were made for a test, as lines, and what two real brokers answered after a load."""
+"""Lessons 08 and 11: logs that were made for a test, what two real brokers answered, and a partition that does not load."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from kafkagroups.api import load
-from kafkagroups.course.lesson_folders import find_data
+from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.log_lines import Lines, read_lines
 from kafkagroups.course.notebook_helpers import fetch_offsets, read_answers
+from kafkagroups.course.small_logs import encode_commit, encode_records
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.writer import LogWriter
 
 _BROKERS = (("new", "4.3.1"), ("classic", "3.9.2"))
 
@@ -58,3 +64,27 @@ def _describe_group(letter: str, state: str, offsets: dict[str, dict[str, int]])
         return f"no group {letter}"
     values = ", ".join(f"{partition} = {offset['offset']}" for partition, offset in sorted(offsets.items()))
     return f"{letter}: {values or 'no offsets'}"
+
+
+_PARTITION = "__consumer_offsets-9"
+
+
+def copy_failing_partition() -> Path:
+    """Return a new folder with a partition that does not load: the folder `copy/__consumer_offsets-9`.
+
+    The log is that of the shop's broker (Kafka 4.3.1), and two records follow:
+
+    - 45: a record with the key of an offset of `fraud-check` and a value of zero bytes
+    - 46: a commit of `billing` for orders-0
+    """
+    folder = make_scratch_folder()
+    copy = folder / "copy" / _PARTITION
+    copy.mkdir(parents=True)
+    for segment in Path(find_data(f"harbour/4.3.1/{_PARTITION}")).glob("*.log"):
+        shutil.copy(segment, copy)
+    *_, last_batch = open_log(copy)
+    key, _ = encode_commit("fraud-check", None, "payments")
+    with LogWriter(copy) as log:
+        for seconds, record in enumerate([(key, b""), encode_commit("billing", 60, "orders")], 1):
+            log.append(encode_records(log.next_offset, last_batch.max_timestamp + seconds * 1000, [record]))
+    return folder

@@ -14,15 +14,11 @@ import shutil
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups import CleanerConfig, compact, synth
+from kafkagroups import CleanerConfig, InvalidLog, InvalidRecord, compact, synth
 from kafkagroups.course.real_broker import HOUR_MS
-from kafkagroups.errors import InvalidLog, InvalidRecord
-from kafkagroups.log.batch import encode_batch
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.segment_file import segment_name
-from kafkagroups.log.writer import LogWriter
 from tests.captured import captured
+from tests.handmade import CompressionType, LogWriter, encode_batch, segment_name
 
 PARTITIONS = 400
 SMALL_SEGMENT = 4096

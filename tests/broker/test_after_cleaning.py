@@ -9,9 +9,9 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from kafkagroups.course.real_broker import has_jars
 from tests.broker.broker import Broker
+from tests.command import main
 from tests.history.test_check import STREAMS_OVER_CONSUMER, record_event, write_log
 from tests.releases.cases import loads
 

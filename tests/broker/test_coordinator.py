@@ -7,10 +7,10 @@ transactional commits committed, aborted, pending and fenced by a plain one, del
 import pytest
 
 from kafkagroups.coordinator import Clock, OffsetCommit, Settings, TopicPartition, start_broker
-from kafkagroups.log.compression import CompressionType
 from tests.broker.broker import CLASSIC, VERSIONS
 from tests.broker.material import PARTITIONS, name
 from tests.coordinator.world import NOW, subscription
+from tests.handmade import CompressionType
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client

@@ -5,12 +5,12 @@ import subprocess
 import pytest
 
 from kafkagroups import synth
-from kafkagroups.cli import main
 from kafkagroups.course.real_broker import QUICK, find_jars, has_jars
-from kafkagroups.log.compression import CompressionType
 from kafkagroups.spark.java import find_java
 from tests.broker.broker import VERSIONS
 from tests.broker.material import SYNTHETIC
+from tests.command import main
+from tests.handmade import CompressionType
 
 pytestmark = pytest.mark.broker
 

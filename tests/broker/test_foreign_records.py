@@ -6,9 +6,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.course.real_broker import has_jars
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.records.offset_commit import OffsetCommitValue
 from tests.broker.broker import VERSIONS, Broker
+from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client

@@ -29,11 +29,10 @@ from kafkagroups.course.exercises.incidents import (
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.real_broker import QUICK, RealBroker, find_jars, has_jars
 from kafkagroups.loading.group_json import offsets_json, pending_json
-from kafkagroups.log.batch import encode_batch
-from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.repair.steps import Clean, Marker
 from kafkagroups.spark.java import find_java
 from tests.broker.broker import CLASSIC, VERSIONS, Broker
+from tests.handmade import GroupMetadataKey, encode_batch
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client

@@ -9,11 +9,11 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from kafkagroups.cli import main
 from kafkagroups.course.real_broker import has_jars
 from tests.broker.broker import Broker
 from tests.broker.material import name
 from tests.captured import captured
+from tests.command import main
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client

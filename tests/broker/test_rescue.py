@@ -14,13 +14,13 @@ import time
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
+from kafkagroups import UsageError
 from kafkagroups.course.real_broker import has_jars
-from kafkagroups.errors import UsageError
 from kafkagroups.repair.client import create_topics
 from kafkagroups.repair.plan import read_plan
 from kafkagroups.repair.pull import pull
 from tests.broker.broker import CLASSIC, PASSWORD, VERSIONS, Broker
+from tests.command import main
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client

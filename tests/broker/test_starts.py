@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from kafkagroups import UsageError
 from kafkagroups.course.real_broker import has_jars
-from kafkagroups.errors import UsageError
 from tests.broker.broker import CLASSIC, VERSIONS, Broker
 from tests.log.odd_folders import FOLDERS, READ, write
 

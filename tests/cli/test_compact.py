@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from kafkagroups.cli import main
 from tests.captured import captured
+from tests.command import main
 
 CASE = captured("cleaner") / "cleaner" / "cases" / "03-overwrite-inside-batch"
 

@@ -13,9 +13,9 @@ import os
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from kafkagroups.log.batches import read_batches
 from tests.captured import captured
+from tests.command import main
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 LOGS = {

@@ -6,12 +6,11 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_crafted import ALL
 from tests.groups.test_load_runs import DATA
+from tests.handmade import LogRecord, LogWriter, encode_batch
 
 LOADED = [
     case

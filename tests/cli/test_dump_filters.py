@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured, rows
+from tests.handmade import LogRecord, encode_batch
 
 RUN = "2.8.2-basic"
 COMMIT_KEY = bytes.fromhex("0001" + "000167" + "000174" + "00000000")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkagroups.groups.map_orders import hash_map_order
-from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured, rows
+from tests.handmade import LogRecord, encode_batch
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 BILLING = DATA / "1.0.1" / "__consumer_offsets-9"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured
+from tests.handmade import LogRecord, encode_batch
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 COMMIT_KEY = bytes.fromhex("0001" + "000167" + "000174" + "00000000")

@@ -7,14 +7,19 @@ import pytest
 from msgspec.structs import replace
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.captured import captured
 from tests.groups.small_logs import MEMBER, MINUTE, START, group_record, write
 from tests.groups.test_load_runs import DATA
+from tests.handmade import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+)
 
 LOG = DATA / "3.9.2"
 

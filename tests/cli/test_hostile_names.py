@@ -13,9 +13,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.cli import COMMANDS
 from kafkagroups.cli.output import escape
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.offset_commit import OffsetCommitKey
+from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, encode_batch
 from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}

@@ -9,17 +9,21 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer
-from kafkagroups.records.consumer_protocol import (
+from tests.handmade import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
     TopicAndPartitions,
     VersionedMessage,
+    encode_batch,
     encode_versioned,
 )
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 
 START = 1_700_000_000_000
 MINUTE = 60_000

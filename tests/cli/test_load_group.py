@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafkagroups.cli import main
+from tests.command import main
 
 HARBOUR = "data/harbour/3.9.2"
 BROKER = ["--coordinator", "classic"]

@@ -11,9 +11,9 @@ import pytest
 from rich.cells import cell_len
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
+from tests.handmade import LogRecord, encode_batch
 
 LOYALTY = DATA / "4.3.1" / "__consumer_offsets-24"
 ORDERS = "ZU65847bTT-V05yS1qluiQ"

@@ -7,14 +7,17 @@ timeouts and no rack. The two processes fenced each other.
 import json
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer
-from kafkagroups.records.consumer_protocol import (
+from tests.handmade import (
     ConsumerProtocolSubscription,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
     VersionedMessage,
+    encode_batch,
     encode_versioned,
 )
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 START = 1_700_000_000_000
 OWN = ("/10.0.0.1", 60_000, 600_000, "a")

@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.repair.plan import read_plan
+from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, OffsetCommitValue, encode_batch
 
 DATA = "data/harbour/4.3.1"
 

@@ -9,10 +9,15 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.groups.small_logs import MEMBER, START
+from tests.handmade import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+)
 
 APP = "app=scoring"
 EMPTY = GroupMetadataValue("consumer", 2, None, None, START, ())

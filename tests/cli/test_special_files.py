@@ -14,7 +14,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.log import segment_file
-from kafkagroups.log.batch import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "harbour" / "3.9.2" / "__consumer_offsets-9"

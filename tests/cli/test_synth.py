@@ -5,7 +5,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
+from tests.command import main
 
 
 def run(capsys, *arguments):

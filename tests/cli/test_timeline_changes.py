@@ -7,12 +7,21 @@ consumer took its name; the offsets topic got more partitions. The expectations 
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer, share_group as share
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.groups.small_logs import MEMBER, START
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    ControlType,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 OLD = "5uQ2SNmWReyximm-_39NHQ"
 NEW = "BblvQal6RcSV5OeUtKizDQ"

@@ -5,8 +5,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
+from tests.handmade import LogRecord, LogWriter, encode_batch
 
 DATA = "data/harbour/3.9.2"
 LOG = "data/harbour/1.0.1/__consumer_offsets-9"

@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from kafkagroups import decode_assignment, decode_subscription
 from kafkagroups.coordinator import (
     ASSIGNORS,
     Subscriber,
@@ -15,7 +16,6 @@ from kafkagroups.coordinator import (
     round_robin_assignor,
     sticky_assignor,
 )
-from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from tests.captured import captured
 
 TOPICS = ("orders", "clicks", "pay-ments")

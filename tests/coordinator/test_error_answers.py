@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.cli import main
 from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.error_codes import convert_commit_append_error, convert_group_append_error
 from tests.captured import captured
+from tests.command import main
 from tests.coordinator.conftest import ORDERS, TOPICS, Broker, subscription
 from tests.golden.script import play
 from tools.handbook_pages.facts import NO_CLIENT, read_errors

@@ -7,12 +7,12 @@ No conversation was recorded with a log that fails or answers late, so these rul
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import Record, encode
 from kafkagroups.coordinator import Clock, DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, Settings, start_broker
 from kafkagroups.coordinator.coordinator import number_member_ids
-from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.serde import Record, encode
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1, TOPICS, Broker
 from tests.coordinator.world import NOW, subscription
+from tests.handmade import GroupMetadataKey
 
 TOO_LARGE = "m" * 4097
 

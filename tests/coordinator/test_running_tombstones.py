@@ -10,12 +10,11 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.coordinator import Errors
-from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.group_metadata import GroupMetadataKey
 from tests import cases
 from tests.captured import captured
 from tests.coordinator.conftest import ORDERS, ORDERS_1
 from tests.groups.tombstones import ROWS, describe
+from tests.handmade import ControlType, GroupMetadataKey, decode_control_key
 
 NEVER_WRITTEN = {"U", "U2", "W"}
 """The words that no request makes a broker write."""

@@ -5,10 +5,9 @@ Sources: Kafka's GroupCoordinator (GC), GroupMetadata (GMD), GroupMetadataManage
 
 import pytest
 
-from kafkagroups import course
+from kafkagroups import UsageError, course
 from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
 from kafkagroups.coordinator.error_codes import convert_commit_append_error
-from kafkagroups.errors import UsageError
 from tests.coordinator.conftest import ORDERS, ORDERS_1, subscription
 
 READS = [("range", subscription("orders"))]

@@ -22,8 +22,7 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.coordinator import number_member_ids
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_shard import build_loaded_group
-from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
-from kafkagroups.records.group_metadata import GroupMetadataKey
+from tests.handmade import ConsumerProtocolSubscription, GroupMetadataKey, VersionedMessage, encode_versioned
 
 NOW = 1_700_000_000_000
 WRITTEN = (ClassicState.STABLE, ClassicState.EMPTY)

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import dialect
 from kafkagroups.course import real_broker, rescue_broker, rescue_into_new_broker, show_worked_rescue
 from kafkagroups.course.commands import read_output
 from kafkagroups.course.exercises.catalog import EXERCISES
@@ -19,10 +20,9 @@ from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.course.rescue_broker import INCIDENT, PLAN_COMMAND, correct_plan, read_recorded_answers
 from kafkagroups.errors import BadBytes
 from kafkagroups.log.batches import parse_batch_at
-from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialects import dialect
 from kafkagroups.records.serde import decode
 from kafkagroups.spark.java import Java, NoJava
+from tests.handmade import ControlType, decode_control_key
 
 LOG_OF_A_TAKEN_PORT = (
     """\

@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import course
-from kafkagroups.course.figures.batch_ribbon import BatchRibbon
-from kafkagroups.course.figures.record_ribbon import RecordRibbon
-from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups import InvalidRecord, UsageError, course
+from kafkagroups.course import BatchRibbon, RecordRibbon
 from kafkagroups.log.batches import list_batch_fields
 
 DATA = Path(__file__).parents[2] / "data" / "harbour" / "4.3.1"

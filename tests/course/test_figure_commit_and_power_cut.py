@@ -3,9 +3,8 @@
 import pytest
 
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
-from kafkagroups.course import CommitScript, start_broker
+from kafkagroups.course import CommitAndPowerCut, CommitScript, start_broker
 from kafkagroups.course.broker import restart_after_crash
-from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 
 SCRIPT = ("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
 ORDERS_0 = TopicPartition("orders", 0)

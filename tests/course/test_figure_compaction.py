@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkagroups.course.figures.compaction import Compaction
+from kafkagroups.course import Compaction
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafkagroups.course import find_data, read_answers
-from kafkagroups.course.figures.epochs import Epochs
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
+from kafkagroups.course import Epochs, find_data, read_answers
 
 LOG = "harbour/4.3.1/__consumer_offsets-24"
 

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from kafkagroups.course.figures.expiry_chart import ExpiryChart
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
+from kafkagroups.course import ExpiryChart
 
 COMMIT_DAYS = (0, 2, 4)
 LEAVES_ON_4, LEAVES_ON_9, STAYS, OTHER_TOPIC, NEVER = range(5)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.course import find_data
-from kafkagroups.course.figures.failover import Failover
+from kafkagroups.course import Failover, find_data
 
 LEADER_BY_PHASE = {0: 0, 3: 1, 4: 1}
 

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups import course
+from kafkagroups import UsageError, course, partition_for
 from kafkagroups.course.figures.catalog import FIGURES
-from kafkagroups.errors import UsageError
-from kafkagroups.log.segment_file import hash_group, partition_for
+from kafkagroups.log.segment_file import hash_group
 
 SHOP = ("billing", "fraud-check", "shipping", "mailer", "café-☕", "stock-audit", "promo", "dashboard")
 NEW = 0

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafkagroups import course
-from kafkagroups.course.figures.rebalance_lanes import RebalanceLanes
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError, course
+from kafkagroups.course import RebalanceLanes
 
 NO_DEATH, LEADER_AFTER_8, LEADER_AFTER_12, OTHER_AFTER_7, OTHER_AFTER_15 = range(5)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.course.figures.segment import Segment
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
+from kafkagroups.course import Segment
 from kafkagroups.log.writer import recover
 
 FOLDER = Path(__file__).parents[2] / "data" / "harbour" / "4.3.1" / "__consumer_offsets-37"

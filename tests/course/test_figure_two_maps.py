@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafkagroups.course import read_answers
-from kafkagroups.course.figures.two_maps import TwoMaps
+from kafkagroups.course import TwoMaps, read_answers
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import course
-from kafkagroups.course.figures.version_overlay import READERS, VersionOverlay, read_value
-from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups import InvalidRecord, UsageError, course
+from kafkagroups.course import VersionOverlay
+from kafkagroups.course.figures.version_overlay import READERS, read_value
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 RECORDS = [

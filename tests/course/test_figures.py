@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kafkagroups import UsageError
 from kafkagroups.course.figures.catalog import FIGURES
 from kafkagroups.course.figures.figure import Content, Control, Figure, page_script, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Scene, Tone, list_labels, measure_text
 from kafkagroups.course.figures.picture import COLOURS, PAGE_COLOUR
-from kafkagroups.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import course
+from kafkagroups import UsageError, course
 from kafkagroups.coordinator import DiskLogs
 from kafkagroups.course.broker import restart_after_crash
 from kafkagroups.course.exercises.catalog import EXERCISES
@@ -20,10 +20,8 @@ from kafkagroups.course.exercises.incidents import offset_goes_back
 from kafkagroups.course.exercises.incidents.catalog import INCIDENTS, SEED
 from kafkagroups.course.exercises.incidents.incident import HINTS
 from kafkagroups.course.incident_pages import write_incident
-from kafkagroups.errors import UsageError
-from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.group_metadata import GroupMetadataKey
 from tests.cases import first_quickly
+from tests.handmade import ControlType, GroupMetadataKey, decode_control_key
 
 NAMES = [incident.name for incident in INCIDENTS]
 HOUR_MS = 3_600_000

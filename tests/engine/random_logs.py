@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import random
 
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.serde import Record, encode
+from kafkagroups import Record, encode
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    ControlType,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 GROUPS = ("a", "b", "grüß", "a-group-with-a-name-that-is-rather-long")
 SUBSCRIPTION = bytes.fromhex("0001000000010001740000000000000000")

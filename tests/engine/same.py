@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import kafkagroups as kg
-from kafkagroups.api import load, stats
+from kafkagroups import Groups, KafkagroupsError, load, stats
 from kafkagroups.cli.stats import to_json
-from kafkagroups.errors import KafkagroupsError
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading import native
-from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.rows import read_table
 from kafkagroups.records.dialects import CHECKED_VERSIONS
 

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.api import load, load_table
+from kafkagroups import dialect, load
+from kafkagroups.api import load_table
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import NO_STOP, Stop, log_of_buffers
-from kafkagroups.records.dialects import dialect
 from tests.captured import LONG, captured, folders, some_folders
 from tests.cases import case
 from tests.engine.random_logs import passing_keys, random_log
@@ -24,6 +23,7 @@ from tests.engine.same import RULES, compare, count_shards, shape
 from tests.fuzz.cases import seed_log
 from tests.fuzz.odd_logs import change_log, mend, split_batches
 from tests.groups.small_logs import commit
+from tests.handmade import LogRecord, encode_batch
 from tests.releases.sequences import encode_log, random_sequence
 
 pytestmark = pytest.mark.engine

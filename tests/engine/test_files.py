@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import synth
+from kafkagroups import dialect, open_log, synth
 from kafkagroups.loading import native
-from kafkagroups.log.batch import encode_batch
-from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.folders import open_log
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.dialects import dialect
 from tests.fuzz.odd_logs import mend
 from tests.groups.small_logs import commit
+from tests.handmade import CompressionType, compress, encode_batch
 
 pytestmark = pytest.mark.engine
 NEW = dialect("new", None)

@@ -7,19 +7,27 @@ from collections import Counter
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import synth
+from kafkagroups import dialect, open_log, synth
 from kafkagroups.groups import shard as readable
 from kafkagroups.loading import native
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
-from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.folders import open_log, open_logs
+from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segments import NO_STOP, log_of_buffers
-from kafkagroups.records.dialects import DEFAULT_KAFKA, dialect
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.dialects import DEFAULT_KAFKA
 from tests.captured import captured
 from tests.engine.same import shape
 from tests.fuzz.odd_logs import mend
 from tests.groups.small_logs import commit
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    CompressionType,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    compress,
+    encode_batch,
+)
 
 pytestmark = pytest.mark.engine
 NEW = dialect("new", None)

@@ -7,14 +7,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from kafkagroups import spark as kgs
-from kafkagroups.api import explain, load, stats
+from kafkagroups import dialect, explain, load, spark as kgs, stats
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import read_table
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.dialects import dialect
 from tests.spark.tables import LOADED, in_order
 
 LOGS_PER_LOAD = 200

@@ -16,11 +16,11 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batches import list_batch_fields, read_batches
 from kafkagroups.log.cleaner import DEFAULT_CAPACITY
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.consumer_protocol import encode_versioned
-from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
+from kafkagroups.records.control import decode_end_transaction_marker
 from tests.captured import captured, rows
 from tests.engine.random_logs import random_log
 from tests.engine.same import compare, shape
+from tests.handmade import decode_control_key, encode_versioned
 from tests.log.random_clean import RandomLog
 from tests.records.judge import judge
 

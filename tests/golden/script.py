@@ -32,8 +32,8 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.recorded import Transactions
 from kafkagroups.groups.classic_group import NotAppended
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 from tests.golden import texts
+from tests.handmade import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
 
 NOW = 1_700_000_000_000
 CONFIG = {

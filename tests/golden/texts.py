@@ -1,11 +1,9 @@
 """The short texts that a golden script records: answers, appended batches and the cache."""
 
 import kafkagroups as kg
+from kafkagroups import InvalidRecord, decode_subscription
 from kafkagroups.coordinator import Errors
-from kafkagroups.errors import InvalidRecord
-from kafkagroups.log.batch import CompressionType
-from kafkagroups.records.consumer_protocol import decode_subscription
-from kafkagroups.records.control import decode_control_key
+from tests.handmade import CompressionType, decode_control_key
 
 EMPTY = '""'
 

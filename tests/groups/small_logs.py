@@ -19,10 +19,20 @@ A step is a tuple:
 """
 
 import kafkagroups as kg
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    ControlType,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 MINUTE = 60_000
 START = 1_700_000_000_000

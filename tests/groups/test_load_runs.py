@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from tests.captured import captured
+from tests.command import main
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 NINE = {f"{topic}-{p}" for topic in ("orders", "clicks", "pay-ments") for p in range(3)}

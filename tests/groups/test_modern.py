@@ -10,7 +10,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.loading.group_json import group_json
-from kafkagroups.log.batch import LogRecord, encode_batch
+from tests.handmade import LogRecord, encode_batch
 
 ONE = "AAAAAAAAAAAAAAAAAAAAAQ"
 TWO = "AAAAAAAAAAAAAAAAAAAAAg"

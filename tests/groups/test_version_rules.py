@@ -7,9 +7,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.groups.map_orders import hash_set_order
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 from kafkagroups.records import dialects, versions
 from tests.captured import captured, rows
+from tests.handmade import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
 
 
 def value(version, **fields):

@@ -11,11 +11,11 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.cli import main
 from kafkagroups.history import check as verdicts
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.captured import captured
 from tests.cases import first_quickly
+from tests.command import main
 from tests.releases.cases import LEFT_OUT, loads
 from tests.releases.sequences import Event, encode_log
 

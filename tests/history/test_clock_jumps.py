@@ -5,12 +5,17 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import check, stats
-from kafkagroups.cli import main
+from kafkagroups import check, stats
 from kafkagroups.history.totals import MAX_STEPS, MIN_STEP_MS
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataKey
+from tests.command import main
+from tests.handmade import (
+    ControlType,
+    GroupMetadataKey,
+    LogRecord,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 from tests.history.test_findings import DAY, START, commit, write
 
 HOUR = 3_600_000

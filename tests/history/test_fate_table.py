@@ -3,13 +3,14 @@
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import UsageError
 from kafkagroups.api import load_table
-from kafkagroups.errors import UsageError
-from kafkagroups.log.batch import crc32c, encode_batch
+from kafkagroups.log.batch import crc32c
 from kafkagroups.log.folders import open_logs
 from tests.captured import captured, folders
 from tests.cases import case
 from tests.groups.small_logs import commit
+from tests.handmade import encode_batch
 
 
 @pytest.mark.thorough

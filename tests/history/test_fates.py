@@ -3,7 +3,7 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import explain
+from kafkagroups import explain
 from kafkagroups.history.fates import Fates, history_json
 from kafkagroups.loading.engines import create_observed_engine
 from kafkagroups.loading.group_json import group_json, offset_json

@@ -6,19 +6,22 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import synth
-from kafkagroups.api import stats
-from kafkagroups.cli import main
+from kafkagroups import stats, synth
 from kafkagroups.history.group_rules import find_prefix
 from kafkagroups.history.transactions import HANGING_MS
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import encode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
 from tests.cases import case
+from tests.command import main
 from tests.groups.test_load_runs import DATA
+from tests.handmade import (
+    GroupMetadataKey,
+    LogRecord,
+    LogWriter,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+    encode_end_transaction_marker,
+)
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400_000

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from kafkagroups.log.batch import CONTROL, LogRecord, encode_batch
 from tests.groups.small_logs import commit
+from tests.handmade import CONTROL, LogRecord, encode_batch
 
 LEADER_CHANGE = LogRecord(0, 0, struct.pack(">hh", 0, 2), b"\0\0\0\0\0\1\0")
 MARKER = LogRecord(1, 0, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0))

@@ -5,8 +5,8 @@ from dataclasses import asdict
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.groups.small_logs import commit
+from tests.handmade import LogRecord, encode_batch
 
 pytestmark = pytest.mark.engine
 

@@ -3,11 +3,10 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import check, stats
-from kafkagroups.cli import main
+from kafkagroups import check, stats
 from kafkagroups.history.group_rules import fold
-from kafkagroups.log.batch import encode_batch
-from kafkagroups.log.writer import LogWriter
+from tests.command import main
+from tests.handmade import LogWriter, encode_batch
 from tests.history.test_findings import START, commit, write
 
 

@@ -6,9 +6,8 @@ from itertools import count, islice
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import check, stats
-from kafkagroups.log.batch import encode_batch
-from kafkagroups.log.writer import LogWriter
+from kafkagroups import check, stats
+from tests.handmade import LogWriter, encode_batch
 from tests.history.test_findings import START, commit
 
 

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from kafkagroups.coordinator.logs import find_truncation_offset
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.fork import find_fork
-from kafkagroups.log.writer import LogWriter
 from tests import cases
 from tests.captured import captured
+from tests.command import main
 from tests.groups.test_load_runs import DATA
+from tests.handmade import LogRecord, LogWriter, encode_batch
 
 LOG = DATA / "4.3.1" / "__consumer_offsets-9"
 COMMIT_TIME = 1795256200000

@@ -3,12 +3,19 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import explain, stats
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups import explain, stats
 from tests.groups.small_logs import START, group_record, offset_record
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    ControlType,
+    GroupMetadataValue,
+    LogRecord,
+    OffsetCommitValue,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 EMPTY_GROUP = group_record(GroupMetadataValue("consumer", 1, None, None, START, []))
 

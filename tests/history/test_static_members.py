@@ -3,11 +3,18 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import check, stats
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, VersionedMessage, encode_versioned
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups import check, stats
 from tests.captured import captured
+from tests.handmade import (
+    ConsumerProtocolSubscription,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    VersionedMessage,
+    encode_batch,
+    encode_versioned,
+)
 from tests.history.test_findings import FENCED_GROUP, START, write
 
 SECOND = 1000

@@ -6,17 +6,22 @@ from collections import Counter
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import synth
-from kafkagroups.api import stats
+from kafkagroups import stats, synth
 from kafkagroups.cli.stats import to_json
 from kafkagroups.history.totals import divide
-from kafkagroups.log.batch import LogRecord, encode_batch, rebuild_bytes
+from kafkagroups.log.batch import rebuild_bytes
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
 from tests.cases import case
+from tests.handmade import (
+    ControlType,
+    LogRecord,
+    LogWriter,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_control_key,
+    encode_batch,
+)
 from tests.history.test_fates import LOGS
 
 

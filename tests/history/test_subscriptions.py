@@ -7,11 +7,17 @@ time had passed since their last commits, and kept those of the other topics, al
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records import consumer_group as consumer
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
+from tests.handmade import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+)
 
 START = 1_700_000_000_000
 DAY = 86_400_000

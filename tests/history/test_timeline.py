@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 import kafkagroups as kg
 from kafkagroups.history.event import Event
 from kafkagroups.history.timeline import mark_damaged
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.batches import DamagedHole, Hole
 from kafkagroups.log.damage import Gap
 from kafkagroups.log.folders import open_logs
@@ -19,6 +18,7 @@ from tests.engine.random_logs import random_log
 from tests.engine.same import RULES
 from tests.groups.small_logs import commit
 from tests.groups.test_load_runs import DATA
+from tests.handmade import LogRecord, encode_batch
 from tests.releases.sequences import encode_log, random_sequence
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))

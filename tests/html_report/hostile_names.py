@@ -1,9 +1,7 @@
 """A log whose group, topic and member names try to be more than text, and a healthy one."""
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tests.handmade import LogRecord, LogWriter, OffsetCommitKey, OffsetCommitValue, encode_batch
 
 START = 1_700_000_000_000
 NAMES = (

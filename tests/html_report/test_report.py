@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import stats
+from kafkagroups import stats
 from kafkagroups.html_report.facts import MAX_STORIES
 from kafkagroups.html_report.page import format_time
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.records.offset_commit import OffsetCommitValue
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record
 from tests.groups.test_load_runs import DATA
+from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 ELECTION = Path(__file__).parents[1] / "history" / "unclean_election"

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from tests.captured import captured
+from tests.command import main
 
 PENDING = "e-pending-delgroup"
 

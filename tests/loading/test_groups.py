@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import TopicPartition
 from kafkagroups.groups.group import GroupRecord
-from kafkagroups.groups.offsets import TopicPartition
 
 LOG = "data/harbour/3.9.2"
 ORDERS = TopicPartition("orders", 0)

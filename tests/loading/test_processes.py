@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.errors import KafkagroupsError
+from kafkagroups import KafkagroupsError, dialect
 from kafkagroups.groups.shard import fold
 from kafkagroups.loading import engines as processes
 from kafkagroups.loading.engines import fold_in_processes
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import MissingSegment
 from kafkagroups.log.segments import NO_STOP, Stop, log_of_buffers
-from kafkagroups.records.dialects import dialect
 from tests.captured import captured
 from tests.cases import case, first_quickly
 from tests.engine.random_logs import random_log

@@ -13,10 +13,9 @@ import kafkagroups as kg
 from kafkagroups import cli, partition_for
 from kafkagroups.loading.group_json import offsets_json
 from kafkagroups.loading.snapshots import take_snapshot
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.records.offset_commit import OffsetCommitValue
 from tests.captured import captured
 from tests.groups.small_logs import START, offset_record
+from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
 
 ENGINES = ["python", "compiled"]
 

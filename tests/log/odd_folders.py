@@ -1,7 +1,7 @@
 """Folders with odd offsets or names, and what brokers of 3.9.2 and 4.3.1 said when they started with them."""
 
-from kafkagroups.log.batch import LogRecord, encode_batch
 from tests.groups.small_logs import START, commit
+from tests.handmade import LogRecord, encode_batch
 
 
 def segment(offsets, padding=0, first_time=None):

@@ -6,8 +6,17 @@ import random
 import struct
 import zlib
 
-from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, LogRecord, encode_batch
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.log.batch import LOG_APPEND_TIME
+from tests.handmade import (
+    CONTROL,
+    DELETE_HORIZON,
+    TRANSACTIONAL,
+    ControlType,
+    LogRecord,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 LONG_KEYS = [b"k" * size for size in (55, 56, 63, 64, 65, 119, 120, 200)]
 KEYS = [b"", b"a", b"b", b"c", b"0123456", b"01234567", b"\0\1\0\1g\0\1t\0\0\0\0", *LONG_KEYS]

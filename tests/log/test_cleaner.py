@@ -15,13 +15,21 @@ from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.cli import main
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch, rebuild_bytes
-from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.log.batch import rebuild_bytes
 from tests import cases
 from tests.captured import captured
+from tests.command import main
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    CompressionType,
+    ControlType,
+    LogRecord,
+    LogWriter,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 CASES = captured("cleaner") / "cleaner"
 DAY = 86_400_000

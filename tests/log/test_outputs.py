@@ -12,8 +12,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.cli import main
 from kafkagroups.log.outputs import UNFINISHED, new_file, new_folder
+from tests.command import main
 
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "data" / "harbour" / "3.9.2"

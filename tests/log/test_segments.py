@@ -8,18 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.batch import (
-    CONTROL,
-    DELETE_HORIZON,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    LogRecord,
-    encode_batch,
-)
+from kafkagroups.log.batch import HEADER_SIZE, LOG_APPEND_TIME
 from kafkagroups.log.batches import read_batches
-from kafkagroups.log.compression import CompressionType
 from tests.captured import captured, rows
+from tests.handmade import CONTROL, DELETE_HORIZON, TRANSACTIONAL, CompressionType, LogRecord, encode_batch
 
 RUNS = sorted(path.parent.name for path in (captured("runs") / "runs").glob("*/records.jsonl"))
 

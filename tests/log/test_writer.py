@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.log.batch import LogRecord, encode_batch, rebuild_bytes
-from kafkagroups.log.writer import LogWriter, recover
+from kafkagroups.log.batch import rebuild_bytes
+from kafkagroups.log.writer import recover
+from tests.handmade import LogRecord, LogWriter, encode_batch
 
 
 def batch(offset, records=1, size=1):

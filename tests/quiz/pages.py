@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.small_logs import encode_records
-from kafkagroups.log.writer import LogWriter
+from tests.handmade import LogWriter
 
 ROOT = Path(__file__).parents[2]
 KIT = ROOT / "docs" / "instructor"

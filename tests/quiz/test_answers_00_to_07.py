@@ -9,11 +9,10 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.coordinator import Errors, OffsetCommit
-from kafkagroups.coordinator.logs import offset_for_leader_epoch
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
+from kafkagroups.coordinator import Errors, OffsetCommit, offset_for_leader_epoch
 from kafkagroups.records import control
 from kafkagroups.records.wire import java_hash
+from tests.handmade import CONTROL, TRANSACTIONAL
 from tests.quiz.pages import find_answer, read_bytes, read_quiz, solve
 
 

@@ -10,13 +10,13 @@ import tracemalloc
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records.consumer_protocol import (
+from tests.handmade import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     VersionedMessage,
+    encode_end_transaction_marker,
     encode_versioned,
 )
-from kafkagroups.records.control import encode_end_transaction_marker
 from tests.records.messages import NEWEST, filled, readable, sample
 
 MOST_BYTES = 32 * 1024

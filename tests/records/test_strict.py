@@ -6,9 +6,9 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from tests.captured import captured, rows
 from tests.cases import case
+from tests.command import main
 
 VECTORS = sorted(path.name for path in (captured("vectors") / "vectors").glob("*.jsonl"))
 ACCEPTED = [row for row in rows("records", "errors.jsonl") if "ok" in row["4.3.1"]]

@@ -7,15 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.consumer_protocol import encode_versioned
-from kafkagroups.records.control import (
-    ControlType,
-    decode_control_key,
-    decode_end_transaction_marker,
-    encode_control_key,
-    encode_end_transaction_marker,
-)
-from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.control import decode_end_transaction_marker
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.structs import (
     Struct,
@@ -28,6 +20,14 @@ from kafkagroups.records.structs import (
 from kafkagroups.records.wire import Array, Int, Uuid, decode_utf8, encode_utf8
 from tests.captured import captured, rows
 from tests.cases import case
+from tests.handmade import (
+    ControlType,
+    OffsetCommitValue,
+    decode_control_key,
+    encode_control_key,
+    encode_end_transaction_marker,
+    encode_versioned,
+)
 
 VECTORS = sorted(path.name for path in (captured("vectors") / "vectors").glob("*.jsonl"))
 

@@ -6,7 +6,8 @@ import re
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.records.releases import describe_writers, parse_writer, value_version, writers_of
+from kafkagroups import value_version
+from kafkagroups.records.releases import describe_writers, parse_writer, writers_of
 from tests.captured import captured
 from tests.cases import case
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture

@@ -6,21 +6,27 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import UsageError
-from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRecord, encode_batch
+from kafkagroups import Record, UsageError, dialect, encode
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.dialects import dialect
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import (
-    LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from kafkagroups.records.serde import RECORD_TYPES, Record, encode
+from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.structs import Message
 from kafkagroups.records.wire import UUID
+from tests.handmade import (
+    CONTROL,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    ControlType,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LogRecord,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 GROUPS = ("g", "h")
 MEMBERS = ("m1", "m2", "m3")

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from tests.captured import captured
+from tests.command import main
 
 CASES = sorted((captured("releases") / "releases" / "decompressed").iterdir())
 LIMIT = 100_000

@@ -6,7 +6,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
+from tests.command import main
 
 DATA = "data/harbour/4.3.1"
 

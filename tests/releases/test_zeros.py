@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
+from kafkagroups import dialect, open_log
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import Outcome, Start, judge_start
 from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.batch_frames import Zeros
-from kafkagroups.log.folders import open_log
 from kafkagroups.log.segments import NO_STOP, log_of_buffers
-from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import captured
+from tests.command import main
 from tests.snapshots import forged
 from tests.spark.tables import read
 

@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("kafka", reason="no kafka-python")
 
 import kafkagroups as kg
-from kafkagroups.cli import main, rescue
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
+from kafkagroups.cli import rescue
 from kafkagroups.repair import apply as applying, client, connection
 from kafkagroups.repair.connection import TOPIC
 from kafkagroups.repair.plan import parse_plan
+from tests.command import main
 from tests.repair.fake_broker import SILENT
 from tests.repair.fake_coordinator import OLD_VERSIONS, FakeCoordinator, FakeGroup
 

@@ -10,7 +10,7 @@ pytest.importorskip("kafka", reason="no kafka-python")
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
 from kafkagroups.log.batches import read_batches
 from kafkagroups.repair import client
 from kafkagroups.repair.client import create_topics

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups import TopicPartition
 from kafkagroups.loading.group_json import group_json, offsets_json, pending_json
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.producer_state import ProducerStates, add_batch, read_marker

@@ -6,16 +6,23 @@ import struct
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
 from kafkagroups.loading.group_json import offsets_json, pending_json
-from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord, encode_batch
-from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
-from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.repair.plan import Why, parse_plan
 from tests.captured import LONG, captured, some_folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
 from tests.groups.small_logs import START, offset_record
+from tests.handmade import (
+    CONTROL,
+    TRANSACTIONAL,
+    ControlType,
+    LogRecord,
+    OffsetCommitValue,
+    encode_batch,
+    encode_control_key,
+    encode_end_transaction_marker,
+)
 
 DATA = "data/harbour"
 GROUP_TYPES = {*range(18), *range(19, 24)}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
 from kafkagroups.repair.plan import parse_plan, read_plan, write_plan
 
 SMALLEST = {

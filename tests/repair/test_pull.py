@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError
 from kafkagroups.repair import client, connection
 from kafkagroups.repair.pull import pull
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from kafkagroups.cli import main
 from kafkagroups.course.real_broker import find_free_ports
+from tests.command import main
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from kafkagroups.coordinator import Clock, read_settings, start_broker
 from kafkagroups.coordinator.recorded_requests import Request, handle
 from tests.captured import captured
+from tests.command import main
 
 LATE_MS = 200
 """How much later than a request arrived a broker may take the time; in the captured runs it is at most half of this."""

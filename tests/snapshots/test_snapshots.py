@@ -9,21 +9,19 @@ import pytest
 from crc32c import crc32c
 
 import kafkagroups as kg
-from kafkagroups import synth
-from kafkagroups.cli import main
+from kafkagroups import dialect, open_log, synth
 from kafkagroups.loading import snapshots
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.snapshots import FORMAT
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.batch_frames import find_frames
-from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.dialects import dialect
 from tests.captured import LONG, captured, folders
 from tests.cases import case
+from tests.command import main
 from tests.engine.random_logs import random_log
 from tests.engine.same import resumed_shape as shape
+from tests.handmade import LogRecord, encode_batch
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"

@@ -2,10 +2,10 @@
 
 import random
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups import InvalidLog
 from kafkagroups.log.batches import read_batches
-from kafkagroups.log.segment_file import segment_name
 from tests.engine.random_logs import random_log
+from tests.handmade import segment_name
 
 
 class Growing:

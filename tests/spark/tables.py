@@ -6,7 +6,7 @@ from datetime import UTC
 from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafkagroups.api import record_table
+from kafkagroups import record_table
 from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.rows import read_table
 from kafkagroups.spark.source import ConsumerOffsets

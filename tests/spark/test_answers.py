@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.writer import LogWriter
 from tests.captured import captured, rows
 from tests.cases import case
+from tests.handmade import LogRecord, LogWriter, encode_batch
 from tests.spark.tables import LOADED, in_order, read
 
 DATA = Path("data/harbour")

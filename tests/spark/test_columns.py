@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import kafkagroups as kg
 from kafkagroups.api import load_table
 from kafkagroups.loading.columns import TABLES, arrow_schema, columns_of
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.spark.source import ConsumerOffsets, Task
+from tests.handmade import LogRecord, encode_batch
 from tests.spark.tables import in_order, make_reader, read
 
 DATA = "data/harbour"

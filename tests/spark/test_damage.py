@@ -11,16 +11,14 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups import spark as kgs
+from kafkagroups import dialect, open_log, spark as kgs
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
-from kafkagroups.log.folders import open_log
-from kafkagroups.log.segment_file import segment_name
-from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.session import scratch_folder
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.spark.tasks import LOCATED_BATCHES
+from tests.handmade import segment_name
 from tests.loading.test_topic_partitions import widened
 from tests.spark.tables import read
 

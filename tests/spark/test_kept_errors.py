@@ -8,10 +8,10 @@ from crc32c import crc32c
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
+from kafkagroups import dialect
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
 from kafkagroups.log.batch_frames import find_frames
-from kafkagroups.records.dialects import dialect
 from kafkagroups.spark.keeping import advance_partition
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.spark.tasks import LOCATED_BATCHES, task_errors

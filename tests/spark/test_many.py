@@ -4,12 +4,11 @@ from collections import defaultdict
 
 import pytest
 
-from kafkagroups import spark as kgs
+from kafkagroups import dialect, spark as kgs
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.rows import read_table
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.dialects import dialect
 from tests.spark.tables import LOADED
 
 pytestmark = pytest.mark.java

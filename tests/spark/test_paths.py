@@ -9,10 +9,10 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import spark as kgs
 from kafkagroups.api import load_table
-from kafkagroups.cli import main
 from kafkagroups.loading.columns import TABLES
 from kafkagroups.log.folders import find_logs, local_path, open_logs
 from tests.captured import captured
+from tests.command import main
 from tests.spark.s3_server import serving
 from tests.spark.tables import LOADED, collected, in_order, loaded_rows
 

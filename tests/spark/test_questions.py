@@ -8,13 +8,12 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import spark as kgs
-from kafkagroups.cli import main
-from kafkagroups.errors import UsageError
+from kafkagroups import UsageError, spark as kgs
 from kafkagroups.history.stats import ROW_KINDS
-from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.records.dialects import DEFAULT_KAFKA
 from tests.cases import case
+from tests.command import main
+from tests.handmade import LogRecord, encode_batch
 from tests.spark.test_spark import DATA, RUNS, STORY
 
 pytestmark = pytest.mark.java

@@ -13,9 +13,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
 from kafkagroups.api import load_table
-from kafkagroups.cli import main
-from kafkagroups.log.batch import TRANSACTIONAL, LogRecord, encode_batch
 from tests.captured import captured, rows
+from tests.command import main
+from tests.handmade import TRANSACTIONAL, LogRecord, encode_batch
 from tests.spark.tables import LOADED, collected, fate_rows, loaded_rows
 
 pytestmark = pytest.mark.java

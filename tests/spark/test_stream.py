@@ -14,10 +14,10 @@ from kafkagroups import spark as kgs
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.folders import open_logs
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.spark.tasks import BATCHES
 from tests.captured import LONG
+from tests.handmade import segment_name
 from tests.spark.growing import Growing
 
 SCHEMA = from_arrow_schema(arrow_schema(BATCHES))

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from kafkagroups.loading.columns import arrow_schema, columns_of
+from tests.command import main
 from tests.spark.tables import LOADED, in_order, loaded_rows
 
 DATA = "data/harbour/3.9.2"

@@ -1,4 +1,4 @@
-"""Lessons 08 and 11: logs made for a test, what two real brokers answered, and a partition that does not load.
+"""Lessons 08 and 11: logs made for a test, what two real brokers answered, and a partition that does not load."""
 
 from __future__ import annotations
 

@@ -19,21 +19,21 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
-    "(top)": 498,
-    "cli": 2875,
+    "(top)": 495,
+    "cli": 2866,
     "coordinator": 6492,
-    "course": 10409,
+    "course": 10395,
     "engine": 2500,
-    "groups": 2097,
-    "history": 4305,
-    "html_report": 520,
-    "kafka_tools": 451,
-    "loading": 2325,
-    "log": 2730,
-    "records": 2023,
-    "repair": 1992,
-    "spark": 1216,
-    "synth": 641,
+    "groups": 2043,
+    "history": 4257,
+    "html_report": 514,
+    "kafka_tools": 443,
+    "loading": 2264,
+    "log": 2688,
+    "records": 1978,
+    "repair": 1978,
+    "spark": 1208,
+    "synth": 636,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -93,7 +93,7 @@ def keep(
     InvalidLog
         The bytes of the snapshot in the folder are damaged.
     """
-    from kafkagroups.spark.tasks import LOCATED_BATCHES, schema_ddl
+    from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
 
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()

@@ -36,7 +36,7 @@ A growing folder as a Spark stream: the new batches or records of a topic.
     spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
     table                           records: each row is a record (columns: loading.columns.TABLES)
-                                    batches: each row is a Kafka batch (columns: tasks.BATCHES), unchanged in `bytes`,
+                                    batches: each row is a Kafka batch (columns: options.BATCHES), unchanged in `bytes`,
                                     for jobs that decode it themselves; a schema can name those of LOCATED_BATCHES, too
     path, paths                     as above, but only of a local or mounted file system, and the same on the
                                     driver and on every executor; the folder may be empty when the stream starts
@@ -86,15 +86,8 @@ from kafkagroups.log.damage import NAMED_GROUPS, Damage
 from kafkagroups.log.folders import find_all_logs, find_logs, local_path
 from kafkagroups.log.segment_file import ByteRange, MissingSegment, partition_for
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.tasks import (
-    FORMAT,
-    Options,
-    check_schema,
-    damage_error,
-    distribute,
-    exclude_objects_from_gc,
-    schema_ddl,
-)
+from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
+from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
 from kafkagroups.topic import read_topic_table
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The options of the Spark data source, the schema of each table, and the logs of a topic in Spark's tasks.
+"""The logs of a topic in Spark's tasks: which task reads which log, what follows from damage, and shared groups.
 
 A log partition is a partition of the topic `__consumer_offsets`. A group's home partition is the log partition that the
 hash of the group id selects.
@@ -7,27 +7,18 @@ hash of the group id selects.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
-
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.helpers import parse_whole_number
-from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_columns
-from kafkagroups.loading.engines import ENGINES
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.damage import Damage
 from kafkagroups.log.folders import find_logs
 from kafkagroups.log.segments import NO_STOP, Log, Stop
@@ -146,132 +137,3 @@ def exclude_objects_from_gc() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-FORMAT = "consumer_offsets"
-"""The name of the data source."""
-_DEFAULTS: dict[str, str | None] = {
-    "table": "offsets",
-    "coordinator": "new",
-    "kafka": None,
-    "path": None,
-    "paths": "[]",
-    "cwd": None,
-    "partitions": None,
-    "engine": "auto",
-    "tasks": None,
-    "pushdown": "false",
-    "max_batch_bytes": str(MAX_BATCH_BYTES),
-    "past_damage": "false",
-    "failOnDamage": "true",
-}
-"""The default of each option, as text. The module docstring of source.py explains the options."""
-
-BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
-"""The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
-LOCATED_BATCHES = (*BATCHES, *parse_columns("file string, position long, damage string?"))
-"""The columns BATCHES, and where each batch begins: the path of the segment's file, and the position in bytes in this
-file. A stream has the other columns only if the user sets a schema that names them. If it names `damage`, a place at
-which the log ends has a row with the reason, without bytes, if the option `failOnDamage` is false."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The checked options of a reader. The module docstring of source.py explains each option.
-
-    `topic` has the options that are rules of a `Topic`, without a path.
-    """
-
-    table: str
-    paths: tuple[str, ...]
-    cwd: str
-    tasks: int
-    pushdown: bool
-    fail_on_damage: bool
-    topic: Topic
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return BATCHES if self.table == "batches" else columns_of(self.table)
-
-    @property
-    def all_columns(self) -> tuple[Column, ...]:
-        """The columns that a user's schema can name."""
-        return LOCATED_BATCHES if self.table == "batches" else columns_of(self.table)
-
-    @classmethod
-    def parse(cls, user_options: Mapping[str, str], default_tasks: int) -> Options:
-        """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
-
-        `user_options` are those that the user has set, as text; Spark's mapping ignores the case of their names.
-        """
-        unknown = sorted(set(map(str.lower, user_options)) - set(map(str.lower, _DEFAULTS)))
-        if unknown:
-            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(_DEFAULTS)}")
-        given = {name: user_options.get(name, default) for name, default in _DEFAULTS.items()}
-        paths = [*json.loads(given["paths"] or ""), *([given["path"]] if "path" in user_options else [])]
-        if not paths:
-            raise UsageError(f"{FORMAT} needs a path: .load(path)")
-        options = cls(
-            table=given["table"] or "",
-            paths=tuple(paths),
-            cwd=given["cwd"] or os.getcwd(),
-            tasks=_parse_count("tasks", given) or default_tasks,
-            pushdown=_parse_flag("pushdown", given),
-            fail_on_damage=_parse_flag("failOnDamage", given),
-            topic=Topic(
-                "",
-                given["coordinator"] or "",
-                given["kafka"],
-                partitions=_parse_count("partitions", given),
-                engine=given["engine"] or "",
-                past_damage=_parse_flag("past_damage", given),
-                max_batch_bytes=_parse_count("max_batch_bytes", given) or MAX_BATCH_BYTES,
-            ),
-        )
-        if options.topic.engine not in ENGINES:
-            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.topic.engine!r}")
-        assert options.columns  # The property raises a UsageError for an unknown table.
-        assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
-        return options
-
-
-def schema_ddl(columns: Iterable[Column]) -> str:
-    """Return the columns as a schema in Spark's DDL (the language of CREATE TABLE)."""
-    return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
-
-
-def check_schema(options: Options, schema: StructType) -> None:
-    """Raise a UsageError if the schema that the user has set has a column or a type that the table does not have."""
-    table_schema = arrow_schema(options.all_columns)
-    for field in to_arrow_schema(schema, timezone="UTC"):
-        if field.name not in table_schema.names:
-            raise UsageError(
-                f"table {options.table} has no column {field.name!r}; its columns are {', '.join(table_schema.names)}"
-            )
-        expected_type = table_schema.field(field.name).type
-        if not expected_type.equals(field.type):
-            raise UsageError(
-                f"table {options.table}, column {field.name}: expected type {expected_type}, found {field.type}"
-            )
-
-
-def _parse_flag(name: str, given: Mapping[str, str | None]) -> bool:
-    value = (given[name] or "").lower()
-    if value not in ("true", "false"):
-        raise UsageError(f"option {name}: expected true or false, found {given[name]!r}")
-    return value == "true"
-
-
-def _parse_count(name: str, given: Mapping[str, str | None]) -> int | None:
-    """Return the value of an option that is a number above 0; None if it was not given."""
-    text = given[name]
-    if text is None:
-        return None
-    try:
-        count = parse_whole_number(text)
-    except UsageError as error:
-        raise UsageError(f"option {name}: {error}") from None
-    if count < 1:
-        raise UsageError(f"option {name}: expected a number above 0, found {text!r}")
-    return count

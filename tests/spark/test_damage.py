@@ -15,9 +15,9 @@ from kafkagroups import dialect, open_log, spark as kgs
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
 from kafkagroups.spark.keeping import advance_partition
+from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.session import scratch_folder
 from kafkagroups.spark.source import ConsumerOffsets
-from kafkagroups.spark.tasks import LOCATED_BATCHES
 from tests.handmade import segment_name
 from tests.loading.test_topic_partitions import widened
 from tests.spark.tables import read

@@ -13,8 +13,9 @@ from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.loading.snapshots import Snapshot
 from kafkagroups.log.batch_frames import find_frames
 from kafkagroups.spark.keeping import advance_partition
+from kafkagroups.spark.options import LOCATED_BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
-from kafkagroups.spark.tasks import LOCATED_BATCHES, task_errors
+from kafkagroups.spark.tasks import task_errors
 
 RULES = dialect("classic", None)
 

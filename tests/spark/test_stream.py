@@ -14,8 +14,8 @@ from kafkagroups import spark as kgs
 from kafkagroups.loading.columns import arrow_schema
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.folders import open_logs
+from kafkagroups.spark.options import BATCHES
 from kafkagroups.spark.source import ConsumerOffsets
-from kafkagroups.spark.tasks import BATCHES
 from tests.captured import LONG
 from tests.handmade import segment_name
 from tests.spark.growing import Growing

@@ -109,6 +109,8 @@ def _print_explanation(args: Options, topic: Topic, explanation: Explanation) ->
         )
     if is_known:
         _print_answer(args, explanation, subject, broker)
+        if explanation.writers is not None:
+            print_text(explanation.writers)
         _print_expirations(explanation, shows_all=args.all)
     elif explanation.error is not None:
         print_text(f"{broker} fails to load {explanation.error}.")

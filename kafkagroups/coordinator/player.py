@@ -19,21 +19,16 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
-from kafkagroups.coordinator import (
-    Clock,
-    Errors,
-    GroupCoordinator,
-    TopicPartition,
-    open_logs,
-    read_settings,
-    start_broker,
-)
+from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
+from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.recorded import RecordedBatches, RecordedMemberIds, Transactions, find_internal_topic_ids
 from kafkagroups.coordinator.recorded_requests import HANDLERS, Json, Request, handle
-from kafkagroups.coordinator.settings import Settings
+from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import NotAppended
+from kafkagroups.groups.offsets import TopicPartition
 
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.coordinator import Errors
+from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.log.folders import open_log

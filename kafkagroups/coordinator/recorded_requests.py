@@ -12,22 +12,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafkagroups.coordinator import (
-    Errors,
-    FetchedOffset,
-    GroupCoordinator,
-    MemberIdentity,
-    OffsetCommit,
-    TopicPartition,
-)
+from kafkagroups.coordinator.coordinator import GroupCoordinator
+from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.request_fields import ConsumerHeartbeatResult, DescribedConsumer, DescribedConsumerGroup
 from kafkagroups.coordinator.results import (
     CommitErrors,
     DescribedGroup,
+    FetchedOffset,
     JoinGroupResult,
+    MemberIdentity,
+    OffsetCommit,
     OffsetFetchResult,
     SyncGroupResult,
 )
+from kafkagroups.groups.offsets import TopicPartition
 
 Json = dict[str, Any]
 

@@ -174,6 +174,8 @@ MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
 USUAL_PAUSES = 3
 """A position stands still if it has not moved for this many times its longest pause."""
+MIN_TURNS = 4
+"""How often two forms of commits must have followed each other before they are two writers."""
 MAX_RANGES = 5
 """How many ranges that were read twice a sentence contains, the last ones."""
 
@@ -195,6 +197,19 @@ class Reread:
     can_be_late: bool = False
 
 
+class CommitForm(NamedTuple):
+    """What the commits of one program have in common."""
+
+    has_leader_epoch: bool
+    has_metadata: bool
+    is_transactional: bool
+
+    def describe(self) -> str:
+        epoch = f"with{'' if self.has_leader_epoch else 'out'} leader epochs"
+        metadata = f"with{'' if self.has_metadata else 'out'} metadata"
+        return f"{epoch}, {metadata}{', in transactions' if self.is_transactional else ''}"
+
+
 @dataclass
 class Position:
     """The committed offsets of one topic partition, after the commits so far and since the last deletion.
@@ -202,6 +217,10 @@ class Position:
     `partition` is the partition of the offsets topic. `now` and `record` are the newest committed offset and its
     record, and `highest` and `highest_record` the highest one and the first record that committed it. `rereads` has an
     entry for each step back.
+
+    A form is what a program's commits have in common: whether they have a leader epoch and metadata, and whether they
+    are in a transaction. If two forms follow each other in turn, and neither goes back on its own, two programs commit
+    the same offset (`has_two_writers`), and no record is read twice.
 
     `committed_ms` is the time of the newest commit. `moved_record` and `moved_ms` are the commit that changed the
     offset last, and `forward_ms` is the time of the last move forward. `longest_pause_ms` is the longest time between
@@ -226,11 +245,27 @@ class Position:
     stands_still: bool = False
     _before_step: int = 0
     """The committed offset right before the last step back."""
+    _newest_by_form: dict[CommitForm, int] = field(default_factory=dict)
+    _turns: int = 0
+    _form: CommitForm | None = None
+    _goes_back_alone: bool = False
+    """Whether a commit was behind the last one of its own form."""
 
     def __post_init__(self) -> None:
         self.highest = self.now
         self.highest_record = self.moved_record = self.record
         self.moved_ms = self.committed_ms
+
+    @property
+    def has_two_writers(self) -> bool:
+        return len(self._newest_by_form) == 2 and self._turns >= MIN_TURNS and not self._goes_back_alone
+
+    def note_form(self, offset: int, form: CommitForm) -> None:
+        """Note the form of a commit, also of the first one."""
+        self._goes_back_alone = self._goes_back_alone or offset < self._newest_by_form.get(form, offset)
+        self._turns += self._form not in (None, form)
+        self._form = form
+        self._newest_by_form[form] = offset
 
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool) -> None:
         """Add a commit."""
@@ -260,7 +295,7 @@ class Position:
     @property
     def twice(self) -> list[Reread]:
         """The ranges that the group has read again so far."""
-        return [reread for reread in self.rereads if reread.end > reread.start]
+        return [] if self.has_two_writers else [reread for reread in self.rereads if reread.end > reread.start]
 
     @property
     def remaining(self) -> int:
@@ -294,6 +329,9 @@ class Position:
 
     def describe_rewound(self) -> str:
         """Return a sentence about a position that went back."""
+        if self.has_two_writers:
+            writers = [f"one {form.describe()} is at {offset}" for form, offset in self._newest_by_form.items()]
+            return f"{self.topic_partition}: two programs commit this offset in turn: {', '.join(writers)}."
         highest = f"{self.highest} ({name_record(self.partition, self.highest_record)})"
         now = f"{self.now} ({name_record(self.partition, self.record)})"
         twice = []

@@ -269,6 +269,8 @@ class Explanation:
     problems
         One line for each partition that is damaged or whose load fails. The partition need not contain records of the
         group.
+    writers
+        A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     next_offsets
         For each partition that was read: the offset after the last batch that was read.
     expires_next
@@ -301,6 +303,7 @@ class Explanation:
     answer: Any = None
     waiting: list[RecordFate] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    writers: str | None = None
     next_offsets: dict[int | None, int] = field(default_factory=dict)
     error: str | None = None
     expires_next: list[Expiration] = field(default_factory=list)
@@ -359,6 +362,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     histories = add_details(group_log, question.retention_ms)
     result = Explanation(group_log.group, groups.coordinator, groups.kafka)
     result.problems = groups.problems
+    result.writers = group_log.describe_writers()
     result.topic_partitions = groups.topic_partitions
     result.failures = list(find_load_failures(groups, entries))
     result.error = "; ".join(map(str, result.failures)) or None

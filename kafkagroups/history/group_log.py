@@ -30,7 +30,9 @@ from kafkagroups.log.batches import Hole, HoleFinder
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.releases import describe_writers, writers_of
 from kafkagroups.records.serde import Record, UnknownContent
+from kafkagroups.records.versions import EVERY_VERSION, parse_newest_patch
 from kafkagroups.records.wire import MAX_STRING_BYTES
 
 
@@ -122,6 +124,23 @@ class GroupLog:
         """
         ended = self._ended
         return [entry for entry in self if any(map(selects, [entry.key] if entry.key else ended.get(id(entry), ())))]
+
+    def describe_writers(self) -> str | None:
+        """Return a line if several Kafka versions wrote the group's records, or a newer one than that of the rules."""
+        steps = [each for partition in self.steps.values() for each in partition if isinstance(each, GroupRecord)]
+        ranges = {writers_of(each.record, is_transactional=each.is_pending) for each in steps}
+        ranges = {versions for versions in ranges if not versions.is_empty()}
+        common = EVERY_VERSION
+        for versions in ranges:
+            common = common.intersect(versions)
+        text = describe_writers(ranges)
+        written = text.replace(" – ", " to ") if text[-1:].isdigit() else text.replace(" – ", " or newer")
+        rules = f"the rules of Kafka {self.dialect.kafka}"
+        if common.is_empty():
+            return f"Several Kafka versions wrote these records ({written}). All of them are read by {rules}."
+        if common.since > parse_newest_patch(self.dialect.kafka):
+            return f"These records were written by Kafka {written}, and not by one that {rules} fit: see --kafka."
+        return None
 
 
 class GroupLogs(Fates):

@@ -4,6 +4,8 @@
   BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
   committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
+- `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
+  offsets.retention.minutes lets others go. Only since KIP-211 (Kafka 2.1) is that unusual.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
   than half of the live records of all partitions, and at least MIN_FAMILY_RECORDS. Some programs use a new group each
   time. The cleaner cannot remove the records of these groups, because each is the newest one of its key. They stay
@@ -22,6 +24,7 @@ from itertools import chain
 from typing import NamedTuple
 from unicodedata import category, name, normalize
 
+from kafkagroups.groups.expiration import FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
@@ -29,11 +32,13 @@ from kafkagroups.history.finding import GROUPS_TOOL, Finding, join_words
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings
-from kafkagroups.history.words import describe_time, list_names
+from kafkagroups.history.words import count_of, describe_time, list_groups, list_names
 
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
 DAY_MS = 86_400_000
+DEFAULT_RETENTION_MS = 7 * DAY_MS
+"""offsets.retention.minutes since Kafka 2.0."""
 UNSUBSCRIBED_MS = DAY_MS
 MIN_GROUPS = 20
 MIN_FAMILY_RECORDS = 1000
@@ -60,8 +65,8 @@ def find_busy_groups(partition: Partition) -> Iterator[Finding]:
             f"for {offsets} offsets."
         )
         remedy = (
-            "Let its clients commit less often, for example every 5 s and not after each record; "
-            "kafkagroups stats --by writer shows who commits."
+            "Find the program first, because two programs can share a group id: kafkagroups stats --by writer shows "
+            "who commits. Let that one commit less often, for example every 5 s and not after each record."
         )
         yield partition.finding(None, "busy_group", what, remedy, group=group_id)
 
@@ -90,6 +95,37 @@ def find_unsubscribed_offsets(partition: Partition) -> Iterator[Finding]:
         place = {"group": group_id, "topic_partition": str(first)}
         record = offsets[first].record_offset
         yield partition.finding(record, "unsubscribed_offsets", what, remedy, **place, command=command)
+
+
+def find_early_expiry(partition: Partition) -> Iterator[Finding]:
+    rules = partition.dialect
+    if rules.coordinator == "classic" and rules.version < FIRST_WITH_KIP_211:
+        return
+    early: list[tuple[int, str, TopicPartition, int]] = []
+    for group_id, parts in partition.parts.items():
+        is_here = parts.group.partition == partition.number
+        if not is_here or all(offset.expire_timestamp is None for offset in parts.offsets.values()):
+            continue
+        group = parts.build()
+        for key, _, expire_ms, _ in find_expirations(group, rules):
+            offset = group.offsets[key]
+            if expire_ms < offset.commit_timestamp + DEFAULT_RETENTION_MS:
+                early.append((expire_ms, group_id, key, offset.record_offset))
+    if not early:
+        return
+    expire_ms, group_id, key, record = min(early)
+    groups = sorted({each[1] for each in early})
+    what = (
+        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes "
+        f"have passed, because their records have an expire time. The first is {key} of group {group_id}, at "
+        f"{describe_time(expire_ms)}."
+    )
+    remedy = (
+        "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has written the "
+        "records. Let the groups commit again before that time, with a client that leaves the time to the broker."
+    )
+    place = {"group": group_id if len(groups) == 1 else None, "topic_partition": str(key)}
+    yield partition.finding(record, "early_expiry", what, remedy, **place)
 
 
 def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
@@ -256,5 +292,5 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
-RULES = (find_busy_groups, find_unsubscribed_offsets, find_shared_instances)
+RULES = (find_busy_groups, find_unsubscribed_offsets, find_early_expiry, find_shared_instances)
 """The rules about one partition."""

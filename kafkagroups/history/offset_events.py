@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.event import Cause, Event, Position
+from kafkagroups.history.event import Cause, CommitForm, Event, Position
 from kafkagroups.history.group_events import CONSUMER, GroupEvents
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.history.words import describe_duration, time_or_none
@@ -136,10 +136,13 @@ class OffsetEvents:
         self._deleted.pop(key, None)
         position = self.positions.get(key)
         if position is None:
-            self.positions[key] = Position(key, self.group.partition, offset, record.offset, _get_time(record))
+            position = Position(key, self.group.partition, offset, record.offset, _get_time(record))
+            self.positions[key] = position
         else:
             is_by_member = bool(self.group.state.members) and not record.is_pending
             position.commit(offset, record.offset, _get_time(record), is_by_member=is_by_member)
+        has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0
+        position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
         """Store the id of the topic that a commit contains. Return the end of a sentence if the topic has a new id.

@@ -50,7 +50,8 @@ _NO_SHARE_GROUPS = (
     "read its records with another group afterwards."
 )
 _REMEDIES = {
-    "groups": "Stop the members of the group before the change, and start them again afterwards.",
+    "groups": "Save the offsets with kafkagroups rescue plan, because they expire once the group has no members. Then "
+    "stop its members before the change, and start them again afterwards.",
     "offsets": _KEEP_OFFSETS,
     "pending": "Before the change, let the producer end its transaction.",
 }
@@ -135,8 +136,9 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
             "members and assignments."
         )
         remedy = (
-            "Before the change, stop the members of the group, so that it is empty; members that start afterwards need "
-            "a protocol that the other release has."
+            "First save the group's offsets with kafkagroups rescue plan, because the offsets of a group without "
+            "members expire after offsets.retention.minutes. Then, before the change, stop the members, so that the "
+            "group is empty; members that start afterwards need a protocol that the other release has."
         )
         yield Finding(log.partition, records[0][0], group_id, None, "skipped", what, remedy)
 

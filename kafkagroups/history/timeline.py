@@ -129,6 +129,8 @@ class Timeline:
         The positions that went back: the highest and the current ones, and what the group reads twice.
     positions
         The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
+    writers
+        A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
     """
 
     group: str
@@ -141,6 +143,7 @@ class Timeline:
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions)
     rewound: list[Position] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
+    writers: str | None = None
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON: a list of the objects that `timeline --json` prints.
@@ -217,9 +220,12 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
+    writers = group_log.describe_writers()
     origin = (group, dialect.coordinator, dialect.kafka)
     found = (groups.topic_partitions, sort_rewound(selected), selected)
-    return Timeline(*origin, events, groups.problems, len(all_events) - len(events), dialect.rules_of, *found)
+    return Timeline(
+        *origin, events, groups.problems, len(all_events) - len(events), dialect.rules_of, *found, writers=writers
+    )
 
 
 class PartitionHistory:

@@ -117,3 +117,25 @@ def test_missing_metadata_is_shown_and_the_same_one_is_not_repeated(deployment, 
     _, out, _ = run("explain", write(deployment, records), "--group", "g", "--topic", "cards", "--partition", "0")
     text = " ".join(out.split())
     assert text.count(long_name) == 1 and text.count("no metadata") == 1
+
+
+def test_two_programs_that_commit_in_turn_read_nothing_twice(run, tmp_path):
+    """One commits with metadata and the other without, and each only goes forward (two consumers with one group id)."""
+    pairs = [record for step in range(4) for record in (commit(1000 + step), commit(10 + step, ""))]
+    path = write(tmp_path / "log", [group(EMPTY), *pairs])
+    _, out, _ = run("timeline", path, "--group", "g")
+    text = " ".join(out.split())
+    assert "read twice" not in text
+    assert (
+        "cards-0: two programs commit this offset in turn: one with leader epochs, with metadata is at 1003, one with "
+        "leader epochs, without metadata is at 13" in text
+    )
+    (position,) = json.loads(run("explain", path, "--group", "g", "--json")[1])["rewound"]
+    assert position["read_twice"] == []
+
+
+def test_a_program_that_goes_back_itself_reads_twice(run, tmp_path):
+    pairs = [record for step in range(4) for record in (commit(1000 + step), commit(10 + step, ""))]
+    path = write(tmp_path / "log", [group(EMPTY), *pairs, commit(900)])
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert "two programs" not in out

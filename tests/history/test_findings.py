@@ -30,6 +30,19 @@ FENCED_GROUP = "b-static-fenced"
 START = 1_700_000_000_000
 
 
+RETENTION_GROUPS = {
+    "2.3.1-expiry": ("simple-keep", "simple-exp, simple-partial"),
+    "2.3.1-small": ("ret",),
+    "2.8.2-basic": ("expl-ret",),
+    "3.9.2-expiry": ("g-retention",),
+    "3.9.2-main": ("d-retention",),
+    "4.0.2-main": ("d-retention",),
+    "4.3.1-expiry": ("g-retention",),
+    "4.3.1-main": ("d-retention",),
+}
+"""By captured run since KIP-211, for each partition: the groups that committed with a retention time, on purpose."""
+
+
 def commit(offset, time, group="g", partition=0, topic="orders", metadata="", version=3):
     key = OffsetCommitKey(group, topic, partition)
     value = OffsetCommitValue(offset=offset, metadata=metadata, commit_timestamp=time)
@@ -55,7 +68,11 @@ def test_logs_of_healthy_brokers_have_no_findings():
         with case(path):
             coordinator = "new" if path.parent.name >= "4" else "classic"
             found = stats(path, coordinator=coordinator)
-            findings = [finding for finding in found.findings if finding.group != FENCED_GROUP]
+            findings = [
+                finding
+                for finding in found.findings
+                if finding.group != FENCED_GROUP and finding.kind != "early_expiry"
+            ]
             now = max(partition.last_timestamp_ms or 0 for partition in found.partitions.values())
             left_open = {
                 (number, transaction.first_offset)
@@ -105,10 +122,25 @@ def test_an_open_transaction_is_not_pending_without_end():
 
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_offsets_that_expire_before_the_retention_are_found_since_kip_211(engine):
+    """Each captured run by its own release: only what was committed with a retention time (OffsetCommit v2 to v4)."""
+    found = {}
+    for path in sorted((captured("runs") / "runs").glob("*/*")):
+        version, _, name = path.parent.name.partition("-")
+        if path.is_dir() and "craft" not in name:
+            rules = {"coordinator": "new" if version >= "4" else "classic", "kafka": version, "engine": engine}
+            early = [each for each in stats(path, **rules).findings if each.kind == "early_expiry"]
+            if early:
+                found[path.parent.name] = {each.what.partition("(")[2].partition(")")[0] for each in early}
+    assert found == {run: set(texts) for run, texts in RETENTION_GROUPS.items()}
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_hanging_transaction_comes_with_the_command_that_ends_it(engine):
     """The run 3.9.2-expiry: nobody ends the transaction of group g-pending (actions.jsonl), which is open for 61 s."""
     log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
-    (finding,) = stats(log, coordinator="classic", engine=engine).findings
+    early, finding = stats(log, coordinator="classic", engine=engine).findings
+    assert (early.kind, early.group) == ("early_expiry", "g-retention")
     assert (finding.partition, finding.offset, finding.group) == (3, 9, "g-pending")
     command = "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic __consumer_offsets"
     assert finding.remedy.endswith(f"{command} --partition 3 --start-offset 9")
@@ -146,7 +178,8 @@ def test_a_transaction_that_its_producer_may_still_end_is_no_finding():
     found = stats(DATA / "3.9.2", coordinator="classic")
     (transaction,) = found.partitions[9].open_transactions
     assert transaction.first_offset in written
-    assert found.findings == []
+    # stock-audit commits with a retention time of an hour (kafka-story, act 7).
+    assert [(each.kind, each.group) for each in found.findings] == [("early_expiry", "stock-audit")]
 
 
 def in_transaction(records, epoch, marker=None, time=START):
@@ -428,7 +461,8 @@ def test_damage_and_a_failing_load_are_found(tmp_path):
     (damage,) = stats(folder).findings
     assert (damage.kind, damage.partition, damage.offset) == ("damage", 0, 2)
     assert "no readable batch follows" in damage.remedy
-    found = stats(captured("runs") / "runs" / "1.0.1-craft-a" / "log", coordinator="classic").findings
+    log = captured("runs") / "runs" / "1.0.1-craft-a" / "log"
+    found = [each for each in stats(log, coordinator="classic").findings if each.kind != "early_expiry"]
     assert [(finding.kind, finding.partition) for finding in found] == [("load_failure", 0)]
     assert "expected a version from 0 to 4, found 9" in found[0].what
     assert "No release that this package knows loads this log." in found[0].remedy

@@ -118,7 +118,7 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
     """Return the events that the text shows. A rewind replaces the commit right before it."""
     selected: list[Event] = []
     for event in events:
-        if event.event == "rewind" and selected and selected[-1].event == "commit":
+        if event.event in ("rewind", "skip") and selected and selected[-1].event == "commit":
             selected.pop()
         if shows_all or not event.is_routine:
             selected.append(event)

@@ -98,8 +98,9 @@ class Event:
     timestamp_ms
         The time of the record, in ms since 1970; None if there is no time.
     event
-        The name of the event: "generation", "empty", "deleted", "commit", "rewind", "expired", "offset_deleted",
-        "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch" or "standing_still".
+        The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
+        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch" or
+        "standing_still".
     what
         One sentence about the event and about what the log does not say.
     generation
@@ -172,6 +173,9 @@ MIN_STANDSTILL_MS = 5 * 60_000
 """The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""
 MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
+MIN_SKIP = 1000
+SKIP_STEPS = 100
+"""A position that moves by MIN_SKIP records and by SKIP_STEPS times its longest step so far skips records."""
 USUAL_PAUSES = 3
 """A position stands still if it has not moved for this many times its longest pause."""
 MIN_TURNS = 4
@@ -224,8 +228,8 @@ class Position:
 
     `committed_ms` is the time of the newest commit. `moved_record` and `moved_ms` are the commit that changed the
     offset last, and `forward_ms` is the time of the last move forward. `longest_pause_ms` is the longest time between
-    two moves. `member` is the member that has the topic partition; None if the log shows none. If `stands_still` is
-    true, the group's other positions moved on.
+    two moves, and `longest_step` the longest step forward. `member` is the member that has the topic partition; None if
+    the log shows none. If `stands_still` is true, the group's other positions moved on.
     """
 
     topic_partition: TopicPartition
@@ -241,6 +245,7 @@ class Position:
     forward_ms: int | None = None
     moves: int = 0
     longest_pause_ms: int = 0
+    longest_step: int = 0
     member: tuple[str, Member] | None = None
     stands_still: bool = False
     _before_step: int = 0
@@ -255,6 +260,11 @@ class Position:
         self.highest = self.now
         self.highest_record = self.moved_record = self.record
         self.moved_ms = self.committed_ms
+
+    def skips(self, offset: int) -> bool:
+        """Return whether a commit is so far beyond the usual steps that nobody can have read what lies between."""
+        step = offset - self.now
+        return self.moves >= MIN_MOVES and step >= max(MIN_SKIP, SKIP_STEPS * self.longest_step)
 
     @property
     def has_two_writers(self) -> bool:
@@ -282,6 +292,7 @@ class Position:
                 self.longest_pause_ms = max(self.longest_pause_ms, time_ms - self.moved_ms)
             if offset > self.now:
                 self.forward_ms = time_ms
+                self.longest_step = max(self.longest_step, offset - self.now)
             self.moved_record = record
             self.moved_ms = time_ms
             self.moves += 1

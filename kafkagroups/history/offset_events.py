@@ -112,17 +112,26 @@ class OffsetEvents:
         new_id = self._note_topic_id(key, record)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
         is_skipped = is_routine and self.skips_routine
+        position = self.positions.get(key)
+        is_told = position is not None and old is not None and old.hole_count == self.hole_count
+        usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset)}{by}{new_id}."
         self._store(key, record, offset, old)
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
             yield self._event(at, name, what, key, is_routine=is_routine, **fields)
             yield from self._find_rewind(at, old, record, new_id)
+            if old is not None and usual is not None:
+                missing = "".join(_find_missing(old.group_record.value, record.value))
+                what = f"{key}: {old.offset} -> {offset}, ahead by {offset - old.offset}; its longest step before was "
+                what += f"{usual}; {self._describe_origin(record)}{missing}."
+                yield self._event(at, "skip", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
         if old is None and key in self._deleted:
-            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it"
+            skipped = f", which skips {self._deleted[key]} to {offset - 1}" if offset > self._deleted[key] else ""
+            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it{skipped}"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
         if offset == old.offset:

@@ -75,6 +75,8 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         time = "" if event.timestamp_ms is None else f"{format_time_ms(event.timestamp_ms):23} "
         print_text(f"{'gap:' if event.event == 'gap' else f'{time}{place:>{width}}'} {event.what}")
     _print_positions(history, shows_all=args.all)
+    waiting = [f"  {line}" for line in history.waiting]
+    _print_list("Members that have not reached their targets:", waiting, len(waiting), shows_all=args.all)
     if history.writers is not None:
         print_text(history.writers)
     if args.retention is None and any(event.can_be_request for event in shown):

@@ -13,19 +13,20 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
-from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS
+from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS, GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
+from kafkagroups.history.words import count_of, describe_duration, describe_time, list_names, name_record, time_or_none
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -34,6 +35,9 @@ from kafkagroups.log.damage import Gap
 
 if TYPE_CHECKING:
     import pandas as pd
+
+CURRENT_ASSIGNMENT = 8
+"""The record type of what a member of a consumer group has now, and of its state."""
 
 
 def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
@@ -131,6 +135,8 @@ class Timeline:
         The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
     writers
         A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
+    waiting
+        A line for each member of a consumer group that has not reached its target at the end of the log.
     """
 
     group: str
@@ -144,6 +150,7 @@ class Timeline:
     rewound: list[Position] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
     writers: str | None = None
+    waiting: list[str] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON: a list of the objects that `timeline --json` prints.
@@ -209,6 +216,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     group_log = logs[group]
     all_events: list[Event] = []
     positions: list[Position] = []
+    waiting: list[str] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
         steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
@@ -217,15 +225,55 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         all_events += history.events
         members = history.group.state.find_members_by_partition(offsets.topic_ids)
         positions += finish_positions(offsets.positions.values(), members)
+        waiting += find_waiting_members(steps, history.group.state, offsets.topic_ids)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
-    writers = group_log.describe_writers()
     origin = (group, dialect.coordinator, dialect.kafka)
     found = (groups.topic_partitions, sort_rewound(selected), selected)
-    return Timeline(
-        *origin, events, groups.problems, len(all_events) - len(events), dialect.rules_of, *found, writers=writers
-    )
+    left_out = len(all_events) - len(events)
+    timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
+    timeline.writers = group_log.describe_writers()
+    timeline.waiting = waiting
+    return timeline
+
+
+def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each member that has to give partitions back, or that waits for those of others.
+
+    `topic_ids` are the ids of topics by name. The broker waits for the rebalance timeout of the member, from the record
+    on with which it got this state (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
+    """
+    names = {topic_id: name for name, topic_id in {**group.topic_ids, **topic_ids}.items()}
+    begins: dict[str, GroupRecord] = {}
+    """By member id: the record with which the member got its present state."""
+    for step in steps:
+        if isinstance(step, GroupRecord) and step.type == CURRENT_ASSIGNMENT:
+            member_id = str(getattr(step.record.key, "member_id", ""))
+            before = begins.get(member_id)
+            if before is None or _get_progress(before) != _get_progress(step):
+                begins[member_id] = step
+    for member_id, begin in begins.items():
+        member = group.members.get(member_id)
+        if begin.value is None or member is None or MEMBER_STATES["consumer"].get(begin.value.state) == "Stable":
+            continue
+        what = f"{member.description}, since {describe_time(begin.timestamp)} (record {begin.offset}): "
+        partitions = [
+            f"{names.get(each.topic_id, each.topic_id)}-{number}"
+            for each in begin.value.partitions_pending_revocation
+            for number in each.partitions
+        ]
+        timeout_ms = member.rebalance_timeout_ms
+        if partitions and timeout_ms is not None:
+            end = describe_time(begin.timestamp + timeout_ms)
+            what += f"has to give back {list_names(partitions)}. If it has not, the broker removes it at {end} "
+            yield f"{what}(after {describe_duration(timeout_ms)})."
+        else:
+            yield f"{what}waits for partitions that other members still have."
+
+
+def _get_progress(step: GroupRecord) -> Any:
+    return step.value and (step.value.state, step.value.partitions_pending_revocation)
 
 
 class PartitionHistory:

@@ -128,7 +128,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
 
 
 def _join_sentences(events: Iterable[Event]) -> dict[int, str]:
-    """Return what the events at each offset say."""
     sentences: dict[int, list[str]] = {}
     for event in events:
         if event.event in _SHOWN_EVENTS:
@@ -161,10 +160,10 @@ def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
 
 
 def _explain_offset_tombstone(entry: RecordFate, tombstone: RecordFate) -> str:
-    """Return why a record counts although the tombstone has its key. Only the classic coordinator has such records.
+    """Only the classic coordinator has records that count although a tombstone has their key.
 
     A tombstone in a transaction deletes only the pending commit of its own producer. Any other tombstone deletes only
-    the committed offset, so a commit that is pending at this time stays.
+    the committed offset, so a commit that is pending stays.
     """
     what = f"the tombstone at {tombstone.offset}"
     producer = f"producer {tombstone.producer_id}"
@@ -233,7 +232,6 @@ def read_group_records(steps: list[Step], group_log: GroupLog, history: Partitio
 
 
 def _describe(found: UndecodedGroup | AnyGroup | None) -> dict[str, Any]:
-    """Return the description of a group, with short members."""
     group = found.decode() if isinstance(found, UndecodedGroup) else found
     if group is None:
         return {"type": None, "state": "Dead", "protocol_type": None, "protocol": None, "members": []}

@@ -206,6 +206,7 @@ class Replicas:
 
 
 def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
+    """Compare two topics by their loads."""
     result = Replicas(*loads, compare(*loads))
     first_id, second_id = (next(filter(None, map(read_topic_id, topic.logs)), None) for topic in topics)
     if first_id is not None and second_id is not None:

@@ -248,48 +248,35 @@ def _describe(found: UndecodedGroup | AnyGroup | None) -> dict[str, Any]:
 class Explanation:
     """The history of a group, or of one of its offsets.
 
-    The number of a partition is None if the name of the log's folder has no number.
-
     Attributes
     ----------
-    group
-        The group id.
     coordinator, kafka
         The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
     history
         The records of the group or of the offset, in the order of the log.
     answer
-        The group or offset that a broker returns after the load, as in `load --json`. For a topic without a partition:
-        the offsets by topic-partition. None if the broker does not have the group or offset.
+        What a broker returns after the load, as in `load --json`; for a topic without a partition, the offsets by topic
+        partition. None if the broker does not have the group or offset.
     waiting
-        The commits whose transaction is open. If there are any, a client that requests stable offsets gets the error
-        UNSTABLE_OFFSET_COMMIT.
+        The commits whose transaction is open. A client that requests stable offsets then gets UNSTABLE_OFFSET_COMMIT.
     problems
-        One line for each partition that is damaged or whose load fails. The partition need not contain records of the
-        group.
-    next_offsets
-        For each partition that was read: the offset after the last batch that was read.
+        One line for each partition that is damaged or whose load fails, with records of the group or without.
+    next_offsets, damage, gaps
+        By partition: the offset after the last batch, where damage ended the reading, and the damaged bytes that the
+        reader has skipped (only with `past_damage`).
     expires_next
         The offsets that expire, in the order of their times: offsets with an expire timestamp, and with the broker's
         retention time also the others.
-    error
-        Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
-    damage
-        For each partition whose bytes are damaged: where reading ended.
-    record_partitions
-        The partitions that decide the answer: the partition from which the group is answered. If the group is not
-        answered: all partitions with its records.
-    failures
-        For each partition with records of the group whose load fails: where, and why.
     protected
         The offsets with an expire timestamp that do not expire because the group has members.
+    error, failures
+        Why and where the loads of partitions with records of the group fail.
+    record_partitions
+        The partition from which the group is answered; if it is not answered, all partitions with its records.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
-    gaps
-        For each partition that was read: the damaged bytes that the reader has skipped. Empty without
-        `past_damage`.
     rewound
-        The positions that went back: the highest and the current ones, and what the group reads twice.
+        The positions that went back, and what the group reads twice.
     """
 
     group: str

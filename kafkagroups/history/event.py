@@ -52,7 +52,7 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the record says about the member, without its subscription."""
+        """What the record says about the member, without its subscription."""
         return {name: value for name, value in self._asdict().items() if name not in ("name", "topics", "pattern")}
 
     @property
@@ -278,7 +278,6 @@ class Position:
         self._newest_by_form[form] = offset
 
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool) -> None:
-        """Add a commit."""
         if offset < self.now:
             self.rereads.append(Reread(offset, self.highest, offset, record, is_by_member))
             self._before_step = self.now
@@ -327,7 +326,6 @@ class Position:
         }
 
     def describe_last_move(self) -> str:
-        """Return when the position moved last, and which member has the topic partition."""
         if self.moved_ms is None:
             return "last move at an unknown time"
         parts = [f"{'last move' if self.moves else 'first commit, no move since'} {describe_time(self.moved_ms)}"]
@@ -339,7 +337,6 @@ class Position:
         return ", ".join(parts)
 
     def describe_rewound(self) -> str:
-        """Return a sentence about a position that went back."""
         if self.has_two_writers:
             writers = [f"one {form.describe()} is at {offset}" for form, offset in self._newest_by_form.items()]
             return f"{self.topic_partition}: two programs commit this offset in turn: {', '.join(writers)}."
@@ -357,7 +354,7 @@ class Position:
         return f"{self.topic_partition}: highest position {highest}, now {now}; {twice_text}{end}."
 
     def to_event(self) -> Event:
-        """Return a position that stands still as an event, for JSON: its offset and time are those of the last move."""
+        """The standstill as an event, whose offset and time are those of the last move."""
         what = f"{self.topic_partition}: {self.now} stands still, {self.describe_last_move()}."
         place = (self.partition, self.moved_record, self.moved_ms)
         members = () if self.member is None else (self.member,)
@@ -366,7 +363,7 @@ class Position:
 
 
 def sort_rewound(positions: Iterable[Position]) -> list[Position]:
-    """Return the positions that went back; those with the most offsets that will be read again stand first."""
+    """The positions that went back, those with the most offsets to read again first."""
     rewound = [position for position in positions if position.rereads]
     return sorted(rewound, key=lambda position: (-position.remaining, position.topic_partition))
 

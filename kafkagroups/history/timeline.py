@@ -1,13 +1,12 @@
 """The history of one group as events (`timeline`): generations, commits, transactions, deletions, and gaps.
 
-The events come from the records of the group, and not from a broker. So the timeline contains what the log tells. A
-rebalance that did not end, or a commit that was refused, left no record.
-A gap is a range of offsets in which records are missing.
+The events come from the records of the group, and not from a broker: a rebalance that did not end, or a commit that was
+refused, left no record. A gap is a range of offsets in which records are missing.
 
-A missing offset does not tell to which group its record belonged. But the log limits what can be missing. The cleaner
-keeps the newest record of each key, and removes all older records of this key at the same time. So if an older record
-of a key is still in the log, then no later record of the key was removed, except records of aborted transactions. The
-records that can be missing before the first remaining record of a key are its older values.
+A missing offset does not tell to which group its record belonged, but the log limits what can be missing. The cleaner
+keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still
+there, no later one was removed, except records of aborted transactions. What can be missing before the first remaining
+record of a key are its older values.
 Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 """
 
@@ -41,10 +40,9 @@ CURRENT_ASSIGNMENT = 8
 
 
 def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
-    """Return the event of a hole in the log of a group.
+    """The event of a hole in the log of a group.
 
-    `later` are the first records of the keys that are only behind the hole, and `start_offset` is the first offset of
-    the log.
+    `later` are the first records of the keys that are only behind the hole.
     """
     what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
     if isinstance(hole, DamagedHole):
@@ -54,7 +52,6 @@ def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecor
 
 
 def _describe_range(hole: Hole, start_offset: int) -> str:
-    """Return what is missing. Offsets before the start of the log were not removed by the cleaner."""
     before_start = max(0, min(start_offset, hole.last + 1) - hole.first)
     removed = hole.missing - before_start
     begin = f"The log begins at {start_offset}" if before_start else ""
@@ -63,7 +60,6 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
 
 
 def _describe_missing(later: Collection[GroupRecord]) -> str:
-    """Return which records of the group can be missing."""
     partitions = [record.key for record in later if record.is_offset]
     names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
     if partitions:
@@ -72,23 +68,18 @@ def _describe_missing(later: Collection[GroupRecord]) -> str:
 
 
 def _name_records(record: GroupRecord) -> str:
-    """Return what a record of the group itself is about."""
     if record.type == CLASSIC_GROUP:
         return "generations" if record.value is None else f"generations than {record.value.generation}"
     return "members" if record.type in MEMBERS else "epochs and assignments"
 
 
 def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
-    """Return the steps with a hole of its own for each range of offsets whose bytes are damaged.
-
-    `damaged` are the damaged bytes that the reader has skipped.
-    """
+    """The steps with a hole of its own for each range of offsets whose bytes are damaged."""
     ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
     return [part for step in steps for part in (_split(step, ranges) if isinstance(step, Hole) else [step])]
 
 
 def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
-    """Return the parts of a hole: the damaged ranges, and what is missing before, between and after them."""
     parts: list[Step] = []
     first = hole.first
     undamaged = hole.missing

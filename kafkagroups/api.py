@@ -272,8 +272,8 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
 
     Examples
     --------
-    >>> report("data/harbour/3.9.2", coordinator="classic").findings
-    []
+    >>> [finding.kind for finding in report("data/harbour/3.9.2", coordinator="classic").findings]
+    ['early_expiry']
     """
     from kafkagroups.html_report.page import report_on
 

@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 495,
-    "cli": 2870,
+    "cli": 2878,
     "coordinator": 6492,
     "course": 10385,
     "engine": 2500,
     "groups": 2043,
-    "history": 4340,
+    "history": 4390,
     "html_report": 514,
     "kafka_tools": 443,
     "loading": 2270,

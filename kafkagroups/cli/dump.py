@@ -19,6 +19,8 @@ from kafkagroups.cli.options import Options, parse_hex, rules_to_json
 from kafkagroups.cli.output import ToolOutput, format_time_ms, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.log_records import OFFSET_KEYS, describe_rest, find_group_id
+from kafkagroups.groups.modern import GROUP_TYPE_BY_RECORD_TYPE
+from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.dump_text import ToolCrashed
@@ -311,10 +313,17 @@ class _Printer:
         else:
             value = _value_to_json(decoded.record, self.dialect) or {"hex": "tombstone"}
             if "data" in value:
-                value["hex"] = f"v{value['version']} {json.dumps(value['data'], ensure_ascii=False)}"
+                data = json.dumps(_name_state(decoded.record, value["data"]), ensure_ascii=False)
+                value["hex"] = f"v{value['version']} {data}"
             text = f"{key}  {value['hex']}"
         epoch = [f"leader epoch {batch.partition_leader_epoch}"] if batch.magic >= 2 else []
         return "  ".join([f"  {log_record.offset}", format_time_ms(log_record.timestamp), *epoch, text])
+
+
+def _name_state(record: Record, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a value in which the state of a member is Kafka's name of the number."""
+    names = MEMBER_STATES.get(GROUP_TYPE_BY_RECORD_TYPE.get(record.type, ""), {})
+    return data | {"state": names[data["state"]]} if data.get("state") in names else data
 
 
 def _describe_batch(batch: Batch) -> str:

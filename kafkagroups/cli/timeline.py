@@ -75,6 +75,8 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
         time = "" if event.timestamp_ms is None else f"{format_time_ms(event.timestamp_ms):23} "
         print_text(f"{'gap:' if event.event == 'gap' else f'{time}{place:>{width}}'} {event.what}")
     _print_positions(history, shows_all=args.all)
+    waiting = [f"  {line}" for line in history.waiting]
+    _print_list("Members that have not reached their targets:", waiting, len(waiting), shows_all=args.all)
     if history.writers is not None:
         print_text(history.writers)
     if args.retention is None and any(event.can_be_request for event in shown):
@@ -118,7 +120,7 @@ def _select_events(events: list[Event], *, shows_all: bool) -> list[Event]:
     """Return the events that the text shows. A rewind replaces the commit right before it."""
     selected: list[Event] = []
     for event in events:
-        if event.event == "rewind" and selected and selected[-1].event == "commit":
+        if event.event in ("rewind", "skip") and selected and selected[-1].event == "commit":
             selected.pop()
         if shows_all or not event.is_routine:
             selected.append(event)

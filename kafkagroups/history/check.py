@@ -1,29 +1,25 @@
 """The verdict before a failover (`check`): which partitions load on a release, which fail, and what is then lost.
 
 A partition fails if the coordinator refuses one of its records. The new coordinator then refuses every request for the
-groups of the partition. The classic coordinator answers as if these groups had never existed. Damaged bytes do not fail
-a load: a broker's recovery cuts the log there before the load.
+groups of the partition, while the classic one answers as if these groups had never existed. Damaged bytes do not fail
+a load, because a broker's recovery cuts the log there first. With a second release, the verdict is about a broker of
+that release, and release_changes.py finds what changes.
 
-With a second release, the verdict is about a broker of this release, and release_changes.py finds what changes.
-The log is also judged as the log cleaner could leave it before the next failover.
+A cleaning can make a log unloadable, because it removes a record that the coordinator needs: for example, the tombstone
+between the records of a consumer group and those of a streams group with the same id. It can also remove the record at
+which a load fails. So each log that the cleaner could leave is loaded:
 
-A cleaning can make a log unloadable, because it removes a record that the coordinator needs. For example, a tombstone
-expires that separates the records of a consumer group from those of a streams group with the same id. A cleaning can
-also remove the record at which a load fails. These logs are reachable, and each of them is loaded:
-
-- The active segment stays, or it is rolled first. Then a pass can clean its records, too.
-- A pass ends at the base of any segment up to the first uncleanable offset. The offset map can be full there, or
-  min.compaction.lag.ms keeps the later segments back.
-- A second pass after delete.retention.ms removes the tombstones that the first pass has marked. A third one removes
+- The active segment stays, or it is rolled first, so that a pass can clean its records, too.
+- A pass ends at the base of any segment up to the first uncleanable offset, because the offset map can be full there,
+  or min.compaction.lag.ms keeps the later segments back.
+- A second pass after delete.retention.ms removes the tombstones that the first pass has marked, and a third one removes
   markers. A broker runs them only if new records were appended and can be cleaned.
 
-Simpler than Kafka: a broker can also die while a pass has replaced only some of its segments, and new records come
-before a second pass. Neither is tried. The map is not full in the middle of a segment.
+Simpler than Kafka: no broker dies while a pass has replaced only some segments, no records come before a second pass,
+and the map is not full in the middle of a segment.
 
-A log that loads, and in which no record needs another one, needs no pass: it loads after every cleaning. Only records
-of the new protocols need each other, so with the classic coordinator these are all logs that load. A log with damage is
-not judged, and one that the cleaner fails to clean is not. Passes take time: a log above MAX_SIZE bytes gets none, and
-the logs of one path above MAX_TOTAL_SIZE bytes together get none, either.
+Only records of the new protocols need each other, so any other log that loads needs no pass. Logs with damage, logs
+that the cleaner fails to clean, and logs above MAX_SIZE or MAX_TOTAL_SIZE are not judged.
 Source: Cleaner.java, LogToClean.java (4.3.1).
 """
 
@@ -68,9 +64,9 @@ DELETE_RETENTION_MS = 86_400_000
 
 @dataclass(frozen=True)
 class CleanedLog:
-    """A log that is reachable. `steps` say how, as the end of "after …". `is_whole` if each pass reached its end.
+    """A log that is reachable. `steps` say how, as the end of "after …"; `options` of `kafkagroups edit` do the same.
 
-    `options` are those of `kafkagroups edit` that do the same.
+    `is_whole` says whether each pass reached its end.
     """
 
     log: Log
@@ -128,7 +124,6 @@ class AfterCleaning:
 
 
 def _new_folder(folder: Path, log: Log) -> Path:
-    """Return a new folder below `folder` for a copy of a log."""
     name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
     new_folder = Path(tempfile.mkdtemp(dir=folder)) / name
     new_folder.mkdir()
@@ -136,7 +131,6 @@ def _new_folder(folder: Path, log: Log) -> Path:
 
 
 def _copy(log: Log, folder: Path, new_segment: int | None = None) -> Log:
-    """Return a copy of a log, with a new, empty active segment if `new_segment` is given."""
     copy = _new_folder(folder, log)
     for segment in log.segments:
         (copy / os.path.basename(segment)).write_bytes(log.read(segment))
@@ -155,7 +149,6 @@ def _list_cleaned(log: Log, folder: Path) -> Iterator[CleanedLog]:
 
 
 def _clean_from(log: Log, steps: list[str], options: list[str], folder: Path) -> Iterator[CleanedLog]:
-    """Yield the logs that passes over a log leave. The first pass ends at any of at most MAX_BOUNDARIES segments."""
     source = _read(log)
     bases = [segment.base_offset for segment in source.segments[1:]]
     ends = [base for base in bases if base <= source.first_uncleanable]
@@ -166,7 +159,6 @@ def _clean_from(log: Log, steps: list[str], options: list[str], folder: Path) ->
 
 
 def _run_passes(cleaned: CleanedLog, end: int, folder: Path) -> Iterator[CleanedLog]:
-    """Yield the logs after up to three passes. The first pass ends at the offset `end`."""
     now_ms = max(_read(cleaned.log).newest_ms, 0)
     for number in range(3):
         log = cleaned.log
@@ -278,7 +270,6 @@ class PartitionCheck:
         return self.error is None and self.start is None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the partition's part of `check --json`."""
         return {"loads": self.loads, **asdict(self)}
 
 

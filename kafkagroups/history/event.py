@@ -52,7 +52,7 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the record says about the member, without its subscription."""
+        """What the record says about the member, without its subscription."""
         return {name: value for name, value in self._asdict().items() if name not in ("name", "topics", "pattern")}
 
     @property
@@ -98,8 +98,9 @@ class Event:
     timestamp_ms
         The time of the record, in ms since 1970; None if there is no time.
     event
-        The name of the event: "generation", "empty", "deleted", "commit", "rewind", "expired", "offset_deleted",
-        "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch" or "standing_still".
+        The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
+        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch" or
+        "standing_still".
     what
         One sentence about the event and about what the log does not say.
     generation
@@ -172,6 +173,9 @@ MIN_STANDSTILL_MS = 5 * 60_000
 """The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""
 MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
+MIN_SKIP = 1000
+SKIP_STEPS = 100
+"""A position that moves by MIN_SKIP records and by SKIP_STEPS times its longest step so far skips records."""
 USUAL_PAUSES = 3
 """A position stands still if it has not moved for this many times its longest pause."""
 MIN_TURNS = 4
@@ -224,8 +228,8 @@ class Position:
 
     `committed_ms` is the time of the newest commit. `moved_record` and `moved_ms` are the commit that changed the
     offset last, and `forward_ms` is the time of the last move forward. `longest_pause_ms` is the longest time between
-    two moves. `member` is the member that has the topic partition; None if the log shows none. If `stands_still` is
-    true, the group's other positions moved on.
+    two moves, and `longest_step` the longest step forward. `member` is the member that has the topic partition; None if
+    the log shows none. If `stands_still` is true, the group's other positions moved on.
     """
 
     topic_partition: TopicPartition
@@ -241,6 +245,7 @@ class Position:
     forward_ms: int | None = None
     moves: int = 0
     longest_pause_ms: int = 0
+    longest_step: int = 0
     member: tuple[str, Member] | None = None
     stands_still: bool = False
     _before_step: int = 0
@@ -256,6 +261,11 @@ class Position:
         self.highest_record = self.moved_record = self.record
         self.moved_ms = self.committed_ms
 
+    def skips(self, offset: int) -> bool:
+        """Return whether a commit is so far beyond the usual steps that nobody can have read what lies between."""
+        step = offset - self.now
+        return self.moves >= MIN_MOVES and step >= max(MIN_SKIP, SKIP_STEPS * self.longest_step)
+
     @property
     def has_two_writers(self) -> bool:
         return len(self._newest_by_form) == 2 and self._turns >= MIN_TURNS and not self._goes_back_alone
@@ -268,7 +278,6 @@ class Position:
         self._newest_by_form[form] = offset
 
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool) -> None:
-        """Add a commit."""
         if offset < self.now:
             self.rereads.append(Reread(offset, self.highest, offset, record, is_by_member))
             self._before_step = self.now
@@ -282,6 +291,7 @@ class Position:
                 self.longest_pause_ms = max(self.longest_pause_ms, time_ms - self.moved_ms)
             if offset > self.now:
                 self.forward_ms = time_ms
+                self.longest_step = max(self.longest_step, offset - self.now)
             self.moved_record = record
             self.moved_ms = time_ms
             self.moves += 1
@@ -316,7 +326,6 @@ class Position:
         }
 
     def describe_last_move(self) -> str:
-        """Return when the position moved last, and which member has the topic partition."""
         if self.moved_ms is None:
             return "last move at an unknown time"
         parts = [f"{'last move' if self.moves else 'first commit, no move since'} {describe_time(self.moved_ms)}"]
@@ -328,7 +337,6 @@ class Position:
         return ", ".join(parts)
 
     def describe_rewound(self) -> str:
-        """Return a sentence about a position that went back."""
         if self.has_two_writers:
             writers = [f"one {form.describe()} is at {offset}" for form, offset in self._newest_by_form.items()]
             return f"{self.topic_partition}: two programs commit this offset in turn: {', '.join(writers)}."
@@ -346,7 +354,7 @@ class Position:
         return f"{self.topic_partition}: highest position {highest}, now {now}; {twice_text}{end}."
 
     def to_event(self) -> Event:
-        """Return a position that stands still as an event, for JSON: its offset and time are those of the last move."""
+        """The standstill as an event, whose offset and time are those of the last move."""
         what = f"{self.topic_partition}: {self.now} stands still, {self.describe_last_move()}."
         place = (self.partition, self.moved_record, self.moved_ms)
         members = () if self.member is None else (self.member,)
@@ -355,7 +363,7 @@ class Position:
 
 
 def sort_rewound(positions: Iterable[Position]) -> list[Position]:
-    """Return the positions that went back; those with the most offsets that will be read again stand first."""
+    """The positions that went back, those with the most offsets to read again first."""
     rewound = [position for position in positions if position.rereads]
     return sorted(rewound, key=lambda position: (-position.remaining, position.topic_partition))
 

@@ -128,7 +128,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
 
 
 def _join_sentences(events: Iterable[Event]) -> dict[int, str]:
-    """Return what the events at each offset say."""
     sentences: dict[int, list[str]] = {}
     for event in events:
         if event.event in _SHOWN_EVENTS:
@@ -161,10 +160,10 @@ def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
 
 
 def _explain_offset_tombstone(entry: RecordFate, tombstone: RecordFate) -> str:
-    """Return why a record counts although the tombstone has its key. Only the classic coordinator has such records.
+    """Only the classic coordinator has records that count although a tombstone has their key.
 
     A tombstone in a transaction deletes only the pending commit of its own producer. Any other tombstone deletes only
-    the committed offset, so a commit that is pending at this time stays.
+    the committed offset, so a commit that is pending stays.
     """
     what = f"the tombstone at {tombstone.offset}"
     producer = f"producer {tombstone.producer_id}"
@@ -233,7 +232,6 @@ def read_group_records(steps: list[Step], group_log: GroupLog, history: Partitio
 
 
 def _describe(found: UndecodedGroup | AnyGroup | None) -> dict[str, Any]:
-    """Return the description of a group, with short members."""
     group = found.decode() if isinstance(found, UndecodedGroup) else found
     if group is None:
         return {"type": None, "state": "Dead", "protocol_type": None, "protocol": None, "members": []}
@@ -250,50 +248,37 @@ def _describe(found: UndecodedGroup | AnyGroup | None) -> dict[str, Any]:
 class Explanation:
     """The history of a group, or of one of its offsets.
 
-    The number of a partition is None if the name of the log's folder has no number.
-
     Attributes
     ----------
-    group
-        The group id.
     coordinator, kafka
         The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
     history
         The records of the group or of the offset, in the order of the log.
     answer
-        The group or offset that a broker returns after the load, as in `load --json`. For a topic without a partition:
-        the offsets by topic-partition. None if the broker does not have the group or offset.
+        What a broker returns after the load, as in `load --json`; for a topic without a partition, the offsets by topic
+        partition. None if the broker does not have the group or offset.
     waiting
-        The commits whose transaction is open. If there are any, a client that requests stable offsets gets the error
-        UNSTABLE_OFFSET_COMMIT.
+        The commits whose transaction is open. A client that requests stable offsets then gets UNSTABLE_OFFSET_COMMIT.
     problems
-        One line for each partition that is damaged or whose load fails. The partition need not contain records of the
-        group.
+        One line for each partition that is damaged or whose load fails, with records of the group or without.
     writers
         A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
-    next_offsets
-        For each partition that was read: the offset after the last batch that was read.
+    next_offsets, damage, gaps
+        By partition: the offset after the last batch, where damage ended the reading, and the damaged bytes that the
+        reader has skipped (only with `past_damage`).
     expires_next
         The offsets that expire, in the order of their times: offsets with an expire timestamp, and with the broker's
         retention time also the others.
-    error
-        Why loads of partitions with records of the group fail. None if the load of each of these partitions succeeds.
-    damage
-        For each partition whose bytes are damaged: where reading ended.
-    record_partitions
-        The partitions that decide the answer: the partition from which the group is answered. If the group is not
-        answered: all partitions with its records.
-    failures
-        For each partition with records of the group whose load fails: where, and why.
     protected
         The offsets with an expire timestamp that do not expire because the group has members.
+    error, failures
+        Why and where the loads of partitions with records of the group fail.
+    record_partitions
+        The partition from which the group is answered; if it is not answered, all partitions with its records.
     topic_partitions
         The partition count of the offsets topic, and how it was found.
-    gaps
-        For each partition that was read: the damaged bytes that the reader has skipped. Empty without
-        `past_damage`.
     rewound
-        The positions that went back: the highest and the current ones, and what the group reads twice.
+        The positions that went back, and what the group reads twice.
     """
 
     group: str

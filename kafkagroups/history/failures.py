@@ -198,7 +198,6 @@ class FailedLoad(Follower):
         yield self.partition.finding(self._offset, "load_failure", what, remedy, group=self._group, command=command)
 
     def _find_loading_releases(self) -> str:
-        """Return which releases load the log."""
         loading = []
         is_tried = self.partition.log.size <= MAX_SIZE_TO_TRY
         log = self.partition.log.in_memory() if is_tried else self.partition.log

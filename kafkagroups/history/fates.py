@@ -213,11 +213,10 @@ class Fates(Observer):
         return self._wanted is None or group in self._wanted
 
     def drop(self, entry: RecordFate) -> None:
-        """Remove the entry of a record that is no longer needed, to save memory."""
+        """Remove an entry that is no longer needed, to save memory."""
         self.records.pop(id(entry), None)
 
     def _read_record(self, entry: RecordFate, log_record: LogRecord) -> Record | None:
-        """Set what a record says. Return the decoded record; None if it cannot be read."""
         record = None
         try:
             key = self._keys[log_record.key]
@@ -264,7 +263,6 @@ class Fates(Observer):
             del self._stored[id(offset)]
 
     def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
-        """Return the entry of a stored offset's record; None if this record is not wanted."""
         stored = self._stored.get(id(offset))
         return None if stored is None else stored[1]
 
@@ -310,7 +308,6 @@ class Fates(Observer):
                 _ignore(entry, _ANSWERED_ELSEWHERE)
 
     def _settle_group(self, entry: RecordFate, group: AnyGroup | Orphan) -> None:
-        """Decide the fate of a record of a group that the coordinator has, or of which it has only the offsets."""
         is_orphan = isinstance(group, Orphan)
         place = (entry.partition, entry.group or "")
         if entry.key is None:
@@ -333,7 +330,6 @@ class Fates(Observer):
             _ignore(entry, "a share group has no offsets" if is_of_share else _NOT_REACHED)
 
     def _is_entry_of(self, entry: RecordFate, offset: StoredOffset | None, partition: int | None) -> bool:
-        """Return whether an offset comes from the record of this entry. `partition` is that of the offset's log."""
         stored_entry = None if offset is None else self._find_entry(offset)
         if stored_entry is None and offset is not None:
             # The native engine made this offset. In the logs that it loads, each record has its own offset.
@@ -350,7 +346,6 @@ def log_order(entry: RecordFate) -> tuple[int, int]:
 
 
 def _read_marker(entry: RecordFate, log_record: LogRecord) -> Record | None:
-    """Set what a control record says. It has no decoded record."""
     entry.why = "a control record that is not a transaction marker"
     try:
         marker_type = decode_control_key(log_record.key)

@@ -60,7 +60,6 @@ class Finding:
         return join_words(self.command or ()) if is_last else ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as JSON."""
         return asdict(self)
 
 
@@ -76,7 +75,7 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Return the words of a command as one line for a shell. The value of an option such as --group=G is quoted."""
+    """One line for a shell, in which the value of an option such as --group=G is quoted."""
     return " ".join(map(_quote_word, words))
 
 
@@ -86,5 +85,4 @@ def _quote_word(word: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Return a text in quotes, as one word of a shell's command."""
     return "'" + text.replace("'", "'\\''") + "'"

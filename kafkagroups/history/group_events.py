@@ -77,17 +77,13 @@ class GroupState:
         return any(topics is None or topic in topics for topics in self._list_subscriptions())
 
     def _list_subscriptions(self) -> list[frozenset[str] | None]:
-        """Return the topics to which each member subscribes; None if they cannot be read."""
         return [
             None if member.topics is None else member.topics | self.patterns.get(member.pattern or "", frozenset())
             for member in self.members.values()
         ]
 
     def find_members_by_partition(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, tuple[str, Member]]:
-        """Return the member that has each topic partition: its id and its data.
-
-        `topic_ids` are the ids of topics. The result does not contain topics whose name is not known.
-        """
+        """The id and the data of the member of each topic partition, apart from topics without a known name."""
         names_by_id = {topic_id: name for name, topic_id in {**self.topic_ids, **topic_ids}.items()}
         found = {}
         for member_id, partitions in self.assigned.items():
@@ -124,9 +120,8 @@ class GroupState:
 class Change:
     """What the records of one request change.
 
-    `first` is the record with the new epoch, or else the first record. `members` has the new data of each member; None
-    for a member that left. `away` are the static members that left for a while. `targets` is how many members have a
-    new target assignment. `epochs` are the epochs that members have reached.
+    `first` is the record with the new epoch, or else the first record. `members` maps a member that left to None.
+    `away` are the static members that left for a while. `targets` counts the members with a new target assignment.
     """
 
     first: GroupRecord
@@ -140,7 +135,6 @@ class Change:
 
 
 def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
-    """Apply the records of a request to the group that they are of, and return what they change."""
     change = Change(request[0])
     for group_record in request:
         record = group_record.record
@@ -179,7 +173,7 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
 
 
 def split_requests(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
-    """Yield the records of each request. The records are group records of one batch."""
+    """Split the group records of one batch into those of each request."""
     request: list[GroupRecord] = []
     for group_record in records:
         if request and _begins_request(group_record, request):
@@ -229,10 +223,7 @@ def read_member(member: Any, protocol_type: str) -> Member:
 
 
 def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]:
-    """Return the partitions of a member of a classic group: topic names with partition numbers.
-
-    The result is empty if the assignment is not in the consumers' format.
-    """
+    """The topics and partitions of a classic member; none if the assignment is not in the consumers' format."""
     topics: Sequence[TopicAndPartitions] = ()
     with suppress(BadBytes):
         if protocol_type == CONSUMER:
@@ -273,7 +264,7 @@ NOBODY = Turnover((), ())
 
 
 def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> list[str]:
-    """Return what changed in the subscriptions of the members that `old` and `new` both contain."""
+    """What changed in the subscriptions of the members that both contain."""
     texts = []
     for member_id, member in new.items():
         before = old.get(member_id)

@@ -206,7 +206,6 @@ class GroupLogs(Fates):
             self._logs[entry.group].add(entry)
 
     def _add_step(self, group: str, *step: Step) -> None:
-        """Add a step to the log of a group, after the hole since its last step."""
         steps = self._logs[group].steps.setdefault(self.partition, [])
         seen = self._seen_holes.get(group, 0)
         if seen < len(self._holes):
@@ -270,7 +269,6 @@ class GroupLogs(Fates):
 
 
 def _encode(group: str) -> bytes:
-    """Return the id of a group with its size, as it stands in a key after the record type."""
     encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
     return (len(encoded_id) % 2**16).to_bytes(2, "big") + encoded_id  # No key has room for a longer id.
 
@@ -309,7 +307,6 @@ def _has_one_encoding(group: str) -> bool:
 
 
 def _read_found(reading: Any, log: Log, fates: GroupLogs) -> Iterator[Batch]:
-    """Yield the batches that a reading has found, without the records of other groups. Add them to `fates`."""
     places, last_hole = reading.found_batches()
     for (_, _, _, hole), batch in zip(places, native.read_batches_at(log, places), strict=True):
         if hole is not None:

@@ -256,7 +256,6 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
 
 
 def _describe_differences(group_ids: list[str]) -> str:
-    """Return sentences about the characters that are not plain ASCII, or about spaces and letter case."""
     sentences = []
     for group_id in group_ids:
         partly = "".join(each if each.isascii() and each.isprintable() else "…" for each in group_id)

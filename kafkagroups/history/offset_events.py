@@ -112,17 +112,26 @@ class OffsetEvents:
         new_id = self._note_topic_id(key, record)
         is_routine = old is not None and offset >= old.offset and old.hole_count == self.hole_count and not new_id
         is_skipped = is_routine and self.skips_routine
+        position = self.positions.get(key)
+        is_told = position is not None and old is not None and old.hole_count == self.hole_count
+        usual = position.longest_step if position is not None and is_told and position.skips(offset) else None
         what = "" if is_skipped else f"{self._describe_commit(key, old, offset)}{by}{new_id}."
         self._store(key, record, offset, old)
         if not is_skipped:
             fields |= {"from_offset": None if old is None else old.offset, "to_offset": offset}
             yield self._event(at, name, what, key, is_routine=is_routine, **fields)
             yield from self._find_rewind(at, old, record, new_id)
+            if old is not None and usual is not None:
+                missing = "".join(_find_missing(old.group_record.value, record.value))
+                what = f"{key}: {old.offset} -> {offset}, ahead by {offset - old.offset}; its longest step before was "
+                what += f"{usual}; {self._describe_origin(record)}{missing}."
+                yield self._event(at, "skip", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_commit(self, key: TopicPartition, old: Commit | None, offset: int) -> str:
         """Return the beginning of a sentence about an offset that is committed now."""
         if old is None and key in self._deleted:
-            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it"
+            skipped = f", which skips {self._deleted[key]} to {offset - 1}" if offset > self._deleted[key] else ""
+            return f"{key}: {offset}, the first commit after a deletion, {self._deleted[key]} before it{skipped}"
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.hole_count else 'commit'}"
         if offset == old.offset:
@@ -145,10 +154,7 @@ class OffsetEvents:
         position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
-        """Store the id of the topic that a commit contains. Return the end of a sentence if the topic has a new id.
-
-        The old positions of a topic that was created again are no longer the goal of the group.
-        """
+        """The old positions of a topic that was created again are no longer the goal of the group."""
         topic_id = getattr(record.value, "topic_id", UUID.default)
         old_id = self.topic_ids.get(key.topic)
         if topic_id == UUID.default:
@@ -172,9 +178,8 @@ class OffsetEvents:
             yield self._event(at, "rewind", what, key, from_offset=old.offset, to_offset=offset)
 
     def _describe_origin(self, record: GroupRecord) -> str:
-        """Return who committed an offset. The coordinator takes commits without a member if the group has no member.
+        """The coordinator takes commits without a member only if the group has none, except in a transaction.
 
-        A commit in a transaction is an exception: its request need not name a member.
         Source: GroupCoordinator.validateOffsetCommit and validateTxnOffsetCommit (3.9.2), ClassicGroup (4.3.1).
         """
         if self.group.state.type is None:
@@ -225,8 +230,7 @@ class OffsetEvents:
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         """Yield the events of the offset tombstones in one batch.
 
-        `deletes_group` says whether a tombstone of the group follows in the same batch. Then the deletion of the group
-        is the only event of offsets that did not expire.
+        If a tombstone of the group follows in the batch (`deletes_group`), only offsets that expired have events.
         """
         deletions = [
             (each, None if self.is_classic and each.is_pending else self.committed.pop(each.key, None))
@@ -263,7 +267,6 @@ class OffsetEvents:
             self.causes[tombstone.offset] = cause
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
-        """Delete the pending commits that a tombstone deletes. Return the last of them."""
         deleted = None
         for producer_id, commits in self.pending.items():
             is_of_producer = tombstone.is_pending and producer_id == tombstone.producer_id
@@ -273,10 +276,7 @@ class OffsetEvents:
         return deleted
 
     def _find_oldest_begin(self) -> int | None:
-        """Return the time from which the retention time of the oldest committed offset counts, in ms since 1970.
-
-        Offsets that may not expire, and offsets with an expire timestamp, are left out. None if there is no other one.
-        """
+        """Offsets that may not expire, and those with an expire timestamp, are left out."""
         pending_keys = {key for commits in self.pending.values() for key in commits}
         begins = [
             self._find_retention_begin(commit.group_record)
@@ -286,7 +286,6 @@ class OffsetEvents:
         return min((begin for begin in begins if begin is not None), default=None)
 
     def _find_retention_begin(self, commit: GroupRecord) -> int | None:
-        """Return the time from which the retention time of an offset counts; None if the offset cannot expire."""
         group = self.group.state
         commit_ms: int = commit.value.commit_timestamp
         if group.members:
@@ -297,11 +296,10 @@ class OffsetEvents:
         return commit_ms
 
     def _judge_expiry(self, commit: GroupRecord, tombstone: GroupRecord, oldest_begin_ms: int | None) -> Cause | None:
-        """Return EXPIRED if the offset of `commit` expired when `tombstone` deleted it, and UNKNOWN if it can have.
+        """EXPIRED or UNKNOWN if the offset did or can have expired; None if it cannot.
 
-        Return None if it cannot have expired. `oldest_begin_ms` is the earliest time from which the retention time of
-        another offset counts: one that no tombstone of the same batch deletes, and that may expire. It is None if there
-        is no such offset.
+        `oldest_begin_ms` is `_find_oldest_begin` of the offsets that no tombstone of the same batch deletes. If one of
+        them is older, it would have expired first.
         """
         if tombstone.timestamp == NO_TIMESTAMP:
             return Cause.UNKNOWN
@@ -342,7 +340,6 @@ class OffsetEvents:
         return f"{key}: a tombstone without a commit in the log."
 
     def _find_causes(self, key: TopicPartition) -> list[Cause]:
-        """Return the possible causes of the deletion of an offset that did not expire."""
         group = self.group.state
         causes = [] if group.subscribes(key.topic) else [Cause.OFFSET_DELETED]
         if not any(other.topic == key.topic for other in self.committed):
@@ -352,22 +349,17 @@ class OffsetEvents:
         return causes
 
     def has_offsets(self) -> bool:
-        """Return whether the group has a committed or a pending offset."""
         pending = (commit for commits in self.pending.values() for commit in commits.values())
         return bool(self.committed) or any(not commit.is_deleted for commit in pending)
 
     def _event(self, at: Place, name: str, what: str, key: TopicPartition, **fields: Any) -> Event:
-        """Return an event of an offset. `fields` are further fields of Event."""
         place = (self.group.partition, at.offset, _get_time(at))
         fields = {"generation": self.group.state.generation, "topic_partition": key} | fields
         return Event(*place, name, what, **fields)
 
 
 def _find_missing(old: Any, new: Any) -> Iterator[str]:
-    """Yield what a commit lacks that the commit before had.
-
-    A Java consumer commits the epoch of the last record that it consumed. Kafka's tools and many other programs do not.
-    """
+    """A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not."""
     if getattr(old, "leader_epoch", -1) >= 0 and getattr(new, "leader_epoch", -1) < 0:
         yield "; no leader epoch, the commit before had one"
     if getattr(old, "metadata", None) and not getattr(new, "metadata", None):
@@ -375,13 +367,12 @@ def _find_missing(old: Any, new: Any) -> Iterator[str]:
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:
-    """Return the expire timestamp in a commit, in ms since 1970; None if the commit has none."""
     expire_ms = getattr(commit.value, "expire_timestamp", -1)
     return None if expire_ms == -1 else expire_ms
 
 
 def _get_time(step: Place) -> int | None:
-    """Return the time of a step. A record of magic 0 has no time, but the value of a commit has one."""
+    """A record of magic 0 has no time, but the value of a commit has one."""
     if step.timestamp == NO_TIMESTAMP and isinstance(step, GroupRecord):
         return time_or_none(getattr(step.value, "commit_timestamp", NO_TIMESTAMP))
     return time_or_none(step.timestamp)

@@ -1,28 +1,21 @@
 """The rules about a partition's records: the cleaner leaves them, or no present broker should have written them.
 
-The log cleaner has stopped, or the log is much larger than what lives in it:
-
-- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments can be cleaned and have not been cleaned, they have more than
-  MAX_DIRTY_SHARE of the cleanable bytes (min.cleanable.dirty.ratio of the topic), a pass would free at least half of
-  these bytes, and the log covers at least MIN_UNCLEANED_MS. A running cleaner starts seconds after a segment is closed.
+- `uncleaned`: at least MIN_DIRTY_SEGMENTS closed segments are not cleaned, with more than MAX_DIRTY_SHARE of the
+  cleanable bytes (min.cleanable.dirty.ratio of the topic). A pass would free at least half of them, and the log covers
+  at least MIN_UNCLEANED_MS, although a running cleaner starts seconds after a segment is closed.
 - `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
 - `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
   twice delete.retention.ms.
-
-Records of an older version, or in the wrong order:
-
 - `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. An upgrade is no finding.
 - `foreign_records`: records of an older Kafka version stand between records of a newer one. This is a sign that another
   program wrote them, and no proof.
-- `clock_jump`: a record is at least MIN_STEP_MS later than a later record of the partition. The finding is about the
-  largest step of the partition.
+- `clock_jump`: a record is at least MIN_STEP_MS later than a later record. Only the largest step is reported.
 
-The coordinator sets the timestamp of each record from the clock of its broker, and the leader of the partition sets
-those of markers. A client of old versions can set the commit timestamp in a value, but not the time of its record. So
-the times of a partition rise, except for small differences between the clocks of brokers. A step back has one of three
-causes: a clock was wrong, a program has produced records into the topic with times of its own, or somebody has copied
-records of another log into this one. A wrong clock is dangerous for groups without members: the check for expired
-offsets deletes their offsets as soon as the clock says that they are older than offsets.retention.minutes.
+The times of a partition rise, apart from small differences between brokers, because the coordinator sets the timestamp
+of each record from its broker's clock, and the leader sets those of markers. A client of old versions can set only the
+commit timestamp in a value. So after a step back, a clock was wrong, a program has produced records with times of its
+own, or somebody has copied records of another log. A wrong clock is dangerous for groups without members: the check for
+expired offsets deletes theirs as soon as they seem older than offsets.retention.minutes.
 Source: GroupMetadataManager.storeGroup, storeOffsets and cleanupExpiredOffsets (3.9); CoordinatorRuntime (4.3.1);
 MemoryRecords.withEndTransactionMarker (4.3.1).
 """
@@ -75,7 +68,6 @@ def find_uncleaned(partition: Partition) -> Iterator[Finding]:
 
 
 def _describe_last_pass(counts: PartitionStats) -> str:
-    """Return what the log tells about the last pass of the cleaner, as an aside in a sentence."""
     if counts.cleaned_up_to is None:
         return " (no trace of a pass)"
     if counts.last_cleaned_ms is None:
@@ -170,8 +162,8 @@ class _OutOfLine:
 class ClockJump(Follower):
     """Follows the batches around the largest step back in time, and finds which records are out of line.
 
-    Either the records before the step are too late, or the record of the step and some after it are too early. If the
-    times return to those before the step, the fewer records are out of line.
+    Either the records before the step are too late, or those from the step on are too early. If the times return to
+    those before the step, the fewer records are out of line.
     """
 
     def __init__(self, partition: Partition) -> None:

@@ -1,14 +1,11 @@
 """The two passes over a log, the base of the rules that find something wrong, and the refusal of foreign logs.
 
-The first pass is a load that is observed: the native engine notes what it is asked to, and the readable engine calls an
-observer. A load decides what the second pass must look at, for example the producers whose transaction is still open.
-The second pass feeds several followers, and opens no segment twice. If all followers name their producers, the native
-engine finds the batches of these. Otherwise the log is read in plain Python.
+The first pass is a load that is observed. It decides what the second pass must look at, for example the producers whose
+transaction is still open. The second pass feeds several followers; if all of them name their producers, the native
+engine finds the batches, and otherwise the log is read in plain Python.
 
-A rule is a function that gets what the first pass has counted and loaded, which costs nothing per record. A rule that
-needs batches as well is a `Follower` of the second pass. Neither changes what it looks at. A log of a healthy broker
-has no findings. The rules are grouped by what they are about: failures.py, group_rules.py, moved_groups.py,
-partition_rules.py and transactions.py. What only all partitions together show is found in their statistics.
+A rule is a function of what the first pass has counted and loaded; one that needs batches as well is a `Follower`. A
+log of a healthy broker has no findings. What only all partitions together show is found in their statistics.
 
 A log of an ordinary topic or of KRaft's metadata is refused: a coordinator skips most of its records, so every question
 would have an answer, and every finding a remedy that damages a log that is fine.
@@ -97,7 +94,7 @@ class Follower:
 
 
 def list_readable(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the records of a batch; none if they cannot be read, which the load has found, too."""
+    """The records of a batch; none if they cannot be read, which the load has found, too."""
     try:
         return batch.records
     except BadBytes:

@@ -185,10 +185,7 @@ def _choose_remedy(table: str, old: Any, new: Any) -> str:
 
 
 def _has_other_epochs(old: Any, new: Any) -> bool:
-    """Return whether the epochs in two answers about a group differ.
-
-    A broker answers UNKNOWN_SERVER_ERROR about a streams group without a topology, so nobody sees its epochs.
-    """
+    """A broker answers UNKNOWN_SERVER_ERROR about a streams group without a topology, so nobody sees its epochs."""
     is_described = old["type"] != "streams" or old["topology"] is not None
     return is_described and any(old.get(field) != new.get(field) for field in _EPOCH_FIELDS)
 
@@ -206,13 +203,11 @@ def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
 
 
 def _find_partition(group_id: str, before: Groups, after: Groups) -> int | None:
-    """Return the partition that answers for a group."""
     found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
     return next((parts.partition for parts in found if parts is not None), None)
 
 
 def _describe_answer(table: str, answer: Any, other: Any) -> str:
-    """Return what a release answers, as the end of a sentence. `other` is the answer of the other release."""
     if table == "pending":
         text = f"answers UNSTABLE_OFFSET_COMMIT, because of {count_of(len(answer or ()), 'pending commit')}"
         return text if answer else "knows no pending commit"

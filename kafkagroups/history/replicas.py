@@ -1,30 +1,22 @@
 """The differences between two loads (`diff`), and where two replicas of a partition fork.
 
-The loads are of two logs, of two moments, or of two coordinators. They are compared by the answers of a broker:
-
-- A group differs if its type, state, protocol type, protocol or members differ, or if only one load has the group.
-- An offset differs if its offset, metadata or leader epoch differs.
-- A pending commit is a commit in an open transaction. A pending commit differs if its producer, offset or metadata
-  differs. Pending commits are compared even if the coordinator does not have the group.
-
-If only one load has a group or an offset, the value of the other load is null.
+The loads are of two logs, of two moments, or of two coordinators, and they are compared by the answers of a broker. A
+pending commit is one in an open transaction; it is compared even if the coordinator does not have the group.
 
 After an unclean leader election, two replicas have different records at the same offsets. The newer replica is the one
 with the newer leader epoch, also if its leader has written nothing yet: its broker stores each epoch when it is
-elected. When the broker of the older replica returns, it truncates its log and follows the newer replica. Its own
+elected. When the broker of the older replica returns, it truncates its log and follows the newer one, and its own
 records after the fork are lost.
 
 A difference between the answers of two replicas is healed in these cases:
 
 - Both replicas give the same answer again, although they did not at some time after the fork.
-- The newer replica has changed the answer after the fork, and its answer is not behind: an offset is not lower than the
-  offset of the older replica.
+- The newer replica has changed the answer after the fork, and its offset is not lower than that of the older one.
 - The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
 
-If the older replica has deleted a group or an offset after the fork, the deletion is lost. A later commit of the newer
-replica does not heal this difference: what was deleted is back.
-
-A difference in a partition that only one side has, or that has no fork, is not healed.
+If the older replica has deleted a group or an offset after the fork, the deletion is lost, and a later commit of the
+newer replica does not heal that. A difference in a partition that only one side has, or that has no fork, is not
+healed.
 Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
 """
 
@@ -74,7 +66,6 @@ def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
 
 
 def _put(tables: dict[str, dict[str, Any]], table: str, group_id: str, key: str, value: Any) -> None:
-    """Set what a table contains about a group, or about one of its topic partitions."""
     if table == "groups":
         tables[table][group_id] = value
     else:
@@ -82,7 +73,7 @@ def _put(tables: dict[str, dict[str, Any]], table: str, group_id: str, key: str,
 
 
 def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
-    """Return everything that is compared of a group, by table and topic partition ("" for the group itself)."""
+    """Everything that is compared of a group, by table and topic partition ("" for the group itself)."""
     group = loaded.get(group_id)
     holder = group or loaded.orphans.get(group_id)
     answers: dict[tuple[str, str], Any] = {} if group is None else {("groups", ""): description_json(group)}
@@ -94,7 +85,7 @@ def list_answers(loaded: Groups, group_id: str) -> dict[tuple[str, str], Any]:
 
 
 def is_same(table: str, first: Any, second: Any) -> bool:
-    """Return whether two answers of a table ("groups", "offsets", "pending") are equal in the compared fields."""
+    """Whether two answers of a table are equal in the compared fields."""
 
     def select(answer: Any) -> list[Any]:
         rows = answer if table == "pending" else [answer]
@@ -195,7 +186,7 @@ class Replicas:
         return healed
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `diff --json` prints of two logs."""
+        """What `diff --json` prints of two logs."""
         forks: dict[str, Any] = {}
         for partition, fork in self.forks.items():
             epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
@@ -215,7 +206,7 @@ class Replicas:
 
 
 def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, Groups]) -> Replicas:
-    """Return the comparison of two topics. `loads` are their loads."""
+    """Compare two topics by their loads."""
     result = Replicas(*loads, compare(*loads))
     first_id, second_id = (next(filter(None, map(read_topic_id, topic.logs)), None) for topic in topics)
     if first_id is not None and second_id is not None:
@@ -243,7 +234,6 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
 
 
 def _find_truncation(fork: Fork) -> Truncation:
-    """Return which replica is newer, and to which offset the other one truncates."""
     ages = [(branch.epochs[-1][0] if branch.epochs else -1, branch.end_offset) for branch in (fork.a, fork.b)]
     newer = "a" if ages[0] > ages[1] else "b"
     leader, follower = (fork.a, fork.b) if newer == "a" else (fork.b, fork.a)

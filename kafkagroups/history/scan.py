@@ -91,7 +91,6 @@ class CountedTopic:
             yield stats
 
     def _count(self, log: Log, stats: Stats, parts: dict[str, GroupParts], answers: Answers) -> Partition:
-        """Add the counts of a log to its statistics, and return what a rule can ask."""
         totals = self.totals[log.partition]
         loaded = self.groups.partitions[log.partition]
         counts = PartitionStats(batches=loaded.batches, next_offset=loaded.next_offset, gaps=loaded.gaps)
@@ -119,7 +118,7 @@ class CountedTopic:
         return Partition(log, rules, self.groups, loaded, parts, totals, counts, commits, live_records, misplaced)
 
     def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
-        """Return the statistics of the topic. `stats_of_logs` are those of its logs."""
+        """The statistics of the topic from those of its logs."""
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
         for log_stats in stats_of_logs:
             stats.add(log_stats)

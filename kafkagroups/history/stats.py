@@ -1,20 +1,17 @@
 """The statistics of a log (`stats`): live records, bytes, open transactions, value versions, and traces of the cleaner.
 
 - A record is live if its fate (fates.py) is "wins" (a broker answers with it) or "pending" (its transaction is open).
-- The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
-- A row counts the records of one group, topic, record type or partition. The row null counts everything without a group
-  (or topic, or record type): for example markers and empty batches.
+- The bytes of a batch, including its header, are divided among its records in proportion to the records' sizes.
+- The row null counts everything without a group (or topic, or record type): for example markers and empty batches.
 
-The last stable offset is the first offset of the oldest open transaction, or the end of the log if no transaction is
-open. The log cleaner, and consumers with `read_committed`, stop at this offset. The cleaner also never cleans the
-active segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free:
-those of each record whose key has a newer record, if the segments of both records may be cleaned. Tombstones and
-markers stay until their retention time is over.
+The log cleaner, and consumers with `read_committed`, stop at the last stable offset: the first offset of the oldest
+open transaction, or the end of the log. The cleaner also never cleans the active (last) segment. `freed_bytes`
+estimates what a first pass would free: each record whose key has a newer record, if both segments may be cleaned.
+Tombstones and markers stay until their retention time is over.
 
-Passes of the cleaner leave traces. A broker writes the offsets of a partition without holes, so the cleaner has been at
-a place where offsets are missing. A batch with a delete horizon has been through a pass, too: the pass sets the horizon
-in the first batch with a tombstone or an unused marker that it keeps. A pass that removes nothing and keeps no
-tombstone leaves no trace.
+Passes of the cleaner leave traces. A broker writes offsets without holes, so a hole shows a pass. So does a delete
+horizon, which the pass sets in the first batch with a tombstone or an unused marker that it keeps. A pass that removes
+nothing and keeps no tombstone leaves no trace.
 Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
 """
 
@@ -52,13 +49,10 @@ def check_row_kind(by: str) -> None:
 class OpenTransaction:
     """A producer's transaction whose marker is not in the log.
 
-    `first_offset` is the base offset of the transaction's first batch. `since_ms` is the time of this batch, in ms
-    since the epoch. `groups` are the ids of the groups for which the transaction commits offsets. `producer_epoch` is
-    the epoch of the first batch.
-
-    `aborted_at` and `aborted_ms` are the offset and the time of the last marker of the producer before the transaction,
-    if this marker aborted another transaction with the same epoch; otherwise None (transactions.py).
-    `coordinator_epoch` is the epoch of the transaction coordinator in that last marker; 0 if the log has none.
+    `first_offset`, `since_ms` (ms since 1970) and `producer_epoch` are those of its first batch. `groups` are the
+    groups for which it commits offsets. `aborted_at` and `aborted_ms` are the place and time of the producer's last
+    marker before it, if that marker aborted another transaction with the same epoch; otherwise None (transactions.py).
+    `coordinator_epoch` is the one in that last marker; 0 if the log has none.
     """
 
     producer_id: int
@@ -73,11 +67,10 @@ class OpenTransaction:
 
 @dataclass
 class Count:
-    """The numbers of records and bytes of one row, for example of one group.
+    """The records and bytes of one row, for example of one group.
 
-    `records` and `bytes` count all records of the row. `live_records` and `live_bytes` count the live records.
-    `tombstones` counts the tombstones whose record type the coordinator reads. `in_partitions` are the partitions of
-    the offsets topic that contain records of the row.
+    `tombstones` counts only those whose record type the coordinator reads. `in_partitions` are the partitions of the
+    offsets topic that contain records of the row.
     """
 
     records: int = 0
@@ -88,7 +81,6 @@ class Count:
     in_partitions: list[int | None] = field(default_factory=list)
 
     def add(self, other: Count) -> None:
-        """Add the numbers of another count."""
         self.records += other.records
         self.bytes += other.bytes
         self.live_records += other.live_records
@@ -101,10 +93,9 @@ class Count:
 class SegmentCount:
     """The numbers of one segment, and the traces of the cleaner in it.
 
-    `bytes` is the size of its batches. `replaced_bytes` counts the bytes of the records that were replaced by a newer
-    record of the same key, if this segment contains the later one of the two records. `trace_end` is the Kafka offset
-    after the last trace (NO_TRACE: none). `horizon_ms` is the newest delete horizon, and `newest_ms` the largest
-    timestamp of the batches that have one, in ms since the epoch (NO_TIMESTAMP: none).
+    `replaced_bytes` counts the records that were replaced by a newer record of the same key, if this segment contains
+    the later one. `trace_end` is the offset after the last trace (NO_TRACE: none). `horizon_ms` is the newest delete
+    horizon, and `newest_ms` the largest timestamp of the batches that have one, in ms since 1970 (NO_TIMESTAMP: none).
     """
 
     base_offset: int
@@ -134,21 +125,14 @@ class SegmentCount:
 
 @dataclass
 class PartitionStats(Count):
-    """The statistics of a partition of the offsets topic.
+    """The statistics of a partition of the offsets topic; times are in ms since 1970, or None if there are none.
 
-    `segments` and `batches` are counts. The timestamps are the smallest and the largest timestamp of the records; None
-    if no record has a timestamp. `next_offset` is the offset after the last batch. `uncleanable_bytes` counts the bytes
-    that the cleaner cannot clean now. `freed_bytes` estimates how many bytes a pass of the cleaner would free.
-    `written_by` names the Kafka versions that can have written the records. `written_by_ranges` has a range of offsets
-    for each change of the versions (writers.py).
-
-    `commit_markers` and `abort_markers` count the markers of transactions.
-
-    `first_uncleanable_offset` is the base offset of the first segment that the cleaner cannot clean. `cleaned_up_to`
-    and `last_cleaned_ms` say how far and when the cleaner has cleaned the log, as far as the log contains traces; None
-    if there are no traces. `dirty_segments` and `dirty_bytes` count the segments from there on that the cleaner can
-    clean. `gaps` are the damaged bytes that the reader has skipped; None without `past_damage`. `active_base_offset` is
-    the base offset of the active segment.
+    `next_offset` is the offset after the last batch. `uncleanable_bytes` are those from `first_uncleanable_offset`, the
+    base offset of the first segment that the cleaner cannot clean now. `freed_bytes` estimates what a pass would free.
+    `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned, as far as the log contains
+    traces. `dirty_segments` and `dirty_bytes` count what it can clean from there on. `written_by` names the Kafka
+    versions that can have written the records, and `written_by_ranges` has a range for each change of them
+    (writers.py). `gaps` are the damaged bytes that the reader has skipped; None without `past_damage`.
     """
 
     segments: int = 0
@@ -179,14 +163,10 @@ class PartitionStats(Count):
 
     @property
     def span_ms(self) -> int:
-        """The time between the first and the last timestamp."""
         return (self.last_timestamp_ms or 0) - (self.first_timestamp_ms or 0)
 
     def add_segments(self, segments: Sequence[SegmentCount]) -> None:
-        """Set what the segments of the log say about its cleaning, after `last_stable_offset` was set.
-
-        The cleaner stops before the segment that contains the last stable offset, and before the active segment.
-        """
+        """Set what the segments say about the cleaning, after `last_stable_offset` was set."""
         bases = [segment.base_offset for segment in segments]
         self.segments = len(segments)
         self.active_base_offset = bases[-1]
@@ -205,11 +185,10 @@ class PartitionStats(Count):
 
 
 def _find_cleaned_up_to(segments: Sequence[SegmentCount]) -> int | None:
-    """Return the Kafka offset up to which the log was cleaned; None if it contains no trace.
+    """A pass cleans whole segments, so this is the base offset of the one after the last trace.
 
-    A pass cleans whole segments. So the offset is the base offset of the segment after the last one with a trace. If
-    the last segment of the log has a trace, the log is a copy, and the offset is the one after the last trace. Later
-    passes can have cleaned more, without a trace. A pass whose offset map was full stopped inside the segment.
+    If the last segment has a trace, the log is a copy, and the offset is the one after the trace. Later passes can have
+    cleaned more without a trace, and a pass whose offset map was full stopped inside the segment.
     """
     cleaned_up_to = None
     for number, segment in enumerate(segments, start=1):
@@ -219,11 +198,10 @@ def _find_cleaned_up_to(segments: Sequence[SegmentCount]) -> int | None:
 
 
 def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
-    """Return the time of the newest pass that set a delete horizon, in ms since the epoch.
+    """The delete horizon is the time of the pass plus delete.retention.ms, whose default is assumed.
 
-    The horizon is the time of the pass plus delete.retention.ms. The default of this setting is assumed. The result is
-    None if no batch has a horizon. It is also None if the pass would then be older than a record that it cleaned: the
-    setting was smaller. Later passes can have set no horizon.
+    If the pass would then be older than a record that it cleaned, the setting was smaller, and the time is not known.
+    Later passes can have set no horizon.
     """
     horizon_ms = max(segment.horizon_ms for segment in segments)
     pass_ms = horizon_ms - DELETE_RETENTION_MS
@@ -243,10 +221,9 @@ class WriterKey(NamedTuple):
 class WriterCount:
     """What one writer committed in one partition of the offsets topic.
 
-    `commits` is the number of batches with its commits, and `records` the number of its records. `bytes` are the bytes
-    of these records, without the headers of the batches. The times are those of the first and the last commit, in ms
-    since the epoch; None if the records have no time. `interval_ms` is the median time from one commit to the next;
-    None if there is only one commit.
+    `commits` counts batches. `bytes` are without the headers of the batches. The times are those of the first and the
+    last commit, in ms since 1970; None if the records have no time. `interval_ms` is the median time between commits;
+    None if there is only one.
     """
 
     key: WriterKey
@@ -271,8 +248,7 @@ class WriterCount:
 class WriterRange:
     """The Kafka versions that can have written the records from offset `first` to offset `last`.
 
-    `versions` is a text such as "0.9 – 2.0"; "" if every version can have written the records. `writers` are the same
-    versions.
+    `versions` is a text such as "0.9 – 2.0"; "" if it can be every version.
     """
 
     first: int
@@ -297,7 +273,6 @@ class VersionCount:
     last_timestamp_ms: int | None = None
 
     def add(self, other: VersionCount) -> None:
-        """Add the records of another count."""
         self.records += other.records
         times = (self.first_timestamp_ms, self.last_timestamp_ms, other.first_timestamp_ms, other.last_timestamp_ms)
         known_times = [time for time in times if time is not None]
@@ -374,19 +349,15 @@ class Stats:
 
     @property
     def live_records(self) -> int:
-        """The number of live records in all partitions."""
         return sum(partition.live_records for partition in self.partitions.values())
 
     def count_commits(self, partition: int | None) -> int:
-        """Return the number of commits of all writers in a partition of the offsets topic."""
         return sum(writer.commits for writer in self.writers if writer.partition == partition)
 
     def add_row(self, name: object, count: Count) -> None:
-        """Add a count to the row with a name."""
         self.rows.setdefault(name, Count()).add(count)
 
     def add(self, other: Stats) -> None:
-        """Add the statistics of other partitions."""
         self.problems.extend(other.problems)
         self.findings.extend(other.findings)
         self.writers.extend(other.writers)
@@ -400,15 +371,15 @@ class Stats:
 
 
 def sort_rows(stats: Stats) -> list[tuple[object, Count]]:
-    """Return the name and the counts of each row; the row with the most bytes is first."""
+    """The name and the counts of each row, the one with the most bytes first."""
     return sorted(stats.rows.items(), key=lambda row: (-row[1].bytes, str(row[0])))
 
 
 def sort_moved(moved: Sequence[MovedOffset]) -> list[MovedOffset]:
-    """Return the positions for a table: those that a broker can lose stand first."""
+    """Those that a broker can lose stand first."""
     return sorted(moved, key=lambda offset: not offset.is_newest_old)
 
 
 def sort_writers(writers: Sequence[WriterCount]) -> list[WriterCount]:
-    """Return the writers; the one with the most commits is first."""
+    """The one with the most commits stands first."""
     return sorted(writers, key=lambda writer: (-writer.commits, writer.key))

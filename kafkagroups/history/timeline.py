@@ -1,31 +1,31 @@
 """The history of one group as events (`timeline`): generations, commits, transactions, deletions, and gaps.
 
-The events come from the records of the group, and not from a broker. So the timeline contains what the log tells. A
-rebalance that did not end, or a commit that was refused, left no record.
-A gap is a range of offsets in which records are missing.
+The events come from the records of the group, and not from a broker: a rebalance that did not end, or a commit that was
+refused, left no record. A gap is a range of offsets in which records are missing.
 
-A missing offset does not tell to which group its record belonged. But the log limits what can be missing. The cleaner
-keeps the newest record of each key, and removes all older records of this key at the same time. So if an older record
-of a key is still in the log, then no later record of the key was removed, except records of aborted transactions. The
-records that can be missing before the first remaining record of a key are its older values.
+A missing offset does not tell to which group its record belonged, but the log limits what can be missing. The cleaner
+keeps the newest record of each key and removes all older ones at the same time. So if an older record of a key is still
+there, no later one was removed, except records of aborted transactions. What can be missing before the first remaining
+record of a key are its older values.
 Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
-from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS
+from kafkagroups.history.group_events import CLASSIC_GROUP, MEMBERS, GroupState
 from kafkagroups.history.group_log import GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.words import count_of, describe_time, list_names, name_record, time_or_none
+from kafkagroups.history.words import count_of, describe_duration, describe_time, list_names, name_record, time_or_none
 from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.topic_partitions import TopicPartitions
@@ -35,12 +35,14 @@ from kafkagroups.log.damage import Gap
 if TYPE_CHECKING:
     import pandas as pd
 
+CURRENT_ASSIGNMENT = 8
+"""The record type of what a member of a consumer group has now, and of its state."""
+
 
 def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int) -> Event:
-    """Return the event of a hole in the log of a group.
+    """The event of a hole in the log of a group.
 
-    `later` are the first records of the keys that are only behind the hole, and `start_offset` is the first offset of
-    the log.
+    `later` are the first records of the keys that are only behind the hole.
     """
     what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
     if isinstance(hole, DamagedHole):
@@ -50,7 +52,6 @@ def describe_gap(partition: int | None, hole: Hole, later: Collection[GroupRecor
 
 
 def _describe_range(hole: Hole, start_offset: int) -> str:
-    """Return what is missing. Offsets before the start of the log were not removed by the cleaner."""
     before_start = max(0, min(start_offset, hole.last + 1) - hole.first)
     removed = hole.missing - before_start
     begin = f"The log begins at {start_offset}" if before_start else ""
@@ -59,7 +60,6 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
 
 
 def _describe_missing(later: Collection[GroupRecord]) -> str:
-    """Return which records of the group can be missing."""
     partitions = [record.key for record in later if record.is_offset]
     names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
     if partitions:
@@ -68,23 +68,18 @@ def _describe_missing(later: Collection[GroupRecord]) -> str:
 
 
 def _name_records(record: GroupRecord) -> str:
-    """Return what a record of the group itself is about."""
     if record.type == CLASSIC_GROUP:
         return "generations" if record.value is None else f"generations than {record.value.generation}"
     return "members" if record.type in MEMBERS else "epochs and assignments"
 
 
 def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
-    """Return the steps with a hole of its own for each range of offsets whose bytes are damaged.
-
-    `damaged` are the damaged bytes that the reader has skipped.
-    """
+    """The steps with a hole of its own for each range of offsets whose bytes are damaged."""
     ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
     return [part for step in steps for part in (_split(step, ranges) if isinstance(step, Hole) else [step])]
 
 
 def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
-    """Return the parts of a hole: the damaged ranges, and what is missing before, between and after them."""
     parts: list[Step] = []
     first = hole.first
     undamaged = hole.missing
@@ -131,6 +126,8 @@ class Timeline:
         The committed offsets at the end of the log with their last moves, in each partition the oldest move first.
     writers
         A line if several Kafka versions wrote the group's records, or a newer one than that of the rules.
+    waiting
+        A line for each member of a consumer group that has not reached its target at the end of the log.
     """
 
     group: str
@@ -144,6 +141,7 @@ class Timeline:
     rewound: list[Position] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
     writers: str | None = None
+    waiting: list[str] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON: a list of the objects that `timeline --json` prints.
@@ -209,6 +207,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     group_log = logs[group]
     all_events: list[Event] = []
     positions: list[Position] = []
+    waiting: list[str] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
         steps = mark_damaged(group_log.steps[partition], loaded.gaps or [])
@@ -217,15 +216,55 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         all_events += history.events
         members = history.group.state.find_members_by_partition(offsets.topic_ids)
         positions += finish_positions(offsets.positions.values(), members)
+        waiting += find_waiting_members(steps, history.group.state, offsets.topic_ids)
     all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
     events = [each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")]
     selected = [each for each in positions if question.selects(each.topic_partition)]
-    writers = group_log.describe_writers()
     origin = (group, dialect.coordinator, dialect.kafka)
     found = (groups.topic_partitions, sort_rewound(selected), selected)
-    return Timeline(
-        *origin, events, groups.problems, len(all_events) - len(events), dialect.rules_of, *found, writers=writers
-    )
+    left_out = len(all_events) - len(events)
+    timeline = Timeline(*origin, events, groups.problems, left_out, dialect.rules_of, *found)
+    timeline.writers = group_log.describe_writers()
+    timeline.waiting = waiting
+    return timeline
+
+
+def find_waiting_members(steps: list[Step], group: GroupState, topic_ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each member that has to give partitions back, or that waits for those of others.
+
+    `topic_ids` are the ids of topics by name. The broker waits for the rebalance timeout of the member, from the record
+    on with which it got this state (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
+    """
+    names = {topic_id: name for name, topic_id in {**group.topic_ids, **topic_ids}.items()}
+    begins: dict[str, GroupRecord] = {}
+    """By member id: the record with which the member got its present state."""
+    for step in steps:
+        if isinstance(step, GroupRecord) and step.type == CURRENT_ASSIGNMENT:
+            member_id = str(getattr(step.record.key, "member_id", ""))
+            before = begins.get(member_id)
+            if before is None or _get_progress(before) != _get_progress(step):
+                begins[member_id] = step
+    for member_id, begin in begins.items():
+        member = group.members.get(member_id)
+        if begin.value is None or member is None or MEMBER_STATES["consumer"].get(begin.value.state) == "Stable":
+            continue
+        what = f"{member.description}, since {describe_time(begin.timestamp)} (record {begin.offset}): "
+        partitions = [
+            f"{names.get(each.topic_id, each.topic_id)}-{number}"
+            for each in begin.value.partitions_pending_revocation
+            for number in each.partitions
+        ]
+        timeout_ms = member.rebalance_timeout_ms
+        if partitions and timeout_ms is not None:
+            end = describe_time(begin.timestamp + timeout_ms)
+            what += f"has to give back {list_names(partitions)}. If it has not, the broker removes it at {end} "
+            yield f"{what}(after {describe_duration(timeout_ms)})."
+        else:
+            yield f"{what}waits for partitions that other members still have."
+
+
+def _get_progress(step: GroupRecord) -> Any:
+    return step.value and (step.value.state, step.value.partitions_pending_revocation)
 
 
 class PartitionHistory:

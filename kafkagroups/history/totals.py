@@ -108,7 +108,6 @@ class StaticMembers(dict[tuple[str, str], list[Series]]):
 
 
 def _is_shared(series: Sequence[Replacement]) -> bool:
-    """Return whether MIN_REPLACEMENTS replacements fulfil the rule."""
     span_ms = series[-1].timestamp_ms - series[0].timestamp_ms
     settings = [replacement.settings for replacement in series]
     alternates = len(set(settings)) == 2 and all(earlier != later for earlier, later in pairwise(settings))
@@ -225,7 +224,6 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect, *, by_topic: bool) -> 
 
 
 def _take_rows(counted: dict[str, Any], answers: Answers, partition: int | None) -> Iterator[tuple[Row, Count]]:
-    """Yield the rows that the native engine has counted. The parts of a row can come one after another."""
     group_ids = counted["group_ids"]
     found = [None if group_id is None else answers.find(group_id, partition) for group_id in group_ids]
     yield Row(), Count(*counted["control"][:2])
@@ -347,7 +345,6 @@ class Observed(Fates):
             self._newest_ms = timestamp_ms
 
     def _note_members(self, log_record: LogRecord, record: Record) -> None:
-        """Note the static members with new ids. A group is examined if the first member of the record is static."""
         key = log_record.key or b""
         members = record.value.members if isinstance(record.value, GroupMetadataValue) else []
         known = self._members.pop(key, {})

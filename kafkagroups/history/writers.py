@@ -1,18 +1,12 @@
 """Who wrote a log: the clients that commit, the Kafka versions of the brokers, and the versions of their values.
 
-`stats --by writer` separates the commits of each group by the form of their batches.
+A record does not contain the client that sent it, but clients of one group differ in how many offsets they commit at
+once, in whether they use transactions, and in their rhythm. The leader epoch changes with each new coordinator. So a
+writer (`stats --by writer`) is a group, a leader epoch, the transactional bit, and the number of the group's records in
+a batch. A commit is the group's records in one batch that have a value: the broker writes most tombstones. Since Kafka
+4.0, a batch can join commits of requests that arrive within group.coordinator.append.linger.ms.
 
-A record does not contain the client that sent it. But clients of one group differ: in how many offsets they commit at
-once, in whether they commit in transactions, and in their rhythm. The leader epoch changes when another broker, or the
-same broker after a restart, becomes the coordinator. So a writer is a group, a leader epoch, the transactional bit, and
-the number of the group's records in a batch.
-
-A commit is the group's records in one batch that have a value. Since Kafka 4.0, the coordinator can put commits of
-several requests into one batch, if they arrive within group.coordinator.append.linger.ms. Tombstones are left out,
-because the broker writes most of them. The log is read in plain Python with both engines.
-
-The versions of Kafka that can have written the records are given by ranges of offsets. A range ends where no single
-version can have written both the range and what follows: the broker was replaced by another version.
+A range of offsets ends where no single Kafka version can have written both the range and what follows.
 
 A program that reads the topic itself must know the version of each value, because a broker can write a newer one after
 an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1: `stats --by type` counts them.
@@ -81,10 +75,7 @@ class WriterCounter(Follower):
 
 @dataclass
 class _Stretch:
-    """Records that one broker wrote, from offset `first` on: all were appended in the same leader epoch.
-
-    `writers` are the versions that can have written all of them.
-    """
+    """Records that one broker wrote in one leader epoch; `writers` are the versions that can have written them."""
 
     first: int
     epoch: int
@@ -193,10 +184,7 @@ def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list
 
 
 class VersionCounter(Follower):
-    """Counts the value versions in a second pass.
-
-    A record without a key, or with a key or a value of less than two bytes, is not counted.
-    """
+    """Counts the value versions, apart from keys and values of less than two bytes."""
 
     producers = None
 
@@ -219,5 +207,5 @@ def value_versions_json(counts: dict[TypeAndVersion, VersionCount]) -> list[dict
 
 
 def sort_versions(counts: dict[TypeAndVersion, VersionCount]) -> list[tuple[TypeAndVersion, VersionCount]]:
-    """Return the counts in the order of the types and versions. The tombstones of a type are the last ones."""
+    """Sorted by type and version, the tombstones of a type last."""
     return sorted(counts.items(), key=lambda item: (item[0].type, item[0].version is None, item[0].version or 0))

@@ -37,7 +37,7 @@ MAX_STORIES = 12
 """A report tells the history of at most this number of groups."""
 MAX_RECORDS = 100_000
 """The groups with a history have together at most this number of records."""
-TOLD = ("rewind", "expired", "offset_deleted", "deleted", "transaction_open")
+TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
 """The events that make a group stand out."""
 _OFFSET_TYPES = (b"\0\0", b"\0\1")
 """The first two bytes of the keys of offset records: their type."""

@@ -168,3 +168,17 @@ def test_a_log_that_begins_with_a_later_segment_has_no_gap_before_it(run, tmp_pa
     (folder / f"{100:020}.log").write_bytes(encode_batch([LogRecord(102, 5, COMMIT_KEY, None)]))
     _, out, _ = run("dump", folder)
     assert out.startswith("partition 0 gap: offsets 100 to 101 have no record\n") and out.count("gap") == 1
+
+
+def test_the_state_of_a_member_has_kafkas_name(run):
+    """MemberState of consumer groups (4.3.1): 0 is STABLE, 1 UNREVOKED_PARTITIONS, 2 UNRELEASED_PARTITIONS."""
+    _, out, _ = run("dump", DATA / "4.3.1" / "__consumer_offsets-24")
+    states = [line.partition('"state": ')[2].partition(",")[0] for line in out.splitlines() if '"state": ' in line]
+    assert states[:6] == [
+        '"Stable"',
+        '"UnreleasedPartitions"',
+        '"UnreleasedPartitions"',
+        '"UnrevokedPartitions"',
+        '"Stable"',
+        '"Stable"',
+    ]

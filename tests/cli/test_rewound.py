@@ -139,3 +139,23 @@ def test_a_program_that_goes_back_itself_reads_twice(run, tmp_path):
     path = write(tmp_path / "log", [group(EMPTY), *pairs, commit(900)])
     _, out, _ = run("timeline", path, "--group", "g")
     assert "two programs" not in out
+
+
+@pytest.mark.parametrize("ahead", [50_000, 400])
+def test_a_position_that_jumps_far_beyond_its_usual_steps_skips_records(ahead, run, tmp_path):
+    """Twelve steps of ten records, then one that nobody of the group can have read in between."""
+    steps = [commit(10 * number) for number in range(12)]
+    path = write(tmp_path / "log", [group(STABLE), *steps, commit(110 + ahead, ""), commit(120 + ahead)])
+    events = map(json.loads, run("timeline", path, "--group", "g", "--json")[1].splitlines())
+    skips = [(event["topic_partition"], event["from"], event["to"]) for event in events if event["event"] == "skip"]
+    assert skips == ([("cards-0", 110, 110 + ahead)] if ahead > 1000 else [])
+    _, out, _ = run("timeline", path, "--group", "g")
+    text = " ".join(out.split())
+    said = "cards-0: 110 -> 50110, ahead by 50000; its longest step before was 10; set by a member; no metadata"
+    assert (said in text) == (ahead > 1000)
+
+
+def test_the_first_commit_after_a_deletion_says_what_it_skips(run, tmp_path):
+    path = write(tmp_path / "log", [group(EMPTY), commit(40), tombstone(), commit(100)])
+    _, out, _ = run("timeline", path, "--group", "g")
+    assert "the first commit after a deletion, 40 before it, which skips 40 to 99" in " ".join(out.split())

@@ -28,6 +28,7 @@ EVENTS = {
     "deleted",
     "commit",
     "rewind",
+    "skip",
     "expired",
     "offset_deleted",
     "transaction_committed",

@@ -103,6 +103,8 @@ def _rows_to_json(statistics: Stats) -> list[dict[str, Any]]:
 def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     fields = asdict(partition)
     del fields["in_partitions"]  # It only repeats the partition's own number.
+    for transaction in fields["open_transactions"]:
+        del transaction["coordinator_epoch"]  # Only the command that ends a transaction needs it.
     ranges = partition.written_by_ranges
     fields["written_by_ranges"] = [{"from": each.first, "to": each.last, "versions": each.versions} for each in ranges]
     if partition.gaps is None:

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 495,
-    "cli": 2878,
+    "cli": 2880,
     "coordinator": 6492,
     "course": 10385,
     "engine": 2500,

@@ -16,14 +16,11 @@ _BLOCK_HEIGHT = 44
 _ROW_HEIGHT = _BLOCK_HEIGHT + 4
 _HEADING_HEIGHT = 18
 _SHOWN_BYTES = 11
-"""A block shows at most this number of bytes."""
 _NAME_OF_REST = "rest"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the block of a span is drawn."""
-
     span: Span
     x: float
     y: float
@@ -42,7 +39,6 @@ def find_name(span: Span) -> str:
 
 
 def _find_label(span: Span) -> str:
-    """Return the words in the block of a span."""
     if span.type.endswith("length"):
         return "length"
     if span.type == "uvarint, uvarint":
@@ -51,7 +47,6 @@ def _find_label(span: Span) -> str:
 
 
 def _find_section(span: Span) -> str:
-    """Return the heading above a span."""
     record, separator, _ = span.field.rpartition(": ")
     if separator:
         return record
@@ -90,7 +85,7 @@ def _format_hex(span: Span) -> str:
 def draw_block(
     number: int, place: Place, bytes_by_part: Mapping[str, bytes], *, is_selected: bool, is_changed: bool
 ) -> Box:
-    """Return the block of a place. A reader of the lesson can select it."""
+    """Return the block of a place, which a click selects."""
     span = place.span
     data = bytes_by_part[span.part][span.start : span.end]
     rest = " …" if len(data) > _SHOWN_BYTES else ""

@@ -25,13 +25,7 @@ _SENTENCES = {
 
 
 class CommitAndPowerCut(Figure):
-    """A figure that steps through commits of the group `dashboard` for orders-0.
-
-    Parameters
-    ----------
-    *script
-        The actions in their order, as `CommitScript` explains them.
-    """
+    """Commits of the group `dashboard` for orders-0. `script` has the actions, as `CommitScript` explains them."""
 
     def __init__(self, *script: str) -> None:
         self.steps = CommitScript(*script).steps
@@ -95,7 +89,6 @@ def _draw(step: CommitStep, previous: CommitStep | None, *, is_cut: bool) -> Sce
 
 
 def _name_answer(answer: str) -> str:
-    """Return an answer to an OffsetFetch. A partition without an offset has the answer −1."""
     return answer.replace("–", "−1")
 
 
@@ -108,7 +101,6 @@ Slot = tuple[float, float, float]
 
 
 def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:
-    """Return the box of one place. It is marked as new if its value changed."""
     is_new = before is not None and before != value
     if is_lost:
         tone = Tone.DEAD
@@ -118,7 +110,6 @@ def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone,
 
 
 def _draw_responses(responses: list[str], before: list[str] | None) -> Box:
-    """Return the box of the client, with a line for each commit."""
     is_new = before is not None and before != responses
     return Box(
         "responses", 10, 44, 108, 52, ("responses", *responses), Tone.NEW if is_new else Tone.PLAIN, is_bold=is_new

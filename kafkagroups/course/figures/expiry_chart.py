@@ -54,7 +54,7 @@ class _Case:
 
 
 class ExpiryChart(Figure):
-    """A day axis with the two clocks of an offset, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.4."""
+    """The two clocks of an offset on a day axis, and the day of its deletion in Kafka 1.0.1 and since Kafka 2.4."""
 
     def __init__(self) -> None:
         super().__init__(_make_content(_COMMIT_DAYS, _MEMBERS, _RETENTIONS))
@@ -118,7 +118,6 @@ def _make_content(commit_days: tuple[int, ...], members: tuple[Members, ...], re
 
 
 def _describe(members: Members) -> str:
-    """Return the words of the control."""
     if not members.topic:
         return "no member at any time"
     if members.leaves_on is not None:
@@ -178,7 +177,6 @@ def _name_members(members: Members) -> str:
 
 
 def _draw_members(members: Members) -> list[Mark]:
-    """Return the bars of the time with a member, and of the time in which the group is Empty."""
     marks: list[Mark] = [Label("members", 4, _MEMBERS_TOP + 20, "the group")]
     start = _find_x(0)
     end = _find_x(LAST_DAY)
@@ -199,7 +197,6 @@ def _draw_members(members: Members) -> list[Mark]:
 
 
 def _draw_clocks(step: int, case: _Case) -> list[Mark]:
-    """Return the commit, and from the second step on the two clocks."""
     commit_x = _find_x(case.commit_day)
     marks: list[Mark] = [
         Label("commit clock title", 4, _COMMIT_TOP + 20, "since commit"),
@@ -228,7 +225,6 @@ def _draw_clock(key: str, start_day: int, retention: int, top: float) -> list[Ma
 
 
 def _draw_question(number: int, commit_day: int) -> list[Mark]:
-    """Return a small bar for the offset, and a question instead of its end."""
     x = _find_x(commit_day)
     top = _VERSION_TOPS[number]
     return [
@@ -240,7 +236,6 @@ def _draw_question(number: int, commit_day: int) -> list[Mark]:
 
 
 def _draw_end(number: int, case: _Case) -> Mark:
-    """Return the arrow from the end of the clock that counts to the deletion."""
     day = case.deletion_days[number]
     assert day is not None
     clock_top = _EMPTY_TOP if _follows_empty_clock(case, number) else _COMMIT_TOP
@@ -248,7 +243,6 @@ def _draw_end(number: int, case: _Case) -> Mark:
 
 
 def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
-    """Return the bar of the time in which the offset exists, and a crossed box on the day of its deletion."""
     top = _VERSION_TOPS[number]
     start = _find_x(commit_day)
     key = f"offset {number}"
@@ -270,7 +264,6 @@ def _draw_result(number: int, commit_day: int, day: int | None) -> list[Mark]:
 
 
 def _follows_empty_clock(case: _Case, number: int) -> bool:
-    """Return whether the offset is deleted at the end of the clock that starts when the group becomes Empty."""
     leaves_on = case.members.leaves_on
     is_old_rule = number == 0
     return not is_old_rule and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
@@ -307,7 +300,6 @@ def _explain(step: int, case: _Case) -> str:
 
 
 def _tell_members(members: Members) -> str:
-    """Return a sentence about the members."""
     if not members.topic:
         return "It is a simple group, without members."
     if members.leaves_on is None:

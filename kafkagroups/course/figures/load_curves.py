@@ -24,13 +24,7 @@ _TONES = (Tone.ERROR, Tone.DEAD, Tone.LIVE, Tone.NEW, Tone.WAIT)
 
 
 class LoadCurves(Figure):
-    """A chart with a curve for each way of loading.
-
-    Parameters
-    ----------
-    names
-        The text of each curve, by the benchmark's name for the way of loading.
-    """
+    """A curve for each way of loading. `names` has its text by the benchmark's name for the way."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         measurements = read_measurements()
@@ -41,7 +35,7 @@ class LoadCurves(Figure):
 
 
 def draw_curves(ways: Mapping[str, Mapping[int, float]]) -> Scene:
-    """Draw a curve for each way: its seconds by the number of records."""
+    """Draw the seconds of each way by the number of records."""
     record_counts = sorted({records for seconds_by_records in ways.values() for records in seconds_by_records})
     all_seconds = [each for seconds_by_records in ways.values() for each in seconds_by_records.values()]
     first = log10(record_counts[0])

@@ -47,10 +47,8 @@ class Box:
     ----------
     lines
         The texts in the box, from top to bottom.
-    is_dashed
-        Whether the border is dashed.
     is_crossed
-        Whether a diagonal cross covers the box: the thing is gone.
+        Whether a diagonal cross covers the box, because the thing is gone.
     choice
         The control and the option that a click on the box chooses, or None.
     """
@@ -71,7 +69,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Label:
-    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line of the text."""
+    """A text without a border. `anchor` is "start", "middle" or "end". (x, y) is on the base line."""
 
     key: str
     x: float
@@ -85,7 +83,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A straight line from the first point to the second, with a head at its end unless `has_head` is False."""
+    """A straight line, with a head at its end unless `has_head` is False."""
 
     key: str
     x1: float
@@ -99,7 +97,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through points, for example a curve of a chart."""
+    """A line through points."""
 
     key: str
     points: tuple[tuple[float, float], ...]
@@ -117,11 +115,11 @@ class Scene:
     Attributes
     ----------
     marks
-        The drawn marks, from back to front.
+        The marks, from back to front.
     caption
-        One to three sentences about this scene. They are shown next to the picture.
+        One to three sentences next to the picture.
     text
-        The lines of the scene's text form, for tests and screen readers.
+        The lines of the text form, for tests and screen readers.
     """
 
     marks: tuple[Mark, ...]
@@ -130,7 +128,7 @@ class Scene:
 
 
 def list_labels(marks: Sequence[Mark]) -> list[str]:
-    """Return the texts that the marks draw, in drawing order."""
+    """Return the texts of the marks, in drawing order."""
     labels: list[str] = []
     for mark in marks:
         if isinstance(mark, Box):
@@ -141,5 +139,5 @@ def list_labels(marks: Sequence[Mark]) -> list[str]:
 
 
 def measure_text(text: str, size: float) -> float:
-    """Return the estimated width of a text."""
+    """Return the estimated width."""
     return len(text) * size * CHARACTER_WIDTH

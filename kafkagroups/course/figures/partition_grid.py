@@ -40,7 +40,6 @@ _CELL_WIDTH = 42
 _CELL_HEIGHT = 48
 _DOT = 5
 _NAME_LENGTH = 4
-"""A cell shows the first four characters of a group's name."""
 _NAMES_PER_CELL = 2
 _PANEL_LEFT = 438
 _LONGEST_ID = 40
@@ -48,13 +47,13 @@ _LONGEST_ID = 40
 
 @dataclass(frozen=True)
 class _Answers:
-    """The offset that each group finds with each coordinator of `_COORDINATORS`, or None if it finds nothing."""
+    """The offset that each group finds with each coordinator of `_COORDINATORS`, or None."""
 
     by_coordinator: tuple[Mapping[str, int | None], ...]
 
 
 class PartitionGrid(Figure):
-    """A cell for each partition of the offsets topic. The reader widens the topic from 50 to 60 and 65 partitions.
+    """A cell for each partition of the offsets topic, which the reader widens from 50 to 60 and 65 partitions.
 
     Parameters
     ----------
@@ -99,7 +98,7 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
     """Return what the coordinators answer with 60 partitions, and later with 65.
 
-    All groups commit with 50 partitions. They commit again with 60, after they have asked.
+    All groups commit with 50 partitions, and again with 60 after they have asked.
     """
     folder = make_scratch_folder()
     _commit(folder, groups, 50)
@@ -109,7 +108,7 @@ def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
 
 
 def _commit(folder: Path, groups: Iterable[str], count: int) -> None:
-    """Let each group commit the offset `count` to a topic of `count` partitions. The logs are then closed."""
+    """Let each group commit the offset `count` to a topic of `count` partitions, and close the logs."""
     logs = DiskLogs(folder)
     broker = start_broker(logs, offsets_topic_num_partitions=count)
     for group in groups:
@@ -138,7 +137,7 @@ def _list_homes(group: str, step: int) -> list[int]:
 
 
 def _list_old_copies(group: str, step: int) -> list[int]:
-    """Return the partitions that are not the group's home, and contain a commit of it."""
+    """Return the partitions that contain a commit of the group, but are not its home."""
     homes = _list_homes(group, step)
     return sorted(set(homes[:-1]) - {homes[-1]})
 
@@ -202,7 +201,6 @@ def _draw_cells(count: int, sizes: Mapping[int, int]) -> list[Mark]:
 
 
 def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[Mark]:
-    """Return a dot for each group in the cell of its partition. A moved group's dot has another colour."""
     marks: list[Mark] = []
     placed: Counter[int] = Counter()
     for group in groups:
@@ -216,10 +214,7 @@ def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[
 
 
 def _draw_names(named: tuple[str, ...], typed: str | None, homes: Mapping[str, list[int]], step: int) -> list[Mark]:
-    """Return the short names of the named groups in their cells, and a crossed name where an old copy is.
-
-    A cell has room for two names. The typed group comes first.
-    """
+    """Draw names, crossed where an old copy is. A cell has room for two, and the typed group comes first."""
     in_order = sorted(named, key=lambda group: group != typed)
     places: list[tuple[str, str, int, bool]] = []
     places += [(f"group {group}", group, homes[group][-1], False) for group in in_order]
@@ -262,7 +257,6 @@ def _draw_panel(
     step: int,
     found: Mapping[str, int | None] | None,
 ) -> list[Mark]:
-    """Return the list of the named groups, with the partitions of each group or with the answer to it."""
     marks: list[Mark] = []
     for number, group in enumerate(named):
         y = _TOP + 12 + number * 36
@@ -277,12 +271,10 @@ def _draw_panel(
 
 
 def _newest(step: int) -> int:
-    """Return the offset that each group has committed last."""
     return 50 if step < 3 else 60
 
 
 def _describe(homes: list[int], step: int, found: int | None) -> str:
-    """Return the group's partition, and the answer that it finds if the consumers ask in this step."""
     if step == 0:
         return f"partition {homes[-1]}"
     has_moved = homes[-1] != homes[-2]

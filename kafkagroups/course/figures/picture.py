@@ -37,7 +37,7 @@ COLOURS = {
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
-    """Return the scene as one SVG document that is `WIDTH` pixels wide and `height` pixels high."""
+    """Return the scene as an SVG document that is `WIDTH` pixels wide and `height` pixels high."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
         f'width="{WIDTH}" height="{_number(height)}" role="img" font-family="{escape(FONT)}">',
@@ -51,7 +51,6 @@ def draw_svg(scene: Scene, height: float, title: str) -> str:
 
 
 def encode_data_address(svg: str) -> str:
-    """Return the address of an SVG image that contains the image."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
@@ -124,5 +123,4 @@ def _draw_text(x: float, y: float, text: str, anchor: str, size: float, colour: 
 
 
 def _number(value: float) -> str:
-    """Return a length with at most one decimal."""
     return f"{round(value, 1):g}"

@@ -87,7 +87,6 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
 
 
 def _draw(moments: list[Moment], death: Death | None, is_past_end: bool) -> Scene:
-    """Return the scene of the last of the moments."""
     moment = moments[-1]
     state = "Dead: the group does not exist"
     if moment.state != "Dead":
@@ -160,7 +159,6 @@ def _draw_axis(now_s: float) -> list[Mark]:
 
 
 def _draw_band(moments: list[Moment]) -> list[Mark]:
-    """Return a box for each time in which the group did not change its state."""
     marks: list[Mark] = [Label("band title", 4, _BAND_TOP + 15, "state", is_bold=True)]
     now_s = moments[-1].time_s
     start = 0
@@ -183,7 +181,6 @@ def _draw_band(moments: list[Moment]) -> list[Mark]:
 
 
 def _draw_lane(number: int, moments: list[Moment], death_s: float | None) -> list[Mark]:
-    """Return a member's name and status, its time in the group, its requests, and its session."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
     moment = moments[-1]
@@ -215,7 +212,7 @@ def _joins(number: int, moments: list[Moment]) -> bool:
 
 
 def _find_end(number: int, moments: list[Moment]) -> float:
-    """Return the second at which the member left or was removed. While it is in the group, it is the current second."""
+    """Return the second at which the member left or was removed, or the current second while it is in the group."""
     end_s = moments[-1].time_s
     for moment in reversed(moments):
         if moment.lanes[number].is_member:
@@ -232,7 +229,7 @@ def _name_status(number: int, moments: list[Moment]) -> str:
 
 
 def _draw_requests(name: str, events: tuple[Event, ...], top: float, death_s: float | None) -> list[Mark]:
-    """Return a letter for each request of a member, and its death, at its time or after the previous letter."""
+    """Draw each request as a letter, and the death, at its time or after the previous letter."""
     marks: list[Mark] = []
     free_x = 0.0
     for number, event in enumerate(events):
@@ -253,7 +250,6 @@ def _draw_requests(name: str, events: tuple[Event, ...], top: float, death_s: fl
 
 
 def _draw_log(moments: list[Moment]) -> list[Mark]:
-    """Return a box for each append to the log. The appends of the last event are marked."""
     written = moments[-1].written
     before = len(moments[-2].written) if len(moments) > 1 else 0
     marks: list[Mark] = [Label("log title", 4, _LOG_TOP + 20, "log", is_bold=True)]

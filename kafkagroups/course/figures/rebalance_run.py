@@ -18,16 +18,14 @@ from kafkagroups.errors import UsageError
 
 @dataclass(frozen=True)
 class Death:
-    """A member sends nothing more. Exactly one of `step` and `second` is given.
+    """The death of a member, at a `step` or at a `second`.
 
     Attributes
     ----------
-    member
-        The member's name.
     step
-        The number of the last step of the script before the death, from 1.
+        The number of the script's last step before the death, from 1.
     second
-        The second of the death. The requests of this second are still sent.
+        The requests of this second are still sent.
     """
 
     member: str
@@ -36,7 +34,6 @@ class Death:
 
     @property
     def words(self) -> str:
-        """The words of the control."""
         time = f"at second {self.second}" if self.step is None else f"after event {self.step}"
         return f"{self.member} dies {time}"
 
@@ -80,7 +77,6 @@ def _send(life: GroupLife, request: ScriptRequest) -> None:
 
 
 def _check_member(life: GroupLife, death: Death) -> None:
-    """Raise UsageError if the member cannot die, because it has not joined yet or has left."""
     if death.member in life.consumers:
         return
     names = [event.client for event in life.events]

@@ -33,8 +33,6 @@ _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic",
 
 @dataclass(frozen=True)
 class BrokenByte:
-    """A byte of the file with a new value."""
-
     position: int
     byte: int
 
@@ -56,13 +54,7 @@ class Recovery:
 
 
 class Segment(Figure):
-    """The batches of a segment to scale.
-
-    Parameters
-    ----------
-    data
-        The bytes of the segment.
-    """
+    """The batches of a segment's bytes, drawn to scale."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -121,7 +113,6 @@ class Segment(Figure):
         return next(batch for batch in self.batches if position < batch.position + batch.size)
 
     def _name_place(self, position: int) -> str:
-        """Return which part of its batch a byte belongs to."""
         index = position - self._find_batch(position).position
         name = next((name for name, last in _BROKEN_FIELDS if index <= last), "after the checksum")
         return name if name == "after the checksum" else f"part of the {name}"
@@ -201,7 +192,6 @@ class Segment(Figure):
 
 
 def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
-    """Return what a broker's recovery keeps of a segment with a broken byte."""
     if broken is not None:
         changed = bytearray(data)
         changed[broken.position] = broken.byte
@@ -218,7 +208,7 @@ def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
 def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
     """Return bytes of the fourth batch (or of the last one): one in each part of the header, and one in the records.
 
-    A byte of the first batch and a byte of the last batch follow, because recovery then keeps nothing, or nearly all.
+    A byte of the first and of the last batch follow, because recovery then keeps nothing, or nearly all.
     """
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]
@@ -227,7 +217,7 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
 
 
 def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
-    """Return the three parts of a batch: before the checksum, the checksum, and what it covers."""
+    """Draw what stands before the checksum, the checksum, and what it covers."""
     outside = CRC_POSITION * scale
     covered = CRC_FROM * scale
     width = batch.size * scale
@@ -257,7 +247,6 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
 
 
 def _find_words(batch: Batch) -> str:
-    """Return what a batch contains, in a few words."""
     if batch.is_control:
         return "marker"
     words = []
@@ -275,7 +264,6 @@ def _find_words(batch: Batch) -> str:
 def _describe_result(
     moment: int, number: int, kept_count: int, batch: Batch, now: Batch | None, *, is_broken: bool
 ) -> tuple[str, Tone]:
-    """Return the words at the right of a batch, and their tone."""
     if moment == 0:
         return "", Tone.MUTED
     if now is None and moment == 1:

@@ -40,8 +40,6 @@ class _Commit(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The end of a producer's transaction."""
-
     producer: int
     control_type: ControlType
 
@@ -69,7 +67,7 @@ class _State(NamedTuple):
 
 
 class TwoMaps(Figure):
-    """A figure that loads a log with two transactions, record by record."""
+    """A log with two transactions, loaded record by record."""
 
     def __init__(self) -> None:
         folder = make_scratch_folder()
@@ -126,7 +124,7 @@ def _load_state(log: Path, until: int) -> _State:
 
 
 def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_past_end: bool) -> Scene:
-    """Return the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
+    """Draw the scene after `loaded` records. `is_past_end`: the log has no more records than these."""
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
     marks: list[Mark] = [
@@ -162,7 +160,7 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
 
 
 def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loaded: int) -> set[int]:
-    """Return the record that was taken out of the waiting map by the last record, and does not count."""
+    """Return the record that the last record took out of the waiting map, if it does not count."""
     last = entries[loaded - 1] if loaded else None
     if not isinstance(last, _End):
         return set()
@@ -170,7 +168,6 @@ def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loade
 
 
 def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fate: str) -> list[Mark]:
-    """Return the box of an offset where it is now: waiting, counting, or with its `fate` if it was dropped."""
     lines = (f"{commit.offset}", f"record {offset}")
     key = f"value {offset}"
     if state.counts == offset:
@@ -185,7 +182,6 @@ def _draw_value(offset: int, commit: _Commit, state: _State, before: _State, fat
 
 
 def _draw_record(offset: int, entry: _Entry, loaded: int, is_past_end: bool) -> Mark:
-    """Return the box of a record in the log. The record that was loaded last is marked."""
     top = _FIRST_ROW - 14 + offset * (_ROW_HEIGHT + 8)
     line = _name_record(offset, entry)
     is_last = offset == loaded - 1 and not is_past_end
@@ -223,7 +219,6 @@ def _name_offset(offset: int | None) -> str:
 def _explain(
     entries: tuple[_Entry, ...], state: _State, before: _State, loaded: int, lost: set[int], is_past_end: bool
 ) -> str:
-    """Return what the last record changed, as one or two sentences."""
     if loaded == 0:
         return "Four commits of the same partition, and the markers of two transactions. Load them one by one."
     offset = loaded - 1

@@ -28,11 +28,11 @@ class DeletionResult(NamedTuple):
     commit_error
         The error that the client of the commit received.
     live_offset
-        The offset that the coordinator returns at the end.
+        What the coordinator returns at the end.
     loaded_offset
-        The offset that the coordinator returns after a restart, which loads this log.
+        What it returns after a restart, which loads this log.
     new_coordinator_offset
-        The offset that the new coordinator of Kafka 4.x has after it has loaded this log.
+        What the new coordinator of Kafka 4.x has after it has loaded this log.
     """
 
     log: Lines
@@ -43,19 +43,16 @@ class DeletionResult(NamedTuple):
 
 
 def delete_while_pending(cause: str, *, transactional: bool = True, commits_first: bool = True) -> DeletionResult:
-    """Delete the offset of orders-0 while a newer commit is pending, and return what is left.
-
-    First, offset 1 is committed (only if `commits_first` is true). Then a commit of offset 41 begins and stays pending.
-    Then the offset of orders-0 is deleted. At the end, the pending commit is completed.
+    """Delete the offset of orders-0 while a commit of offset 41 is pending, then complete the commit.
 
     Parameters
     ----------
     cause
-        Why the offset is deleted: "OffsetDelete" or "DeleteGroups" (requests), or "topic" (the topic is deleted).
+        Why the offset is deleted: by the request "OffsetDelete" or "DeleteGroups", or with its "topic".
     transactional
-        Whether the pending commit waits for the end of its transaction. If false, it waits for the replicas.
+        Whether the pending commit waits for the end of its transaction, or for the replicas.
     commits_first
-        Whether offset 1 is committed first. If false, there is no committed offset when the deletion comes.
+        Whether offset 1 is committed first. If not, there is no committed offset when the deletion comes.
     """
     disk_logs = DiskLogs(make_scratch_folder())
     logs = HeldLogs(disk_logs, holds_answers=False)

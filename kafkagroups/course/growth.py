@@ -21,19 +21,18 @@ from kafkagroups.synth import write as write_synthetic
 
 @dataclass(frozen=True)
 class ReplicaSizes:
-    """The sizes of the two replicas after a round.
+    """The sizes of the two replicas after a round, in bytes.
 
     Attributes
     ----------
     records
         How many records were appended to each replica so far.
     live_offsets
-        How many committed offsets the coordinator has after it loads the cleaned replica.
+        How many committed offsets the coordinator loads from the cleaned replica.
     never_cleaned_bytes
-        The size of the replica that is never cleaned, in bytes.
+        The size of the replica that is never cleaned.
     bytes_before_pass, bytes_after_pass
-        The size of the cleaned replica before and after a cleaner pass, in bytes. The two sizes are equal if no pass
-        ran.
+        The size of the cleaned replica around a cleaner pass. The two are equal if no pass ran.
     """
 
     records: int
@@ -46,23 +45,20 @@ class ReplicaSizes:
 def grow_replicas(
     folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10, min_dirty_ratio: float = 0.5
 ) -> Iterator[ReplicaSizes]:
-    """Append the same synthetic records to two replicas, clean only one replica, and yield the sizes after each round.
+    """Append the same synthetic records to two replicas, clean only one, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. The last round may append fewer batches than the
+    others.
 
     Parameters
     ----------
-    folder
-        The folder that receives the replicas.
     records
         The total number of records.
     groups
         The number of groups that commit.
-    rounds
-        The number of rounds. Each round appends the same number of batches. The last round may append fewer.
     min_dirty_ratio
-        A pass runs if more than this fraction of the bytes is dirty (not yet cleaned by a pass). The bytes of the
-        newest segment do not count. This is Kafka's setting min.cleanable.dirty.ratio.
+        A pass runs if more than this fraction of the bytes is dirty (not yet cleaned by a pass), without the newest
+        segment. This is Kafka's setting min.cleanable.dirty.ratio.
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"

@@ -37,24 +37,10 @@ class Page:
 
 
 def open_incident(name: str) -> Path:
-    """Write the log and the page of an incident, and show the page.
+    """Write the log and the page of an incident, show the page, and return the folder relative to the current one.
 
-    An incident can be opened again. Then its log is written again, and other files in its folder stay.
-
-    Parameters
-    ----------
-    name
-        The incident's name, for example "growing_partition".
-
-    Returns
-    -------
-    pathlib.Path
-        The incident's folder, relative to the current folder.
-
-    Raises
-    ------
-    UsageError
-        If there is no incident with this name.
+    If an incident is opened again, its log is written again, and other files in its folder stay. Raises UsageError if
+    there is no incident with this name, for example "growing_partition".
     """
     incident = _find_incident(name)
     folder = FOLDER / incident.folder_name
@@ -69,17 +55,7 @@ def open_incident(name: str) -> Path:
 def show_worked_solution(name: str) -> None:
     """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
 
-    The commands run in a new copy of the incident's folder.
-
-    Parameters
-    ----------
-    name
-        The incident's name.
-
-    Raises
-    ------
-    UsageError
-        If there is no incident with this name.
+    The commands run in a new copy of the incident's folder. Raises UsageError if there is no incident with this name.
     """
     incident = _find_incident(name)
     folder = make_scratch_folder() / incident.folder_name
@@ -147,7 +123,7 @@ def _format_questions(incident: Incident) -> str:
 
 
 def _run_step(step: Step, folder: Path) -> str:
-    """Run the command of a step, and return the shown lines of its output."""
+    """Return the shown lines of a command's output."""
     lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
     shows = " ".join(step.shows.split())
     first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(shows)), None)

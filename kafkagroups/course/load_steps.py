@@ -25,7 +25,7 @@ from kafkagroups.records.dialects import dialect
 
 
 class _FateEvent(NamedTuple):
-    """The offset of a record, the fate of this record, and the offset of the record that caused the fate."""
+    """The offset of a record, its fate, and the offset of the record that caused the fate."""
 
     record_offset: int
     fate: Fate
@@ -33,8 +33,6 @@ class _FateEvent(NamedTuple):
 
 
 class _FateRecorder(Observer):
-    """An observer that stores the fates of a load in a list. The load calls `set_fate` for each fate."""
-
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
 
@@ -62,10 +60,9 @@ class Step:
 
 
 def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
-    """Yield one step for each record of a partition.
+    """Yield one step for each record of a partition. `LoadStepper` explains the parameters.
 
-    Each step loads the log again from the log's beginning, so use this function only for small logs. The parameters are
-    explained in `LoadStepper` (load_stepper.py).
+    Each step loads the log again from its beginning, so use this function only for small logs.
     """
     reading_rules = dialect(coordinator, kafka)
     log = open_logs(path)[0]
@@ -93,7 +90,6 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
 
 
 def keep_first_records(batch: Batch, count: int) -> Batch:
-    """Return a copy of the batch that contains only its first `count` records."""
     records = batch.records[:count]
     return replace(batch, parse_records=lambda _: records)
 
@@ -132,7 +128,6 @@ def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
 
 
 def _is_pending(line: Line, groups: Groups) -> bool:
-    """Return whether the offset in a record waits for the marker of its transaction."""
     pending_by_producer = (offsets for group in groups.values() for offsets in group.pending.values())
     pending_offsets = (offset for offsets in pending_by_producer for offset in offsets.values())
     return any(offset.record_offset == line.record_offset for offset in pending_offsets)
@@ -172,7 +167,7 @@ def _count_members(group: AnyGroup) -> str:
 
 
 def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
-    """Yield the epochs of a group of the new protocols, and a line for each member. Nothing for a classic group."""
+    """Yield the epochs of a group of the new protocols, and a line for each member."""
     if isinstance(group, Group):
         return
     yield f"  group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
@@ -184,7 +179,7 @@ def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
 
 
 def _format_state(groups: Iterable[AnyGroup], error: str | None, names: Names) -> Iterator[str]:
-    """Yield the lines of `Step.state`. `error` is the error that ended the load, or None if the load succeeded."""
+    """Yield the lines of `Step.state`. `error` ended the load, or is None."""
     if error is not None:
         yield f"the load fails: {error}"
     for group in sorted(groups, key=lambda listed_group: listed_group.group_id):

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. The learner's answer is a function or a value.
+    """One exercise, whose answer is a function or a value.
 
     Attributes
     ----------
@@ -18,16 +18,15 @@ class Exercise:
     correct
         The correct answer: a function of this package that follows Kafka's rules, or a value.
     solution
-        The code of the answer as a learner would write it. `course.solution` prints it, the solved notebook contains
-        it, and `course.check` runs it: a learner's function must return the same results for all `cases`. The tests
-        compare it with `correct`.
+        The answer as a learner would write it, for `course.solution` and the solved notebook. `course.check` compares
+        the learner's results for all `cases` with it, and the tests compare it with `correct`.
     hints
-        The hints. The first hint helps least, and the last hint helps most.
+        The hints, from the one that helps least to the one that helps most.
     cases
-        One tuple of arguments for each call of the learner's function. If the answer is a value, there are no cases.
+        One tuple of arguments for each call of the learner's function, or nothing if the answer is a value.
     known_mistakes
-        Wrong answers, by the text that corrects them. A wrong answer is a function if `correct` is a function.
-        `course.check` prints the text if the learner's answer gives the same results as the wrong answer.
+        Wrong answers of the same kind as `correct`, by the text that `course.check` prints if the learner's answer
+        gives the same results.
     """
 
     name: str

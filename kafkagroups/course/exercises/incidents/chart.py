@@ -25,9 +25,9 @@ class Chart:
     title
         What is counted, with its unit.
     times
-        The text below each point, for example "Mon". All points have the same distance from each other.
+        The text below each point, for example "Mon". All points have the same distance.
     values
-        The number at each time. None: there is no number for this time.
+        The number at each time, or None.
     """
 
     title: str
@@ -39,7 +39,6 @@ class Chart:
 
     @property
     def text(self) -> str:
-        """The chart as one line of text."""
         pairs = zip(self.times, self.values, strict=True)
         points = (f"{time} {'nothing' if value is None else format(value, ',g')}" for time, value in pairs)
         return f"{self.title}: " + ", ".join(points)

@@ -64,8 +64,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Shop:
-    """The clients of the shop."""
-
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
@@ -116,7 +114,6 @@ class _Shop:
             consumer.commit()
 
     def _commit(self, group: str, partitions: range, minute: int) -> None:
-        """Send a commit of a client that is not a member."""
         topic = group.split("-")[0]
         offsets = {TopicPartition(topic, number): OffsetCommit(minute * 3 + number) for number in partitions}
         self.broker.offset_commit(group, offsets)

@@ -39,7 +39,7 @@ FIRST_PRODUCER = 4017
 IMPORT_PRODUCER = 3107
 IMPORT_EPOCH = 3
 RECEIPTS = 12
-"""The number of receipts that each transaction reads from a topic-partition."""
+"""The receipts that each transaction reads from a topic-partition."""
 PARTITION = partition_for(GROUP, 50)
 
 
@@ -52,12 +52,11 @@ class _Processes:
         self.positions = [2_400 + 60 * number for number in range(6)]
 
     def run_transaction(self, process: int, time_ms: int, *, commits: bool) -> None:
-        """Append the offsets of a process after its next receipts, and the marker of their transaction."""
         self.append_offsets(process, self.producers[process], time_ms)
         self.end_transaction(process, time_ms + 300, commits=commits)
 
     def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        """Append the marker of an abort. A request with the offsets of the transaction arrives afterwards.
+        """Append the marker of an abort, and after it a request with the offsets of the transaction.
 
         `repeats` says whether the late request repeats a request that arrived in time.
         """
@@ -85,7 +84,6 @@ class _Processes:
             self.use_new_producer(process)
 
     def use_new_producer(self, process: int) -> None:
-        """Give a process a producer with the next producer id."""
         self.producers[process] = max(self.producers) + 1
 
 
@@ -107,7 +105,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Random) -> None:
-    """Write ten minutes: a transaction of each process, commits of the other groups, and a part of an import."""
     time_ms = _find_time(step)
     for process in range(3):
         begin_ms = time_ms + process * MINUTE_MS + random.randrange(20_000)
@@ -149,7 +146,6 @@ def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
 
 
 def _find_time(step: int) -> int:
-    """Return the time at which a step begins, in ms since 1970."""
     return START_MS + step * STEP_MINUTES * MINUTE_MS
 
 

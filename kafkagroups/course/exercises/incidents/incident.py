@@ -10,12 +10,12 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 
 HINTS = 3
-"""The number of hints of each incident. The first hint helps least, and the last hint helps most."""
+"""The number of hints of each incident."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question about an incident. `exercise` has its answer. All questions of an incident have the same hints."""
+    """A question about an incident, with its answer in `exercise`. All questions of an incident have the same hints."""
 
     text: str
     exercise: Exercise
@@ -30,11 +30,11 @@ class Step:
     text
         One or two sentences before the command: what it shows, or why it is run.
     command
-        A command of this package. It runs in the incident's folder.
+        A command of this package, which runs in the incident's folder.
     shows
-        The text that begins the first shown line of the output; "" for the first line.
+        The beginning of the first shown line of the output; "" for the first line.
     lines
-        The number of lines that are shown.
+        The number of shown lines.
     """
 
     text: str
@@ -50,9 +50,9 @@ class Incident:
     Attributes
     ----------
     number
-        1 to 10. The numbers are in the order of the levels.
+        1 to 10, in the order of the levels.
     name
-        The incident's name in functions, and in the name of its folder.
+        The name in functions and in the folder's name.
     level
         1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     title
@@ -68,16 +68,15 @@ class Incident:
     questions
         Two to four questions.
     write
-        A function that writes the log. Its arguments are a new folder and a seed for the random numbers. The same seed
-        gives the same bytes.
+        Writes the log into a new folder. The same seed gives the same bytes.
     worked_solution
-        The steps of the solution, with the commands of this package.
+        The steps of the solution.
     cause
         The cause in one to four sentences.
     prevention
-        What prevents the next incident of this kind. One sentence for each measure.
+        What prevents the next incident of this kind, one sentence for each measure.
     replicas
-        The subfolders with partition folders, each with the log of one broker; "" is the incident's folder itself.
+        The subfolders with the log of one broker each; "" is the incident's folder itself.
     """
 
     number: int
@@ -97,5 +96,5 @@ class Incident:
 
     @property
     def folder_name(self) -> str:
-        """The name of the incident's folder, for example "01-growing-partition"."""
+        """For example "01-growing-partition"."""
         return f"{self.number:02d}-{self.name.replace('_', '-')}"

@@ -28,9 +28,9 @@ class IncidentLog:
     folder
         The folder for the partition folders.
     partitions
-        The number of partitions of the topic. It decides where a group is stored.
+        The number of partitions of the topic, which decides where a group is stored.
     segment_bytes
-        The largest size of a segment, in bytes.
+        The largest size of a segment.
     """
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -46,7 +46,7 @@ class IncidentLog:
         self.logs.close()
 
     def append(self, partition: int, batch: NewBatch) -> int:
-        """Append a batch to a partition, and return the offset of the batch's first record."""
+        """Append a batch, and return the offset of its first record."""
         answers: list[tuple[Errors, int]] = []
         self.logs.append(partition, batch, lambda error, offset: answers.append((error, offset)))
         [(error, offset)] = answers
@@ -67,25 +67,8 @@ class IncidentLog:
     ) -> int:
         """Append one batch with a commit or a tombstone (None) for each topic-partition such as "orders-0".
 
-        Parameters
-        ----------
-        group
-            The group id. It decides the partition.
-        offsets
-            The committed offset of each topic-partition.
-        time_ms
-            The time of the batch and of the commits, in ms since 1970.
-        version
-            The version of the values.
-        expire_ms
-            The expire timestamp of a value of version 1, in ms since 1970; -1 for none.
-        producer_id, producer_epoch
-            The producer, if the commits are part of a transaction.
-
-        Returns
-        -------
-        int
-            The offset of the batch's first record.
+        Times are in ms since 1970. `version` is the version of the values, and `expire_ms` is for version 1. Returns
+        the offset of the batch's first record.
         """
         pairs = []
         for name, offset in offsets.items():
@@ -104,13 +87,13 @@ class IncidentLog:
         return self.append(partition_for(group, self.partitions), batch)
 
     def append_records(self, group: str, pairs: Sequence[KeyAndValue], time_ms: int) -> int:
-        """Append a batch of encoded records to the partition of a group. Return the offset of the first record."""
+        """Append a batch of encoded records to the partition of a group, and return the offset of the first record."""
         return self.append(partition_for(group, self.partitions), NewBatch(pairs, time_ms))
 
     def end_transaction(
         self, partition: int, producer_id: int, time_ms: int, *, commits: bool, producer_epoch: int = 0
     ) -> int:
-        """Append the marker that commits or aborts a producer's transaction. Return the marker's offset."""
+        """Append a commit marker or an abort marker, and return its offset."""
         return self.logs.append_marker(partition, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
 
 

@@ -64,8 +64,6 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Shop:
-    """The clients of the shop, and its operators."""
-
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
@@ -105,7 +103,6 @@ class _Shop:
             self.broker.offset_delete(OFFSETS_DELETED_GROUP, lights)
 
     def _use_first_life(self, minute: int) -> None:
-        """Rebalance the dead group in its first life, and delete it."""
         if minute == 6 * 60:
             second = make_consumer(self.broker, DEAD_GROUP, 2, PARTITIONS)
             self._join(second, self.members[DEAD_GROUP])
@@ -126,7 +123,6 @@ class _Shop:
             self.broker.clock.advance(1000)
 
     def _commit(self, group: str, topic: str, minute: int) -> None:
-        """Send a commit of a client that is not a member."""
         position = minute * 2 + self.random.randrange(STEP)
         offsets = {TopicPartition(topic, number): OffsetCommit(position) for number in range(PARTITIONS[topic])}
         self.broker.offset_commit(group, offsets)

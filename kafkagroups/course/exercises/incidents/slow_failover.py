@@ -55,7 +55,7 @@ def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Pa
     """Clean a copy of the segments on some days. The result of pass 1 is in the folder "1", and so on.
 
     `begins_ms` has the time of the first batch of each segment. A pass cleans the segments of its time, except for the
-    newest segment, which is active.
+    active one.
     """
     copied: set[Path] = set()
     first_dirty = 0
@@ -77,7 +77,7 @@ def _copy_segments(segments: set[Path], folder: Path) -> None:
 
 
 def _write_log(folder: Path, random: Random) -> None:
-    """Write the log without cleaning. How many records it has does not depend on the random numbers."""
+    """Write the log without cleaning. The number of its records does not depend on the random numbers."""
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
         broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
         views = [_start_view(broker, group, count) for group, count in VIEW_GROUPS.items()]
@@ -105,7 +105,7 @@ def _commit(log: IncidentLog, group: str, partitions: int, position: int, time_m
 
 
 def _start_view(broker: GroupCoordinator, group: str, partitions: int) -> Consumer:
-    """Return the only member of a consumer group. Its session timeout is longer than the time between two polls."""
+    """Return the only member of a group. Its session timeout is longer than the time between two polls."""
     topic = group.split("-")[0]
     view = Consumer(
         broker,
@@ -123,7 +123,6 @@ def _start_view(broker: GroupCoordinator, group: str, partitions: int) -> Consum
 
 
 def _commit_or_delete(broker: GroupCoordinator, day: int, position: int) -> None:
-    """Let each of the deleted groups commit, until its last day."""
     for last_day, group in DELETED_GROUPS.items():
         if day < last_day:
             broker.offset_commit(group, {TopicPartition(group.split("-")[0], 0): OffsetCommit(position)})

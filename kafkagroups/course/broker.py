@@ -1,7 +1,6 @@
 """Brokers for lessons: start a broker, restart a broker after a crash, start a follower.
 
-A lesson's broker is only a `GroupCoordinator`, the part of a broker that stores committed offsets and groups. The clock
-is simulated, so the broker's answers are the same in every run.
+A lesson's broker is only a `GroupCoordinator`. Its clock is simulated, so its answers are the same in every run.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
-If the answer of an exercise is a function, `check` calls the learner's function and the solution with the cases of the
-exercise, and compares the results. Otherwise `check` compares the learner's value with the solution's value. `check`
-prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted. `check` never raises an error,
-so that a wrong answer does not stop the notebook. It stops a function that does not end (`limit_time`).
-
-A known mistake is a wrong answer that learners often give. If the learner's answer is a known mistake, `check` also
-prints a sentence about this mistake.
+`check` compares the learner's value with the solution's value, or the results of both functions for the exercise's
+cases. It
+prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted, and for a wrong answer that
+learners often give also a sentence about the mistake. It never raises an error, so that a wrong answer does not stop
+the notebook, and stops a function that does not end (`limit_time`).
 """
 
 from __future__ import annotations

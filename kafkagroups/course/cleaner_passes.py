@@ -1,8 +1,7 @@
 """Lesson 10: the passes of the log cleaner over the shop's log, and four classes of records.
 
-The log cleaner is the part of a broker that compacts logs. In a pass, the cleaner removes each record that has a newer
-record with the same key, and it removes old tombstones and old transaction markers. The offset map is the cleaner's
-table of the newest offset of each key. The shop's log is the log of one partition of the offsets topic
+In a pass, the cleaner removes each record that has a newer record with the same key, and old tombstones and transaction
+markers. Its offset map has the newest offset of each key. The shop's log is one partition of the offsets topic
 (data/harbour/cleaning).
 """
 

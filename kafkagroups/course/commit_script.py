@@ -1,8 +1,8 @@
 """Lesson 04: the steps of commits, from a script, and the result of a crash at each step.
 
-A commit outside a transaction is pending until the replicas have its record. A commit in a transaction is pending until
-the transaction ends. A commit is in flight from the append of its record until the replicas have the record. "The next
-broker" is the broker that becomes the group's coordinator after a crash of this broker.
+A commit is pending until the replicas have its record, or in a transaction until the transaction ends. It is in flight
+from the append of its record until the replicas have it. "The next broker" becomes the group's coordinator after a
+crash of this broker.
 """
 
 from __future__ import annotations

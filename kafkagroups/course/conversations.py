@@ -1,7 +1,6 @@
 """The requests, commits and fetches of a recorded conversation, with the answers of a real broker and our coordinator.
 
-A conversation is a recording of requests to a real broker and of the broker's responses. `play_conversation` sends the
-same requests to our coordinator (kafkagroups.coordinator).
+`play_conversation` sends the recorded requests to our coordinator (kafkagroups.coordinator).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lesson 09: the days on which a coordinator deletes offsets.
 
-A coordinator of this package runs on a simulated clock. To delete an offset, it appends a tombstone to its log. The
-tombstone's time is the time of the deletion.
+A coordinator of this package runs on a simulated clock, and the time of an offset's tombstone is the time of its
+deletion.
 """
 
 from __future__ import annotations

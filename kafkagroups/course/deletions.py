@@ -1,7 +1,4 @@
-"""Lesson 09: deletions of an offset while a newer commit for the same topic-partition is pending.
-
-A commit is pending until the replicas have its record, or until its transaction ends.
-"""
+"""Lesson 09: deletions of an offset while a newer commit for the same topic-partition is pending."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lesson 05: a table that compares cached offsets with the answers to OffsetFetch requests.
-
-A cached offset is a committed offset in the coordinator's memory. A commit is pending until the replicas have its
-record, or until its transaction ends.
-"""
+"""Lesson 05: a table that compares cached offsets with the answers to OffsetFetch requests."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class GroupLife:
     verbose
         Whether the event of each request is printed.
     broker
-        An existing coordinator, or None for a new one, which `kafka` and `settings` are for.
+        An existing coordinator, or None for a new one. Only a new one uses `kafka` and `settings`.
     **settings
         The settings that differ from the defaults, as in `start_broker`.
 

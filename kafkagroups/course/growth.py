@@ -1,8 +1,4 @@
-"""Lesson 10: how a cleaned replica grows, compared with a replica that is never cleaned.
-
-A replica is a copy of a partition's log. The log cleaner compacts a log in passes: it removes each record that has a
-newer record with the same key.
-"""
+"""Lesson 10: how a cleaned replica grows, compared with a replica that is never cleaned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Lesson 14: open an incident, and show its worked solution.
 
-An incident's folder stands next to the notebook: `incidents/01-growing-partition/`. It contains the partition folders,
-`symptoms.md` and, for some incidents, `chart.svg`. So an incident can also be solved in a terminal.
+An incident's folder stands next to the notebook (`incidents/01-growing-partition/`) and contains the partition folders,
+`symptoms.md` and sometimes `chart.svg`, so an incident can also be solved in a terminal.
 """
 
 from __future__ import annotations

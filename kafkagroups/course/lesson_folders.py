@@ -1,7 +1,4 @@
-"""Folders of a lesson: find a file in `data/`, make a scratch folder, link the older segments of a topic.
-
-A segment is one file of a partition's log. A broker writes only to the newest segment.
-"""
+"""Folders of a lesson: find a file in `data/`, make a scratch folder, link the older segments of a topic."""
 
 from __future__ import annotations
 

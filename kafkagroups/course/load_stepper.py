@@ -1,7 +1,7 @@
 """Lessons 11 and 13: a widget that loads a log record by record, and shows the loaded state.
 
-In a notebook with a kernel (a Python process), a widget has buttons and sliders. Each widget also has a static version
-as HTML and as text, for a page without a kernel. The static version is the same in every run, so tests can check it.
+Each widget also has a static version as HTML and as text, for a page without a kernel. It is the same in every run, so
+tests can check it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Lessons 11 and 13: what each record of a log changes while a coordinator loads the log.
 
-The fate of a record is what happened to it, for example that a newer record superseded it (`Fate` in
-groups/observer.py).
+`Fate` in groups/observer.py is what happened to a record, for example that a newer record superseded it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
 
 
 def _describe_kept(record_class: str, horizon_before: int | None, horizon_after: int | None) -> str:
-    """Return the word for a record that stays after a pass: "kept", "set" or "waits"."""
     if record_class not in ("tombstone", "marker") or horizon_after is None:
         return "kept"
     if horizon_before is None:
@@ -56,8 +55,5 @@ def _describe_kept(record_class: str, horizon_before: int | None, horizon_after:
 
 
 def _read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of the batch of each record, by record offset.
-
-    A delete horizon is in ms since 1970. None means that the batch has no delete horizon.
-    """
+    """Return the delete horizon of the batch of each record in ms since 1970, or None, by record offset."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}

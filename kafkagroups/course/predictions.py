@@ -1,8 +1,7 @@
 """Predictions: the answer is folded away until the reader predicts it or opens the fold.
 
-A saved notebook shows outputs to readers who have not thought about the question yet. So `reveal` and `fold` write the
-answer into a `<details>` element, which JupyterLab and static pages can open without a kernel. If the reader made a
-prediction, the element is open.
+A saved notebook shows outputs to readers who have not thought about the question yet, so `reveal` and `fold` write the
+answer into a `<details>` element, which opens without a kernel. After a prediction, it is open.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
     Parameters
     ----------
     name
-        The prediction's name. The sentences about its frequent mistakes are in `MISCONCEPTIONS`.
+        The prediction's name in `MISCONCEPTIONS`.
     prediction
-        The learner's prediction, or `...` if the learner made no prediction.
+        The learner's prediction, or `...` for none.
     answer
         The correct answer.
     """
@@ -51,16 +50,8 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
 def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
     """Fold away everything that the `with` block prints and displays, until there is a prediction.
 
-    Use it where the output of a program contains the answer. If the block raises an error, its output is shown.
-
-    Parameters
-    ----------
-    name
-        The prediction's name. The sentences about its frequent mistakes are in `MISCONCEPTIONS`.
-    prediction
-        The learner's prediction, or `...` if the learner made no prediction.
-    answer
-        The correct answer, to be compared with the prediction in the last line. None if the output says enough.
+    Use it where the output of a program contains the answer. If the block raises an error, its output is shown. The
+    parameters are those of `reveal`; without `answer`, the output says enough.
     """
     if prediction is not ...:
         yield
@@ -99,7 +90,6 @@ def _show_folded(content: str) -> None:
 
 
 def _read_html(data: Mapping[str, Any]) -> str:
-    """Return the HTML form of a display, or its text if there is no HTML form."""
     if "text/html" in data:
         return str(data["text/html"])
     return f"<pre>{_escape_text(str(data.get('text/plain', '')))}</pre>"

@@ -73,9 +73,9 @@ def note_solved(name: str) -> None:
 
 
 def _find_file() -> Path | None:
-    """Return the file of the progress, or None if the progress is kept in memory.
+    """Return the file of the progress, or None if it is kept in memory.
 
-    A notebook runs in its own folder. So the solved notebooks, in `solutions/`, do not count as the learner's progress.
+    A notebook runs in its own folder, so the solved notebooks, in `solutions/`, do not count as the learner's progress.
     """
     named = os.environ.get(VARIABLE)
     if named is None:

@@ -1,8 +1,7 @@
 """Lesson 13: the records of consumer, share and streams groups as short lines.
 
-In the lines, a member has the name of its client, and a topic has its name. The records contain ids instead, so the
-names are collected from the log first: a member's record contains the name of its client, and the record of a commit
-contains the id and the name of the topic.
+The records contain ids, so the names are collected from the log first: a member's record contains the name of its
+client, and the record of a commit contains the id and the name of the topic.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class ProtocolLine(NamedTuple):
         What the record says.
     bracket
         A part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the last
-        record, "│" for the others. If the group has only one record in the batch, the bracket is a blank.
+        record, "│" for the others, and a blank for a single record.
     """
 
     record_offset: int
@@ -73,24 +72,14 @@ class ProtocolLine(NamedTuple):
 
 
 def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None) -> None:
-    """Print one line for each record of a group. The parameters are explained in `read_protocol_lines`."""
+    """Print the lines of `read_protocol_lines`."""
     print(*read_protocol_lines(path, group, first_offset, last_offset), sep="\n")
 
 
 def read_protocol_lines(
     path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None
 ) -> list[ProtocolLine]:
-    """Return one line for each record of a group.
-
-    Parameters
-    ----------
-    path
-        A partition folder.
-    group
-        The group id.
-    first_offset, last_offset
-        The offsets of the first and the last record. If `last_offset` is None, the last record of the log.
-    """
+    """Return one line for each record of a group in a partition folder, up to `last_offset` or the end of the log."""
     names = collect_names(path)
     end = math.inf if last_offset is None else last_offset
     records_by_batch: dict[int, list[tuple[int, Record]]] = {}
@@ -120,7 +109,7 @@ def collect_names(path: str | Path) -> Names:
 
 
 def describe_record(record: Record, names: Names) -> str:
-    """Return a short text about a record: what it says about a group, a member or an offset."""
+    """Return what a record says about a group, a member or an offset."""
     text = name_record(record, names)
     if record.value is None:
         return text
@@ -165,7 +154,6 @@ def describe_current(value: Any, names: Names) -> list[str]:
 
 
 def _name_member(record: Record, names: Names) -> str:
-    """Return the client's name of the member in a record's key."""
     member_id: str = _get(record.key, "member_id")
     return names.clients.get(member_id, member_id)
 
@@ -210,12 +198,10 @@ def _list_partitions(topics: Sequence[Any], names: Names) -> str:
 
 
 def _draw_bracket(record_count: int) -> str:
-    """Return one character for each of the records that a group has in one batch."""
     return " " if record_count == 1 else "┌" + "│" * (record_count - 2) + "└"
 
 
 def _get(message: Any, field: str) -> Any:
-    """Return a field that only some classes of keys and values have."""
     return getattr(message, field)
 
 

@@ -61,26 +61,23 @@ LOG_LEVELS = ("TRACE ", "DEBUG ", "INFO ", "WARN ", "ERROR ", "FATAL ")
 
 
 def find_jars(version: str) -> Path:
-    """Return the folder where `make brokers` puts a version's jars. The folder need not exist."""
+    """Return the folder where `make brokers` puts a version's jars. It need not exist."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kafkagroups", f"kafka-{version}")
 
 
 def has_jars(version: str) -> bool:
-    """Return whether `make brokers` has fetched a version's jars."""
     return (find_jars(version) / ".complete").exists()
 
 
 class RealBroker:
-    """One broker in `folder`. It can start and stop many times, and its data stays.
+    """One broker in an existing `folder`, which can start and stop many times, and keeps its data.
 
-    Use it in a `with` statement. At the end of the block, the broker is stopped, also after an error or Ctrl-C.
+    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C.
 
     Parameters
     ----------
     version
         The Kafka version, a key of `EXTRA_SETTINGS`.
-    folder
-        An existing folder for the broker's data, its settings and its log.
     partitions
         The partition count of `__consumer_offsets`.
     segment_bytes
@@ -120,7 +117,6 @@ class RealBroker:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the broker."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -129,7 +125,6 @@ class RealBroker:
         return (self.folder / "server.log").read_text(errors="replace")
 
     def build_settings(self) -> dict[str, str]:
-        """Return the broker's settings. All listeners are on the loopback."""
         controller = f"127.0.0.1:{self.controller_port}"
         return {
             "process.roles": "broker,controller",
@@ -163,10 +158,7 @@ class RealBroker:
         self.wait_for(r"Kafka Server started")
 
     def wait_for(self, pattern: str, times: int = 1) -> None:
-        """Wait until the broker has printed that many different matches of a pattern.
-
-        Raises UsageError if the broker ends or needs too long.
-        """
+        """Wait until the broker has printed that many different matches of a pattern, as `start` waits."""
         deadline = time.monotonic() + START_SECONDS
         while len(set(re.findall(pattern, self.log))) < times:
             if self.process is None or self.process.poll() is not None:
@@ -223,7 +215,6 @@ def find_reason(log: str) -> str:
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Return that many free ports of the loopback."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

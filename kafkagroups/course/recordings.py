@@ -23,22 +23,17 @@ _WIDE_COLUMN = 15
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded conversation with a real broker.
+    """A recorded conversation with a real broker of `broker_version`.
 
-    Attributes
-    ----------
-    broker_version
-        The Kafka version of the real broker.
-    lines
-        The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
-        end of a timer. Only requests have a number, in the field "n". The field "ms" is the time in milliseconds.
+    A line is a request, or an event that no request caused, for example the end of a timer, as JSON. Only requests have
+    a number, in the field "n". The field "ms" is the time in milliseconds.
     """
 
     broker_version: str
     lines: list[Json]
 
     def find_response(self, number: int) -> Json:
-        """Return the real broker's response to a request, as JSON. `number` is its number in the recording."""
+        """Return the real broker's response to the request of this number."""
         return next(line["response"] for line in self.lines if line.get("n") == number)
 
     def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
@@ -47,10 +42,7 @@ class Recording:
         return {group["groupId"]: Errors(group["errorCode"]).name for group in groups}
 
     def print_requests(self, first_number: int, last_number: int) -> None:
-        """Print requests of the recording with the responses and the appended batches of the real broker.
-
-        `first_number` and `last_number` are the numbers of the first and the last request to print.
-        """
+        """Print these requests with the responses and the appended batches of the real broker."""
         # A line without a number is printed if the request before this line is printed.
         is_in_range = False
         for line in self.lines:
@@ -68,17 +60,9 @@ class Recording:
 
 
 def read_recording(name: str) -> Recording:
-    """Return a recorded conversation about the new protocols.
+    """Return a recorded conversation in data/new_protocols, for example "4.3.1-ghost".
 
-    Parameters
-    ----------
-    name
-        The name of a folder in data/new_protocols, for example "4.3.1-ghost".
-
-    Raises
-    ------
-    UsageError
-        If the folder has no recording.
+    Raises UsageError if the folder has no recording.
     """
     header, lines = read_compressed(f"new_protocols/{name}/conversation.jsonl.xz")
     return Recording(header["broker"], lines)
@@ -105,7 +89,6 @@ def _format_request(line: Json) -> str:
 
 
 def _find_error_codes(value: Any) -> Iterator[int]:
-    """Yield every error code in a JSON value."""
     elements: list[Any] = []
     if isinstance(value, dict):
         if "errorCode" in value:

@@ -9,24 +9,24 @@ from kafkagroups.course.log_lines import Lines
 
 @dataclass(frozen=True)
 class Event:
-    """A request of a client, or a time in which no request was sent.
+    """A request of a client, or a time in which no request was sent. The fields are text.
 
     Attributes
     ----------
     time_s
-        The time of the event, in seconds since the `GroupLife` was created.
+        The seconds since the `GroupLife` was created.
     client
-        The name of the client. It is "" if there was no request.
+        The name of the client, or "" without a request.
     request
         The request, for example "JoinGroup, without an id".
     response
         The response, or "waits" if there is no response yet.
     late_responses
-        The responses that arrived during this event, but answer earlier requests, as text.
+        The responses that arrived during this event, but answer earlier requests.
     written_lines
         One line for each record that the event appended to the partition that stores the group.
     state
-        The group's state, generation and number of members after the event, as text.
+        The group's state, generation and number of members after the event.
     """
 
     time_s: float

@@ -1,6 +1,6 @@
 """Lesson 06: a script of requests, and what follows if a consumer or coordinator crashes.
 
-A script is a list of requests of several consumers to one group. `GroupLife` (group_life.py) sends the requests.
+`GroupLife` (group_life.py) sends the requests of several consumers to one group.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ class ScriptRequest(NamedTuple):
     Attributes
     ----------
     delay_s
-        The seconds between the previous request and this request.
-    method
-        The name of the method of `GroupLife` that sends the request. The method `wait` sends no request.
-    arguments
-        The arguments of this method.
+        The seconds since the previous request.
+    method, arguments
+        The method of `GroupLife` that sends the request, and its arguments. `wait` sends no request.
     first_version
         The first Kafka version to which the request is sent. For example, a new consumer sends a second JoinGroup since
         Kafka 2.2, because the response to the first JoinGroup contains only a member id.
@@ -76,19 +74,7 @@ def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptR
 def play_script(
     script: Sequence[ScriptRequest], kafka: str = "3.9.2", broker: GroupCoordinator | None = None
 ) -> GroupLife:
-    """Send the requests of a script to a coordinator of this Kafka version, and return the group.
-
-    Requests that are sent only to later Kafka versions are left out.
-
-    Parameters
-    ----------
-    script
-        The requests, for example `TWO_CONSUMERS` or its beginning.
-    kafka
-        The coordinator's Kafka version.
-    broker
-        The coordinator. If it is None, a new coordinator starts.
-    """
+    """Send the requests of a script for this Kafka version to a broker, by default a new one, and return the group."""
     life = GroupLife("billing", kafka, verbose=False, broker=broker)
     for request in select_requests(script, kafka):
         send_script_request(life, request)
@@ -116,7 +102,7 @@ def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
 def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
     """Let the other consumers continue after the consumer `name` has crashed, until the group is settled.
 
-    The function yields after each request, and after each second.
+    Yields after each request, and after each second.
     """
     start_s = life.now_s
     next_heartbeat_s = start_s + _HEARTBEAT_INTERVAL_S
@@ -132,11 +118,7 @@ def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
 
 
 class _ChangeObserver:
-    """An object that finds the changes of a group between two calls of `describe_changes`.
-
-    `state` and `event_count` (the number of events) are the values at the previous call. Before the first call, they
-    are the values at the creation of this object.
-    """
+    """Finds the changes of a group between two calls of `describe_changes`."""
 
     def __init__(self, life: GroupLife) -> None:
         self.life = life
@@ -144,10 +126,7 @@ class _ChangeObserver:
         self.event_count = len(life.events)
 
     def describe_changes(self) -> list[str]:
-        """Return two lines about the newest event, or an empty list if nothing changed since the previous call.
-
-        A change is a new state of the group, or a written record.
-        """
+        """Return two lines about the newest event, or nothing without a new state of the group or a written record."""
         state_before = self.state
         new_events = self.life.events[self.event_count :]
         self.state = self.life.read_state()
@@ -197,7 +176,6 @@ def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due:
 
 
 def describe_group(group: ClassicGroup | None) -> str:
-    """Return the group's state, generation and members as text."""
     if group is None:
         return "no group with this id"
     members = [f"{member} (leads)" if member == group.leader else member for member in group.members]
@@ -205,11 +183,7 @@ def describe_group(group: ClassicGroup | None) -> str:
 
 
 def list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
-    """Return what the crash lost, as texts.
-
-    `group_before` is the group before the crash, and `group_after` is the group that the next coordinator loaded. None
-    means that there is no group.
-    """
+    """Return what the crash lost, from the group before it and the group that the next coordinator loaded, or None."""
     losses = []
     if group_before is not None:
         members_after = set(group_after.members) if group_after else set()

@@ -1,10 +1,9 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
 `check` compares the learner's value with the solution's value, or the results of both functions for the exercise's
-cases. It
-prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted, and for a wrong answer that
-learners often give also a sentence about the mistake. It never raises an error, so that a wrong answer does not stop
-the notebook, and stops a function that does not end (`limit_time`).
+cases. It prints a line that begins with the result (✓ passed, ✗ failed, ! error, · not attempted), and a sentence about
+a mistake that learners often make. It never raises an error, so that a wrong answer does not stop the notebook, and it
+stops a function that does not end (`limit_time`).
 """
 
 from __future__ import annotations
@@ -155,10 +154,8 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the sentence about the known mistake that explains the learner's wrong result, or None.
-
-    The wrong function must return the learner's result in the failed case. Of several, the one that returns the
-    learner's results in the most cases counts.
+    """Return the sentence about the mistake that gives the learner's result in the failed case, and in the most
+    cases.
     """
 
     def count_agreements(function: AnyFunction) -> int:
@@ -178,7 +175,6 @@ def _format_mistake(sentence: str | None) -> str:
 
 
 def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
-    """Return a function's result, or the type of the error with which the function refused the arguments."""
     try:
         return function(*arguments)
     except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:

@@ -32,16 +32,9 @@ _HANGING_PRODUCER = 77
 
 
 class CleanerPass(NamedTuple):
-    """One pass of the cleaner.
+    """One pass of the cleaner, with the partition folder before and after it.
 
-    Attributes
-    ----------
-    title
-        The name that a widget shows.
-    log_before, log_after
-        The partition folder before and after the pass.
-    end_offset
-        The offset from which on the pass left the log unchanged.
+    From `end_offset` on, the log is unchanged. `title` is the name that a widget shows.
     """
 
     title: str
@@ -94,14 +87,10 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
 def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     """Repeat in `folder` the three passes of the shop's cleaner (Kafka 4.3.1), at the same times.
 
-    Between pass 1 and pass 2, the broker wrote the ten records of day 12 (offsets 499 to 508), and its pass 3 removed
-    the first eight. data/harbour contains only the log after pass 3, so around pass 2 this function's log lacks the
-    eight records; after pass 3 it is equal to the broker's log.
+    Between pass 1 and pass 2, the broker wrote offsets 499 to 508, and its pass 3 removed the first eight. data/harbour
+    contains only the log after pass 3, so around pass 2 this function's log lacks the eight records; after pass 3 it is
+    equal to the broker's. A pass ends where the active segment begins: at offset 498, 499 and 509.
 
-    A pass ends where the active segment begins: at offset 498 in pass 1, 499 in pass 2 and 509 in pass 3.
-
-    Notes
-    -----
     Source: data/harbour/cleaning/server-lines.txt.
     """
     last_copy = Path(find_data(_SHOP_LOG_PATTERN.format("after-clean-2")))

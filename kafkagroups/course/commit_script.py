@@ -33,21 +33,12 @@ _ACTIONS_WITHOUT_OFFSET = ("marker", "abort")
 
 
 class CommitStep(NamedTuple):
-    """One step of a commit, and what the next broker would answer if this broker crashed after the step.
+    """One step of a commit, and what the next broker would answer to an OffsetFetch if this broker crashed after the
+    step.
 
-    Attributes
-    ----------
-    description
-        What happened in this step.
-    places
-        Where the offsets are after the step.
-    answer_from_whole_log
-        The next broker's answer to an OffsetFetch (an offset, or "–" for no offset) if it has the whole log.
-    answer_from_confirmed_log
-        Its answer if it has only the records that the replicas confirmed.
-    next_answers
-        Both answers, for example "6 or 5", or "6" if they are equal, and the offsets that still wait for the end of
-        their transaction on the next broker: "5, waits: 6?".
+    The next broker has the whole log, or only the records that the replicas confirmed. "–" means no offset.
+    `next_answers` has both answers, for example "6 or 5", or "6" if they are equal, and the offsets that still wait for
+    the end of their transaction: "5, waits: 6?".
     """
 
     description: str
@@ -160,11 +151,9 @@ class CommitScript:
             self._add_step(f"{offset} appended, in flight")
 
     def _confirm(self, offset: int, error: Errors, refusal: str = "") -> None:
-        """End the append of a commit with NONE, or with REQUEST_TIMED_OUT if the replicas do not have the record in
-        time.
+        """End the append of a commit, with REQUEST_TIMED_OUT if the replicas do not have the record in time.
 
-        If the log refused the append, `refusal` describes the step and `error` is NONE, because the held answer
-        (`held_appends` in `HeldLogs`) already contains the error.
+        If the log refused the append, `error` is NONE, because the held answer already contains the error.
         """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset
@@ -237,7 +226,6 @@ class CommitScript:
 
 
 def _join_different(*texts: str) -> str:
-    """Join the different texts with "or", for example "6 or 5". An empty text becomes "–"."""
     return " or ".join(dict.fromkeys(text or "–" for text in texts))
 
 

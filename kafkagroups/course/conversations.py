@@ -48,18 +48,9 @@ class Commit(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """The OffsetFetch of one group, and the answers of the real broker and our coordinator.
+    """The OffsetFetch of one group, and for each partition the offset, or the name of the error, of both coordinators.
 
-    Attributes
-    ----------
-    number, version, group
-        The number of the request in the recording, the version of the API, and the group id.
-    requested_partitions
-        The names of the requested partitions, or "all" or "none".
-    require_stable
-        Whether the client wants an error for a partition that has a pending commit.
-    broker_offsets, our_offsets
-        For each partition: the offset, or the name of the error.
+    `requested_partitions` are the names, or "all" or "none".
     """
 
     number: int

@@ -92,7 +92,6 @@ def _act(life: GroupLife, day: int, commit_day: int, members: Members) -> None:
 
 
 def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
-    """Return the day of the offset's tombstone in the log, or None."""
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
         for record in batch.records:
             if record.value is not None or record.key is None:

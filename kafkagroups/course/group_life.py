@@ -32,21 +32,13 @@ class GroupLife:
 
     Parameters
     ----------
-    group
-        The group id.
-    kafka
-        The Kafka version of a new coordinator.
     verbose
         Whether the event of each request is printed.
     broker
-        An existing coordinator, or None for a new one. Only a new one uses `kafka` and `settings`.
-    **settings
-        The settings that differ from the defaults, as in `start_broker`.
+        An existing coordinator, or None for a new one. Only a new one uses `kafka` and `settings` (see `start_broker`).
 
     Attributes
     ----------
-    consumers
-        The consumers, by name.
     events
         One event for each request and each `wait`. Times are in seconds since this object was created.
     last_responses
@@ -84,22 +76,10 @@ class GroupLife:
         rebalance_s: float = 300,
         new_process: bool = False,
     ) -> None:
-        """Send a JoinGroup request of a consumer.
+        """Send a JoinGroup request of a consumer. Timeouts are in seconds, and the preferred assignor comes first in
+        `protocols`.
 
-        Parameters
-        ----------
-        name
-            The consumer's name.
-        instance
-            The group instance id of a static member, or None for a dynamic member.
-        topics
-            The topics that the consumer wants to read.
-        protocols
-            The names of the assignors that the consumer supports, the preferred one first.
-        session_s, rebalance_s
-            The session timeout and the rebalance timeout in seconds.
-        new_process
-            Whether the consumer is a new process, which has no member id yet.
+        `instance` is the group instance id of a static member. A `new_process` has no member id yet.
         """
         if name not in self.consumers or new_process:
             self.consumers[name] = Consumer(
@@ -149,16 +129,10 @@ class GroupLife:
         self._add_event(name, request, lambda: consumer.request_heartbeat().name)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> None:
-        """Send an OffsetCommit request.
+        """Send an OffsetCommit request with an offset for each partition, such as "orders-0".
 
-        Parameters
-        ----------
-        name
-            The consumer's name. With another name, the request comes from a client that is not a member.
-        offsets
-            The offset of each partition. The partitions have names like "orders-0".
-        generation
-            The generation in the request. None means the consumer's generation, or -1 if there is no consumer.
+        If no consumer has this name, the request comes from a client that is not a member. Without `generation`, the
+        request has the consumer's, or -1 if there is no consumer.
         """
         consumer = self.consumers.get(name)
         commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
@@ -189,15 +163,13 @@ class GroupLife:
         del self.consumers[name]
 
     def delete(self) -> None:
-        """Send a DeleteGroups request of an operator."""
-
         def send() -> str:
             return self.coordinator.delete_groups([self.group_id])[self.group_id].name
 
         self._add_event("operator", "DeleteGroups", send)
 
     def delete_offsets(self, *partitions: str) -> None:
-        """Send an OffsetDelete request of an operator. The partitions have names like "orders-0"."""
+        """Send an OffsetDelete request of an operator for partitions such as "orders-0"."""
 
         def send() -> str:
             result = self.coordinator.offset_delete(self.group_id, [TopicPartition.parse(name) for name in partitions])
@@ -218,12 +190,10 @@ class GroupLife:
 
     @property
     def group(self) -> ClassicGroup | None:
-        """The group in the coordinator's cache, or None."""
         return self.coordinator.manager.get_group(self.group_id)
 
     @property
     def now_s(self) -> float:
-        """The seconds since this object was created."""
         return (self.coordinator.clock.now_ms - self.start_ms) / 1000
 
     @property
@@ -248,7 +218,6 @@ class GroupLife:
         return self.read_state_name(), group.generation, tuple(group.members)
 
     def read_state_name(self) -> str:
-        """Return the name of the group's state, as DescribeGroups returns it."""
         (group,) = self.coordinator.describe_groups([self.group_id])
         return group.state
 
@@ -324,5 +293,4 @@ def _format_sync(result: SyncGroupResult) -> str:
 
 
 def _format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
-    """Return the names of the errors, each once."""
     return ", ".join(dict.fromkeys(error.name for error in errors.values()))

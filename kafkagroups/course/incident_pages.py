@@ -91,7 +91,6 @@ def write_incident(incident: Incident, folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, or a link or file with a folder's name."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -123,7 +122,6 @@ def _format_questions(incident: Incident) -> str:
 
 
 def _run_step(step: Step, folder: Path) -> str:
-    """Return the shown lines of a command's output."""
     lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
     shows = " ".join(step.shows.split())
     first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(shows)), None)

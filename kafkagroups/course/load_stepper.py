@@ -47,14 +47,8 @@ class StaticWidget(widgets.VBox):
 class Stepper(StaticWidget):
     """A widget with the buttons "previous" and "next". A subclass shows the chosen item in `_draw`.
 
-    Parameters
-    ----------
-    chooser
-        An ipywidgets slider or drop-down list whose values are the indexes of the items, from 0.
-    item_count
-        The number of items.
-    noun
-        The word for an item in the tooltips of the buttons, for example "record".
+    `chooser` is an ipywidgets slider or drop-down list whose values are the indexes of the items. `noun` is the word
+    for an item in the tooltips.
     """
 
     def __init__(self, chooser: Any, item_count: int, noun: str) -> None:
@@ -92,13 +86,11 @@ class LoadStepper(Stepper):
     path
         A partition folder. From a folder of partition folders, the widget loads only the first partition.
     coordinator
-        The coordinator that loads the log: "classic" (up to Kafka 3.9) or "new" (since Kafka 3.7).
+        "classic" (up to Kafka 3.9) or "new" (since Kafka 3.7).
     kafka
-        The Kafka version. None means 3.9.2 for the classic coordinator and 4.3.1 for the new coordinator.
-    first_offset, last_offset
-        The offsets of the first and the last record to show. None: the last record of the log.
+        None means 3.9.2 for the classic coordinator and 4.3.1 for the new coordinator.
     shown_offset
-        The offset of the record that is shown initially. Without such a record, the last record is shown.
+        The record that is shown first. Without such a record, the last one is shown.
     """
 
     def __init__(

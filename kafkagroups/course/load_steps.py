@@ -41,16 +41,10 @@ class _FateRecorder(Observer):
 
 @dataclass(frozen=True)
 class Step:
-    """One record of a load.
+    """One record of a load, with the state of a coordinator that has loaded the log up to it.
 
-    Attributes
-    ----------
-    line
-        The record as a line.
-    effect
-        What the record changed, for example "counts, replaces record 22". Each number is the offset of a record.
-    state
-        The state of a coordinator that has loaded the log up to this record: one line for each group and each offset.
+    `effect` is what the record changed, for example "counts, replaces record 22". Each number is the offset of a
+    record.
     """
 
     line: Line
@@ -94,7 +88,6 @@ def keep_first_records(batch: Batch, count: int) -> Batch:
 
 
 def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
-    """Return what a record changed. `events` are the fates that the record caused."""
     if line.record_type in ("commit", "abort"):
         return _describe_marker(line, events)
     if line.record_type == "group" and line.group is not None:
@@ -114,14 +107,12 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
 
 
 def _describe_group_state(group_id: str | None, groups: Groups) -> str:
-    """Return what a record of the new protocols, or of an unknown type, leads to."""
     if group_id is None:
         return "nothing"
     return f"the group is {groups[group_id].state.value}" if group_id in groups else "the group is deleted"
 
 
 def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
-    """Return the offsets of superseded and deleted records, each with the offset of the newer record."""
     replacing_fates = (Fate.SUPERSEDED, Fate.DELETED)
     return {event.record_offset: event.cause_offset for event in events if event.fate in replacing_fates}
 
@@ -166,7 +157,6 @@ def _count_members(group: AnyGroup) -> str:
 
 
 def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
-    """Yield the epochs of a group of the new protocols, and a line for each member."""
     if isinstance(group, Group):
         return
     yield f"  group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
@@ -178,7 +168,6 @@ def _format_members(group: AnyGroup, names: Names) -> Iterator[str]:
 
 
 def _format_state(groups: Iterable[AnyGroup], error: str | None, names: Names) -> Iterator[str]:
-    """Yield the lines of `Step.state`. `error` ended the load, or is None."""
     if error is not None:
         yield f"the load fails: {error}"
     for group in sorted(groups, key=lambda listed_group: listed_group.group_id):

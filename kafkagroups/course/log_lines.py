@@ -17,24 +17,21 @@ from kafkagroups.records.serde import decode
 
 
 class Line(NamedTuple):
-    """One record of a log, without its bytes.
+    """One record of a log, without its bytes. A field that the record does not have is None.
 
     Attributes
     ----------
-    record_offset
-        The record's offset in the log.
     record_type
         "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a transaction marker,
         or a short description of any other record.
     group
-        The group id in an "offset" or "group" record, and in a described record of the new protocols, or None.
+        The group id in an "offset" or "group" record, and in a described record of the new protocols.
     partition
-        The partition in an "offset" record, for example "orders-0", or None.
+        For example "orders-0".
     value
-        The committed offset in an "offset" record, or the generation in a "group" record. None for other records and
-        for a tombstone.
+        The committed offset in an "offset" record, or the generation in a "group" record. None for a tombstone.
     producer
-        The producer id of a transaction marker, or of an "offset" or "group" record in a transaction, or None.
+        The producer id of a transaction marker, or of a record in a transaction.
     """
 
     record_offset: int

@@ -59,7 +59,6 @@ def _list_results_of_partition(lines: Sequence[Line]) -> Iterator[PartResult]:
 
 
 def _counts(line: Line, markers: Sequence[Line]) -> bool:
-    """Return whether a line of an offset counts. `markers` are all markers of the log, in their order."""
     if line.producer is None or line.value is None:
         return True
     for marker in markers:
@@ -108,15 +107,11 @@ def read_answered_offsets(log: str) -> dict[Key, int]:
 
 
 def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
-    """Write a log of records about one offset, and return the offset that a coordinator loads, or None.
+    """Write a log of records about one offset, and return the offset that the "new" or "classic" coordinator loads, or
+    None.
 
-    Parameters
-    ----------
-    lines
-        The records, each in a batch. A line is "commit: 100", "commit in a transaction: 101" (any number), "tombstone"
-        or "marker that commits the transaction". Another text raises UsageError.
-    coordinator
-        "new" or "classic".
+    Each line is a batch: "commit: 100", "commit in a transaction: 101" (any number), "tombstone" or "marker that
+    commits the transaction". Another text raises UsageError.
     """
     with TemporaryDirectory() as folder:
         with LogWriter(folder) as log:

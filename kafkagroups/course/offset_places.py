@@ -22,16 +22,13 @@ class OffsetPlaces(NamedTuple):
     Attributes
     ----------
     pending
-        The offsets of pending commits, for example "6" or "6?". A question mark means that the commit waits for the end
-        of its transaction.
+        For example "6", or "6?" for a commit that waits for the end of its transaction.
     log
-        The offsets and markers in the log, for example "5 6? commit!". Here, a question mark means that the offset
-        belongs to a transaction.
+        For example "5 6? commit!". Here, a question mark means that the offset belongs to a transaction.
     cache
-        The offset in the cache, which an OffsetFetch returns.
+        The offset that an OffsetFetch returns.
     stable_fetch
-        The answer to an OffsetFetch with requireStable: the offset, or UNSTABLE_OFFSET_COMMIT while a commit is
-        pending.
+        The answer to an OffsetFetch with requireStable: UNSTABLE_OFFSET_COMMIT while a commit is pending.
     responses
         The error in the response to each commit, or "waits" without a response: "5: NONE, 6: waits".
     """
@@ -84,7 +81,6 @@ def list_transactional_offsets(broker: GroupCoordinator, group: str, partition: 
 
 
 def _list_log_entries(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    """Return the group's offsets for the partition and all markers as texts, in the order of the log."""
     entries = []
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
         for line in read_batch_lines(batch):

@@ -1,7 +1,7 @@
 """Lesson 10: what a pass of the log cleaner did with each record, found from the log before and after the pass.
 
-A tombstone or a transaction marker is removed only after a waiting time. The end of this time is the delete horizon.
-A result is the record's class (`classify_records`) and one of these words:
+A tombstone or a transaction marker is removed only after its delete horizon. A result is the record's class
+(`classify_records`) and one of these words:
 
 - kept: the record stays
 - set: the record stays, and the pass stored a delete horizon

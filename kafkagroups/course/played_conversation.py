@@ -20,18 +20,11 @@ from kafkagroups.course.recordings import Recording, read_compressed
 
 @dataclass(frozen=True)
 class PlayedConversation(Recording):
-    """A recorded conversation with the responses of the real broker and of our coordinator.
+    """A recorded conversation (see `Recording`) with the responses of the real broker and of our coordinator.
 
-    Attributes
-    ----------
-    broker_version, lines
-        See `Recording`.
-    our_responses, broker_responses
-        For each request's number: the response (with sorted lists), and the batches that the request appended.
-    our_appends, broker_appends
-        The batches that were appended without a request, for example at the end of a timer, as text.
-    log_folder
-        The folder of the log that our coordinator wrote.
+    A response, with sorted lists, stands with the batches that its request appended, by the request's number. Appends
+    are batches without a request, for example at the end of a timer. `log_folder` has the log that our coordinator
+    wrote.
     """
 
     our_responses: dict[int, Any]

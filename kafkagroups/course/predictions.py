@@ -24,18 +24,9 @@ _is_inside_fold = ContextVar("is_inside_fold", default=False)
 
 
 def reveal(name: str, prediction: Any, answer: Any) -> None:
-    """Show the answer to a prediction, and what is wrong with a frequent wrong prediction.
+    """Show the answer to a prediction (`...` for none), and what is wrong with a frequent wrong one (`MISCONCEPTIONS`).
 
     Without a prediction, the answer is folded away. Inside `fold`, it is only printed: the reader opens one line.
-
-    Parameters
-    ----------
-    name
-        The prediction's name in `MISCONCEPTIONS`.
-    prediction
-        The learner's prediction, or `...` for none.
-    answer
-        The correct answer.
     """
     if prediction is ... and _is_inside_fold.get():
         print(f"The answer is {answer!r}.")
@@ -50,8 +41,8 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
 def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
     """Fold away everything that the `with` block prints and displays, until there is a prediction.
 
-    Use it where the output of a program contains the answer. If the block raises an error, its output is shown. The
-    parameters are those of `reveal`; without `answer`, the output says enough.
+    Use it where the output of a program contains the answer. If the block raises an error, its output is shown. Without
+    `answer`, the output says enough.
     """
     if prediction is not ...:
         yield

@@ -51,15 +51,8 @@ class Names(NamedTuple):
 class ProtocolLine(NamedTuple):
     """One record of a group, without its bytes.
 
-    Attributes
-    ----------
-    record_offset, record_type
-        The record's offset in the log, and the number of its type.
-    text
-        What the record says.
-    bracket
-        A part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the last
-        record, "│" for the others, and a blank for a single record.
+    `bracket` is a part of the bracket around the group's records in one batch: "┌" for the first record, "└" for the
+    last record, "│" for the others, and a blank for a single record.
     """
 
     record_offset: int
@@ -72,7 +65,6 @@ class ProtocolLine(NamedTuple):
 
 
 def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, last_offset: int | None = None) -> None:
-    """Print the lines of `read_protocol_lines`."""
     print(*read_protocol_lines(path, group, first_offset, last_offset), sep="\n")
 
 
@@ -178,7 +170,6 @@ def _describe_group_value(record: Record) -> str:
 
 
 def _list_assignment(value: Any, names: Names) -> str:
-    """Return the partitions in a target or a current assignment. A streams member has tasks instead."""
     if hasattr(value, "active_tasks"):
         tasks = [f"{task.subtopology_id}_{partition}" for task in value.active_tasks for partition in task.partitions]
         return f"tasks {' '.join(tasks)}" if tasks else "no tasks"

@@ -70,25 +70,11 @@ def has_jars(version: str) -> bool:
 
 
 class RealBroker:
-    """One broker in an existing `folder`, which can start and stop many times, and keeps its data.
+    """One broker of a `version` in `EXTRA_SETTINGS`. It can start and stop many times, and keeps its data in `folder`.
 
-    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C.
-
-    Parameters
-    ----------
-    version
-        The Kafka version, a key of `EXTRA_SETTINGS`.
-    partitions
-        The partition count of `__consumer_offsets`.
-    segment_bytes
-        The largest size of a segment of `__consumer_offsets`.
-
-    Raises
-    ------
-    NoJava
-        If there is no Java 17 or newer.
-    UsageError
-        If the folder cannot be prepared.
+    Use it in a `with` statement, which stops the broker also after an error or Ctrl-C. `partitions` and `segment_bytes`
+    are those of `__consumer_offsets`. Raises NoJava without Java 17 or newer, and UsageError if the folder cannot be
+    prepared.
     """
 
     extra_ports = 0
@@ -121,7 +107,6 @@ class RealBroker:
 
     @property
     def log(self) -> str:
-        """What the broker printed since its last start."""
         return (self.folder / "server.log").read_text(errors="replace")
 
     def build_settings(self) -> dict[str, str]:

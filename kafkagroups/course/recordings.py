@@ -33,7 +33,6 @@ class Recording:
     lines: list[Json]
 
     def find_response(self, number: int) -> Json:
-        """Return the real broker's response to the request of this number."""
         return next(line["response"] for line in self.lines if line.get("n") == number)
 
     def read_group_errors(self, first_number: int, last_number: int) -> dict[str, str]:
@@ -101,7 +100,6 @@ def _find_error_codes(value: Any) -> Iterator[int]:
 
 
 def _format_appends(line: Json) -> str:
-    """Return the appended batches of a line as partition/offsets, for example "0/9" or "0/9–11"."""
     appends = []
     for append in line["appended"]:
         last_offset = f"–{append['last']}" if append["last"] > append["first"] else ""

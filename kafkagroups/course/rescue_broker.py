@@ -54,14 +54,7 @@ Offsets = dict[tuple[str, TopicPartition], int]
 class RecordedAnswers:
     """What a new Kafka 4.3.1 broker answered after the right plan was applied to it.
 
-    Attributes
-    ----------
-    topics
-        The partition count of each topic.
-    records
-        The number of records in each partition of these topics.
-    offsets
-        The committed offsets of all groups.
+    `topics` has the partition count of each topic, and `records` the number of records in each partition.
     """
 
     topics: dict[str, int]

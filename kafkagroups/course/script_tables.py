@@ -49,11 +49,7 @@ def _format_request(event: Event) -> str:
 
 
 def _format_states(life: GroupLife, end_offset: int | None) -> str:
-    """Return the live state and the loaded state as text (see `print_crash_table`).
-
-    With `end_offset`, the next coordinator has all records, or only those below it. If the two loaded states differ,
-    the text contains both.
-    """
+    """Return the live state and the loaded states, with all records and with only those below `end_offset`."""
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"
     next_coordinators = [start_follower(life.coordinator, life.group_id, log_end) for log_end in (None, end_offset)]

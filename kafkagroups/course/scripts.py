@@ -21,17 +21,11 @@ _HEARTBEAT_INTERVAL_S = 3
 
 
 class ScriptRequest(NamedTuple):
-    """One request in a script.
+    """One request in a script: `delay_s` after the previous one, a method of `GroupLife` is called. `wait` sends no
+    request.
 
-    Attributes
-    ----------
-    delay_s
-        The seconds since the previous request.
-    method, arguments
-        The method of `GroupLife` that sends the request, and its arguments. `wait` sends no request.
-    first_version
-        The first Kafka version to which the request is sent. For example, a new consumer sends a second JoinGroup since
-        Kafka 2.2, because the response to the first JoinGroup contains only a member id.
+    Only `first_version` and later versions get the request. For example, a new consumer sends a second JoinGroup since
+    Kafka 2.2, because the response to the first JoinGroup contains only a member id.
     """
 
     delay_s: float
@@ -149,7 +143,6 @@ def _list_other_consumers(life: GroupLife, name: str) -> list[Consumer]:
 
 
 def _is_settled(life: GroupLife, crashed_name: str) -> bool:
-    """Return whether the crashed consumer is removed and the other consumers only send heartbeats."""
     group = life.group
     crashed_consumer = life.consumers.get(crashed_name)
     if group is not None and crashed_consumer is not None:

@@ -77,10 +77,8 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
 
 
 def print_deletion_in_transaction() -> None:
-    """Print a log in which an offset is deleted during an open transaction ("XTM"), and its answers around a cleaning
-    pass.
-
-    The answers are those of both coordinators.
+    """Print the log "XTM", in which an offset is deleted during an open transaction, and the answers around a
+    cleaning pass.
     """
     letters = "XTM"
     with TemporaryDirectory() as folder:
@@ -123,13 +121,12 @@ def encode_records(
 
 
 def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, producer_id: int) -> bytes:
-    """Return a batch that contains a transaction marker."""
     pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(coordinator_epoch=0))]
     return encode_records(offset, timestamp_ms, pairs, TRANSACTIONAL | CONTROL, producer_id)
 
 
 def _append_letter(folder: Path, offset: int, letter: str, *, committed_offset: int, timestamp_ms: int) -> int:
-    """Append the batch of one letter at `offset`, and return the offset of the next batch."""
+    """Append the batch of one letter, and return the offset of the next batch."""
     # Type 2: the record of a classic group.
     group_tombstone = encode(Record(2, GroupMetadataKey("g"), None, None))
     pairs_by_letter: dict[str, list[KeyAndValue]] = {

@@ -13,20 +13,17 @@ class Exercise:
 
     Attributes
     ----------
-    name
-        The name that the learner gives to `course.check`.
     correct
         The correct answer: a function of this package that follows Kafka's rules, or a value.
     solution
-        The answer as a learner would write it, for `course.solution` and the solved notebook. `course.check` compares
-        the learner's results for all `cases` with it, and the tests compare it with `correct`.
+        The answer as a learner would write it. `course.check` compares the learner's results for all `cases` with it,
+        and the tests compare it with `correct`.
     hints
         The hints, from the one that helps least to the one that helps most.
     cases
-        One tuple of arguments for each call of the learner's function, or nothing if the answer is a value.
+        One tuple of arguments for each call of the learner's function.
     known_mistakes
-        Wrong answers of the same kind as `correct`, by the text that `course.check` prints if the learner's answer
-        gives the same results.
+        Wrong answers, by the text that `course.check` prints if the learner's answer gives the same results.
     """
 
     name: str

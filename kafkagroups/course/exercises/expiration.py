@@ -20,12 +20,8 @@ class ExpiringGroup(NamedTuple):
 
     Attributes
     ----------
-    state
-        The group's state, for example "Stable".
     type
         The protocol type: "consumer", or "" for a simple group, which has never had a member.
-    read_topics
-        The topics that the group's members read.
     state_start
         The day on which the group entered its state.
     offsets
@@ -82,7 +78,6 @@ def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:
 
 
 def _keeps_topic(group: ExpiringGroup, topic: str) -> bool:
-    """Return whether the group keeps its offsets of this topic, even after their expiry day."""
     if group.state == "Stable" and group.type == "consumer":
         return topic in group.read_topics
     return _has_members(group)
@@ -101,16 +96,7 @@ def _make_wrong_function(
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
     """Return a function for the exercise. The defaults are the correct rules, so the caller passes one wrong rule.
 
-    Parameters
-    ----------
-    find_start
-        Returns the day on which the retention of an offset starts.
-    keeps_topic
-        Returns whether the group keeps its offsets of a topic.
-    uses_requested_day
-        Whether an expiry day that the client requested replaces the end of the retention.
-    includes_expiry_day
-        True: an offset expires on its expiry day. False: it expires one day later.
+    If not `includes_expiry_day`, an offset expires one day after its expiry day.
     """
 
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:

@@ -1,7 +1,4 @@
-"""Exercises of lesson 05: the offsets of an OffsetFetch, the end of an epoch, and a proof that offsets are lost.
-
-A leader epoch is the time in which one broker is the leader of a partition. The epochs have ascending numbers.
-"""
+"""Exercises of lesson 05: the offsets of an OffsetFetch, the end of an epoch, and a proof that offsets are lost."""
 
 from __future__ import annotations
 

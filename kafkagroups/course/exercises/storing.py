@@ -44,7 +44,6 @@ def _convert_error(append_error: str) -> str:
 
 
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
-    """Return a `commit_error` with these wrong results by append error."""
     return lambda append_error: wrong_errors.get(append_error, _convert_error(append_error))
 
 

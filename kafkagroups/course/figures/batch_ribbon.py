@@ -28,7 +28,6 @@ class BatchRibbon(ByteRibbon):
         return list_batch_fields(segment, position)
 
     def choose_changes(self) -> list[ByteChange]:
-        """Change four fields before the checksum, the checksum, and a value."""
         changes = []
         batch = self.bytes_by_part["batch"]
         for span in self.spans:

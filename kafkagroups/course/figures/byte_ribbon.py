@@ -1,7 +1,7 @@
 """Lessons 01 and 03: the fields of some bytes as blocks. The base of the figures of a record and of a batch.
 
-The reader of the lesson selects a block, or changes one byte. The figure then shows what a reader of Kafka's bytes
-believes: other values, or nothing because it refuses the bytes.
+If the reader of the lesson changes one byte, the figure shows what a reader of Kafka's bytes believes: other values, or
+nothing because it refuses the bytes.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ class ByteRibbon(Figure):
         """Return the changes that the figure offers without a kernel."""
 
     @abstractmethod
-    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str:
-        """Say why a change is noticed or not."""
+    def explain_change(self, reading: Reading, *, has_other_values: bool) -> str: ...
 
     def compute_content(self, value: str) -> Content:
         """Return the content with one more change, which the reader typed as "value 9=24"."""
@@ -212,7 +211,6 @@ class ByteRibbon(Figure):
 
 
 def _describe_belief(reading: Reading, differences: Sequence[str]) -> tuple[list[str], Tone, list[str]]:
-    """Return the lines of the box, its tone, and its lines in the text form."""
     if reading.error is not None:
         reason = wrap(reading.error, _LINE_CHARACTERS)[:3]
         return ["A reader refuses the bytes ✗", *reason], Tone.ERROR, [f"refused: {' '.join(reason)}"]

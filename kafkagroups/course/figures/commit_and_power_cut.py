@@ -1,7 +1,7 @@
 """Lesson 04: a commit on its way from the client to the replicas, and a power cut at each step.
 
-The figure shows where an offset is after each step. If the reader cuts the power, it also shows what the next broker
-answers: with all records of the log, and with the records that the replicas have confirmed.
+After each step, the figure shows where an offset is, and, if the reader cuts the power, what the next broker answers
+with all records of the log and with those that the replicas have confirmed.
 """
 
 from __future__ import annotations

@@ -119,7 +119,6 @@ def list_entries(is_open: bool) -> list[_Entry]:
 
 
 def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerPass]:
-    """Write the log, and run three passes, each from the start of the log."""
     log = folder / "log"
     log.mkdir(parents=True)
     _write_log(log, active_start, is_open)
@@ -134,7 +133,6 @@ def _run_passes(folder: Path, active_start: int, is_open: bool) -> list[CleanerP
 
 
 def _write_log(folder: Path, active_start: int, is_open: bool) -> None:
-    """Write the log as segments of four records. The last segment is the active one."""
     segments: dict[int, bytes] = {}
     for offset, entry in enumerate(list_entries(is_open)):
         base = min(offset - offset % _SEGMENT_LENGTH, active_start)

@@ -1,8 +1,8 @@
 """Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
 
-One clock starts at the commit. The other clock starts when the group becomes Empty. Kafka 1.0.1 looks only at the
-first clock. Since Kafka 2.1, the group decides which clock counts. Since Kafka 2.4, the topics that its members read
-decide, too. The days of deletion come from coordinators of this package (deletion_days.py).
+One clock starts at the commit, the other when the group becomes Empty. Kafka 1.0.1 looks only at the first one. Since
+Kafka 2.1, the group decides which clock counts, and since Kafka 2.4 also the topics that its members read. The days of
+deletion come from coordinators of this package (deletion_days.py).
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ class ExpiryChart(Figure):
 
 
 def _parse(value: str) -> tuple[int, int | None, int]:
-    """Return the day of the commit, the day of the departure (None: the member stays), and the retention."""
     parts = [part.strip() for part in value.split(",")]
     never = len(parts) == 3 and parts[1] == "never"
     numbers = [part for number, part in enumerate(parts) if not (never and number == 1)]

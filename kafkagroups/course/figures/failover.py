@@ -1,7 +1,7 @@
 """Lesson 05: a failover of partition 9 to another broker, and a client that asks for an offset.
 
-Three coordinators have a replica of the shop's log. The figure asks each of them in each phase of the failover. It
-tells four answers apart: an offset of −1, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and UNSTABLE_OFFSET_COMMIT.
+The figure asks three coordinators with replicas of the shop's log in each phase, and tells four answers apart: an
+offset of −1, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and UNSTABLE_OFFSET_COMMIT.
 """
 
 from __future__ import annotations

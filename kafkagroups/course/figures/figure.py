@@ -8,7 +8,7 @@ between them. A figure has four forms:
 - in a saved notebook that JupyterLab does not trust: an image of the first scene.
 - as text: `text`, for tests and screen readers.
 
-A saved notebook also has the figure's fingerprint. With it, `tools/site.py` finds the figure whose image was saved.
+With the fingerprint in a saved notebook, `tools/site.py` finds the figure whose image was saved.
 """
 
 from __future__ import annotations
@@ -35,16 +35,10 @@ _METADATA_KEY = "kafkagroups_figure"
 
 @dataclass(frozen=True)
 class Control:
-    """A control of a figure, which `Box.choice` names.
+    """A control of a figure, which `Box.choice` names. The figure shows the first option first.
 
-    Attributes
-    ----------
-    label
-        The words next to the control.
-    options
-        The words for each option. The figure shows the first option first.
-    is_sequence
-        True: the options are steps, with the buttons "previous" and "next" and a slider. False: they are alternatives.
+    With `is_sequence`, the options are steps, with the buttons "previous" and "next" and a slider; otherwise
+    alternatives.
     """
 
     name: str
@@ -55,14 +49,9 @@ class Control:
 
 @dataclass(frozen=True)
 class FreeInput:
-    """A text field whose value goes to the kernel. A page without a kernel does not show it.
+    """A text field whose value goes to the kernel.
 
-    Attributes
-    ----------
-    label
-        The words next to the field.
-    example
-        The value that the empty field shows in grey.
+    A page without a kernel does not show it. `example` stands in it in grey.
     """
 
     label: str
@@ -75,8 +64,6 @@ class Content:
 
     Attributes
     ----------
-    title
-        One line that says what the picture shows.
     height
         The height of every scene, so that the page below the figure does not move.
     controls
@@ -143,7 +130,6 @@ class Figure(anywidget.AnyWidget):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the whole content."""
         data = json.dumps(_to_json(self.content), sort_keys=True)
         return sha256(data.encode()).hexdigest()[:16]
 
@@ -206,7 +192,6 @@ def _to_json(content: Content) -> dict[str, Any]:
 
 
 def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, Any]:
-    """Return a scene, and add its new marks to `number_by_mark`."""
     return {
         "marks": [number_by_mark.setdefault(mark, len(number_by_mark)) for mark in scene.marks],
         "caption": scene.caption,

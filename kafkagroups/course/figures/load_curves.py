@@ -1,7 +1,7 @@
 """Lesson 12: how the time of a load grows with the number of records, as curves.
 
-The times are those that the benchmark measured (docs/performance.md). Both axes are logarithmic: a way whose time is
-proportional to the number of records is a straight line.
+The benchmark measured the times (docs/performance.md). Both axes are logarithmic, so a way whose time is proportional
+to the number of records is a straight line.
 """
 
 from __future__ import annotations

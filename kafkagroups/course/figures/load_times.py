@@ -1,7 +1,6 @@
 """Lesson 12: loading times as bars, and the times that the benchmark measured.
 
-Lesson 12 compares several ways to load a log, for example the engines of this package and a loop in Python. The
-loading times differ between machines and between runs. Only the names and the record counts are always the same.
+Loading times differ between machines and between runs. Only the names and the record counts are always the same.
 """
 
 from __future__ import annotations

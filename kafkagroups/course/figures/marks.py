@@ -1,8 +1,7 @@
 """The marks of a picture: boxes, labels, arrows and curves, with a tone for each.
 
-A mark has a key. If two scenes of a figure contain a mark with the same key, a browser moves the mark from its old
-place to its new place. Lengths are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left
-corner.
+If two scenes contain a mark with the same key, a browser moves the mark from its old place to its new place. Lengths
+are in pixels of a picture that is `WIDTH` pixels wide. The origin is the upper left corner.
 
 Meaning never rests on a tone alone: a mark that matters also has a word, a dashed border or a cross.
 """
@@ -41,16 +40,9 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle with centered lines of text.
+    """A rectangle with centered lines of text. A cross covers a box whose thing is gone.
 
-    Attributes
-    ----------
-    lines
-        The texts in the box, from top to bottom.
-    is_crossed
-        Whether a diagonal cross covers the box, because the thing is gone.
-    choice
-        The control and the option that a click on the box chooses, or None.
+    `choice` is the control and the option that a click on the box chooses.
     """
 
     key: str
@@ -110,16 +102,9 @@ Mark = Box | Label | Arrow | Curve
 
 @dataclass(frozen=True)
 class Scene:
-    """What a figure shows at one position of its controls.
+    """What a figure shows at one position of its controls. Marks go from back to front.
 
-    Attributes
-    ----------
-    marks
-        The marks, from back to front.
-    caption
-        One to three sentences next to the picture.
-    text
-        The lines of the text form, for tests and screen readers.
+    The caption has one to three sentences. `text` is the text form, for tests and screen readers.
     """
 
     marks: tuple[Mark, ...]
@@ -139,5 +124,4 @@ def list_labels(marks: Sequence[Mark]) -> list[str]:
 
 
 def measure_text(text: str, size: float) -> float:
-    """Return the estimated width."""
     return len(text) * size * CHARACTER_WIDTH

@@ -55,12 +55,7 @@ class _Answers:
 class PartitionGrid(Figure):
     """A cell for each partition of the offsets topic, which the reader widens from 50 to 60 and 65 partitions.
 
-    Parameters
-    ----------
-    groups
-        The ids of the groups that are drawn as dots.
-    named
-        The ids of the groups that are drawn with their names.
+    `groups` are drawn as dots, and `named` with their names.
     """
 
     def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
@@ -108,7 +103,6 @@ def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
 
 
 def _commit(folder: Path, groups: Iterable[str], count: int) -> None:
-    """Let each group commit the offset `count` to a topic of `count` partitions, and close the logs."""
     logs = DiskLogs(folder)
     broker = start_broker(logs, offsets_topic_num_partitions=count)
     for group in groups:
@@ -131,13 +125,11 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 
 
 def _list_homes(group: str, step: int) -> list[int]:
-    """Return the group's partition for each number of partitions that the topic has had until this step."""
     count = _COUNT_BY_STEP[step]
     return [partition_for(group, earlier) for earlier in _COUNTS if earlier <= count]
 
 
 def _list_old_copies(group: str, step: int) -> list[int]:
-    """Return the partitions that contain a commit of the group, but are not its home."""
     homes = _list_homes(group, step)
     return sorted(set(homes[:-1]) - {homes[-1]})
 

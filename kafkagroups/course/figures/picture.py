@@ -101,7 +101,6 @@ def _draw_arrow(arrow: Arrow, colours: _Colours) -> Iterator[str]:
 
 
 def find_arrow_head(arrow: Arrow) -> list[tuple[float, float]]:
-    """Return the three corners of an arrow's head."""
     across = arrow.x2 - arrow.x1
     down = arrow.y2 - arrow.y1
     length = (across**2 + down**2) ** 0.5 or 1

@@ -207,12 +207,10 @@ def _draw_lane(number: int, moments: list[Moment], death_s: float | None) -> lis
 
 
 def _joins(number: int, moments: list[Moment]) -> bool:
-    """Return whether the member has been in the group until now."""
     return any(moment.lanes[number].is_member for moment in moments)
 
 
 def _find_end(number: int, moments: list[Moment]) -> float:
-    """Return the second at which the member left or was removed, or the current second while it is in the group."""
     end_s = moments[-1].time_s
     for moment in reversed(moments):
         if moment.lanes[number].is_member:

@@ -26,14 +26,7 @@ SESSION_S = 10
 class Lane:
     """What the coordinator has about one member.
 
-    Attributes
-    ----------
-    status
-        One or two words about the member.
-    session_end_s
-        The second at which the member's session ends, or None if no session runs.
-    is_member
-        Whether the coordinator has the member or its member id.
+    `session_end_s` is None if no session runs. `is_member`: the coordinator has the member or its member id.
     """
 
     status: str
@@ -50,10 +43,6 @@ class Moment:
     ----------
     action
         The request and its response, or what happened without a request.
-    late
-        The late responses that arrived.
-    events
-        All events until now.
     written
         The records in the log, one entry for each append.
     loaded, lost

@@ -18,15 +18,7 @@ from kafkagroups.errors import UsageError
 
 @dataclass(frozen=True)
 class Death:
-    """The death of a member, at a `step` or at a `second`.
-
-    Attributes
-    ----------
-    step
-        The number of the script's last step before the death, from 1.
-    second
-        The requests of this second are still sent.
-    """
+    """The death of a member after a `step` of the script, from 1, or at a `second`, whose requests are still sent."""
 
     member: str
     step: int | None = None

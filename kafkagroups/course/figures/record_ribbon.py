@@ -20,7 +20,6 @@ class RecordRibbon(ByteRibbon):
         return list(annotate(bytes_by_part["key"], bytes_by_part.get("value")))
 
     def choose_changes(self) -> list[ByteChange]:
-        """Change the type, the version, and the fields that the lesson explains."""
         changes = []
         for span in self.spans:
             name = find_name(span)

@@ -39,15 +39,7 @@ class BrokenByte:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a broker's recovery does with a file.
-
-    Attributes
-    ----------
-    kept
-        The batches that it keeps, as a reader now reads them.
-    reason
-        Why the batch after the last kept one is wrong. None if all batches are kept.
-    """
+    """The batches that a broker's recovery keeps, and why the next one is wrong (None if all are kept)."""
 
     kept: tuple[Batch, ...]
     reason: str | None
@@ -217,7 +209,6 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
 
 
 def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> list[Mark]:
-    """Draw what stands before the checksum, the checksum, and what it covers."""
     outside = CRC_POSITION * scale
     covered = CRC_FROM * scale
     width = batch.size * scale

@@ -1,7 +1,7 @@
 """Lesson 08: commits in transactions wait by producer until a marker moves them.
 
-The figure writes a log of six records, and loads it up to each record with the new coordinator. The reader chooses in
-which order the transactions of two producers end, and how.
+The new coordinator loads a log up to each of its six records. The reader chooses how, and in which order, the
+transactions of two producers end.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ def _write_log(folder: Path, entries: tuple[_Entry, ...]) -> None:
 
 
 def _load_state(log: Path, until: int) -> _State:
-    """Return the new coordinator's memory after it has loaded the records before `until`."""
     group = load(log, "new", until=until).get(_GROUP)
     if group is None:
         return _State(None, None, {})

@@ -1,7 +1,7 @@
 """Lesson 01: the same commit in several value versions, and what a reader of a wrong version makes of the bytes.
 
-Each version is one row, with its fields in common columns. Below it is the row of the chosen reader: the fields that
-this reader cuts out of the same bytes.
+Below the row of each version, with its fields in common columns, is the row of the fields that the chosen reader cuts
+out of the same bytes.
 """
 
 from __future__ import annotations
@@ -56,16 +56,10 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of commits.
+    """A reader of commits. `words` is what the control shows.
 
-    Attributes
-    ----------
-    words
-        What the control shows.
-    fixed_version
-        The version that the reader expects, whatever the bytes name. None: it reads the version.
-    dialect
-        The rules of a Kafka broker, if the reader reads the version.
+    A reader with a `fixed_version` expects it whatever the bytes name. Others read the version, by the rules of
+    `dialect`.
     """
 
     words: str
@@ -124,7 +118,6 @@ class VersionOverlay(Figure):
 
 
 def _read_commits_of_billing() -> tuple[tuple[bytes | None, bytes | None], ...]:
-    """Return the commit "till 1" of `billing` from the logs of three releases."""
     return tuple(
         read_record(find_data(f"harbour/{kafka}/__consumer_offsets-9"), offset)
         for kafka, offset in _OFFSET_OF_COMMIT.items()
@@ -258,7 +251,6 @@ def _draw_written(number: int, y: float, record: Record, value: bytes, written: 
 def _draw_reading(
     number: int, y: float, size: int, sides: dict[int, tuple[float, float]], reading: Reading, wrong: set[str]
 ) -> Iterator[Mark]:
-    """Draw the fields that the reader cuts out, and a crossed block for what it refuses."""
     end = 0
     for field in reading.fields:
         end = max(end, field.end)
@@ -311,7 +303,6 @@ def _fit(field: ReadField, sides: dict[int, tuple[float, float]]) -> str:
 
 
 def _find_wrong(written: Reading, reading: Reading) -> set[str]:
-    """Return the fields that the reader cuts at another place, or reads with another value."""
     right = set(written.fields)
     return {field.name for field in reading.fields if field.name != "version" and field not in right}
 

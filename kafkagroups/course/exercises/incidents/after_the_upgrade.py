@@ -59,7 +59,6 @@ class _Shop:
         self.positions: dict[str, int] = {}
 
     def run(self, start_ms: int, end_ms: int) -> Consumer:
-        """Let the services work, and return the member of `order-sync`, which stays."""
         clock = self.broker.clock
         member = self._start(KEPT_GROUP, {"orders": 3, "refunds": 1})
         for now_ms in range(start_ms + _STEP_MS // 2, end_ms, _STEP_MS):
@@ -119,7 +118,6 @@ class _Shop:
         return consumer
 
     def _run_job(self, group: str, partitions: list[str]) -> None:
-        """Let the only member of a group join, commit and leave."""
         topic = TopicPartition.parse(partitions[0]).topic
         member = self._start(group, {topic: len(partitions)})
         self._commit(group, partitions, member)

@@ -18,16 +18,9 @@ _BOTTOM = 176
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A curve through points. JupyterLab shows it as an image, and a terminal as text.
+    """A curve through equally distant points, which JupyterLab shows as an image, and a terminal as text.
 
-    Attributes
-    ----------
-    title
-        What is counted, with its unit.
-    times
-        The text below each point, for example "Mon". All points have the same distance.
-    values
-        The number at each time, or None.
+    `times` has the text below each point, and `values` the number or None.
     """
 
     title: str
@@ -44,7 +37,6 @@ class Chart:
         return f"{self.title}: " + ", ".join(points)
 
     def draw(self) -> str:
-        """Return the chart as an SVG document."""
         largest = max(value for value in self.values if value is not None)
         distance = (_RIGHT - _LEFT) / max(1, len(self.times) - 1)
         marks: list[Mark] = [

@@ -119,7 +119,6 @@ class _Night:
                 self._commit(group, minute, interval, time_ms + 1000 + number * 1500)
 
     def _find_interval(self, group: str, number: int) -> int:
-        """Return the minutes between two commits of a group."""
         if group in ("milk-orders", "receipt-mail", OVERLOOKED):
             return 1
         if group == "newsletter":
@@ -149,7 +148,6 @@ class _Night:
         self.log.append(UNREADABLE_PARTITION, NewBatch([(k, v) for k, v in pairs if k is not None], time_ms))
 
     def _write_payments(self, minute: int, time_ms: int) -> None:
-        """Commit in transactions. One transaction is aborted, and the last one never ends."""
         partition = partition_for(PAYMENTS, PARTITIONS)
         position = 200 + 3 * minute
         if minute == 60:

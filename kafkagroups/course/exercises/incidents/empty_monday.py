@@ -77,7 +77,6 @@ class _Shop:
         self._join(*self.bread, self.oven, self.invoice)
 
     def run_step(self, minute: int) -> None:
-        """Do what the clients do at a time. Each member polls, which sends a heartbeat."""
         minute_of_day = minute % (24 * 60)
         if minute == CLOSING:
             for consumer in self.bread:
@@ -108,7 +107,6 @@ class _Shop:
             self.broker.clock.advance(1000)
 
     def _poll(self, consumer: Consumer, least_records: int) -> None:
-        """Send a heartbeat. If there are records in each partition, read and commit them."""
         consumer.poll(self.random.randint(least_records, 2 * least_records))
         if least_records > 0:
             consumer.commit()

@@ -56,9 +56,8 @@ class _Processes:
         self.end_transaction(process, time_ms + 300, commits=commits)
 
     def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        """Append the marker of an abort, and after it a request with the offsets of the transaction.
-
-        `repeats` says whether the late request repeats a request that arrived in time.
+        """Append an abort marker, and after it a request of the transaction, which may repeat one that arrived
+        in time.
         """
         producer_id = self.producers[process]
         if repeats:
@@ -67,7 +66,6 @@ class _Processes:
         self.append_offsets(process, producer_id, time_ms)
 
     def append_offsets(self, process: int, producer_id: int, time_ms: int) -> None:
-        """Append the offsets of a process after its next receipts."""
         offsets: dict[str, int | None] = {
             f"receipts-{number}": self.positions[number] + RECEIPTS for number in (2 * process, 2 * process + 1)
         }
@@ -127,7 +125,6 @@ def _write_step(log: IncidentLog, processes: _Processes, step: int, random: Rand
 
 
 def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
-    """Write a part of an import of `price-export`: its offsets, or its marker, which comes twelve minutes later."""
     number, part = divmod(step + FIRST_IMPORT_PART, STEPS_OF_IMPORT)
     epoch = IMPORT_EPOCH if number <= RESTARTED_IMPORT else IMPORT_EPOCH + 2
     if part == 0:

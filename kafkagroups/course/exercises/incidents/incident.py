@@ -23,19 +23,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a worked solution.
-
-    Attributes
-    ----------
-    text
-        One or two sentences before the command: what it shows, or why it is run.
-    command
-        A command of this package, which runs in the incident's folder.
-    shows
-        The beginning of the first shown line of the output; "" for the first line.
-    lines
-        The number of shown lines.
-    """
+    """A step of a worked solution: a text, a command of this package, and the `lines` of its output from `shows` on."""
 
     text: str
     command: str
@@ -45,14 +33,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Incident:
-    """One incident.
+    """One incident. Incidents are numbered from 1 to 10 in the order of their levels.
 
     Attributes
     ----------
-    number
-        1 to 10, in the order of the levels.
-    name
-        The name in functions and in the folder's name.
     level
         1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     title
@@ -63,16 +47,8 @@ class Incident:
         What people saw, as Markdown paragraphs. It does not name the cause.
     server_log
         Lines of the broker's or the client's log.
-    chart
-        A picture of a number over time, or None.
-    questions
-        Two to four questions.
     write
         Writes the log into a new folder. The same seed gives the same bytes.
-    worked_solution
-        The steps of the solution.
-    cause
-        The cause in one to four sentences.
     prevention
         What prevents the next incident of this kind, one sentence for each measure.
     replicas

@@ -21,17 +21,7 @@ KeyAndValue = tuple[bytes, bytes | None]
 
 
 class IncidentLog:
-    """The partitions of an offsets topic, to which batches are appended. Use it in a `with` statement.
-
-    Parameters
-    ----------
-    folder
-        The folder for the partition folders.
-    partitions
-        The number of partitions of the topic, which decides where a group is stored.
-    segment_bytes
-        The largest size of a segment.
-    """
+    """The partitions of an offsets topic in `folder`, to which batches are appended. Use it in a `with` statement."""
 
     def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.partitions = partitions
@@ -46,7 +36,6 @@ class IncidentLog:
         self.logs.close()
 
     def append(self, partition: int, batch: NewBatch) -> int:
-        """Append a batch, and return the offset of its first record."""
         answers: list[tuple[Errors, int]] = []
         self.logs.append(partition, batch, lambda error, offset: answers.append((error, offset)))
         [(error, offset)] = answers
@@ -65,10 +54,9 @@ class IncidentLog:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = 0,
     ) -> int:
-        """Append one batch with a commit or a tombstone (None) for each topic-partition such as "orders-0".
+        """Append one batch with a commit or a tombstone (None) for each topic-partition, and return its first offset.
 
-        Times are in ms since 1970. `version` is the version of the values, and `expire_ms` is for version 1. Returns
-        the offset of the batch's first record.
+        Times are in ms since 1970. `version` is the version of the values, and `expire_ms` is for version 1.
         """
         pairs = []
         for name, offset in offsets.items():
@@ -87,13 +75,11 @@ class IncidentLog:
         return self.append(partition_for(group, self.partitions), batch)
 
     def append_records(self, group: str, pairs: Sequence[KeyAndValue], time_ms: int) -> int:
-        """Append a batch of encoded records to the partition of a group, and return the offset of the first record."""
         return self.append(partition_for(group, self.partitions), NewBatch(pairs, time_ms))
 
     def end_transaction(
         self, partition: int, producer_id: int, time_ms: int, *, commits: bool, producer_epoch: int = 0
     ) -> int:
-        """Append a commit marker or an abort marker, and return its offset."""
         return self.logs.append_marker(partition, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
 
 

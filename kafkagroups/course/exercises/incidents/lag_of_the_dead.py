@@ -74,7 +74,6 @@ class _Shop:
         self._join(*self.members.values())
 
     def run_step(self, minute: int) -> None:
-        """Do what the clients and the operators do at a time. Each member polls, which sends a heartbeat."""
         self._use_first_life(minute)
         if minute == RETURNED_DELETION:
             self._leave_and_delete(RETURNED_GROUP)
@@ -116,7 +115,6 @@ class _Shop:
         self.broker.delete_groups([group])
 
     def _join(self, *consumers: Consumer) -> None:
-        """Let the consumers poll until they have received an assignment."""
         for _ in range(4):
             for consumer in consumers:
                 consumer.poll(0)

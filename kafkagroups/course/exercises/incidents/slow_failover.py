@@ -105,7 +105,6 @@ def _commit(log: IncidentLog, group: str, partitions: int, position: int, time_m
 
 
 def _start_view(broker: GroupCoordinator, group: str, partitions: int) -> Consumer:
-    """Return the only member of a group. Its session timeout is longer than the time between two polls."""
     topic = group.split("-")[0]
     view = Consumer(
         broker,

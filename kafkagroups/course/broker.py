@@ -111,9 +111,7 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
 
 
 class Replica:
-    """A follower's read-only copy of a partition's log: the batches that begin below `end_offset`, or all if it is
-    None.
-    """
+    """A follower's read-only copy of a partition's log: the batches that begin below `end_offset`, or all of them."""
 
     def __init__(self, logs: OffsetsLogs, partition: int, end_offset: int | None = None) -> None:
         self.partition = partition
@@ -141,7 +139,6 @@ def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None 
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
-    """Return one line for each record of the partition that stores the group."""
     log = broker.manager.logs.read(broker.manager.partition_for(group))
     return Lines(line for batch in log for line in read_batch_lines(batch))
 

@@ -154,9 +154,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the sentence about the mistake that gives the learner's result in the failed case, and in the most
-    cases.
-    """
+    """Return the text about the mistake that gives the learner's result in the failed case, and in the most cases."""
 
     def count_agreements(function: AnyFunction) -> int:
         pairs = zip(exercise.cases, results, strict=True)

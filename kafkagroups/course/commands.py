@@ -23,7 +23,7 @@ def run_command(command: str, folder: str | Path = ".") -> None:
 
 
 def read_output(command: str, folder: str | Path) -> str:
-    """Return what a command writes to its output. Raises UsageError as `run_command`."""
+    """Return the output of a command, as `run_command` would print it."""
     program, *arguments = shlex.split(command)
     if program != "kafkagroups":
         raise UsageError(f"{command}: only the command kafkagroups can run here")

@@ -33,12 +33,11 @@ _ACTIONS_WITHOUT_OFFSET = ("marker", "abort")
 
 
 class CommitStep(NamedTuple):
-    """One step of a commit, and what the next broker would answer to an OffsetFetch if this broker crashed after the
-    step.
+    """One step of a commit, and what the next broker would answer to an OffsetFetch after a crash.
 
     The next broker has the whole log, or only the records that the replicas confirmed. "–" means no offset.
-    `next_answers` has both answers, for example "6 or 5", or "6" if they are equal, and the offsets that still wait for
-    the end of their transaction: "5, waits: 6?".
+    `next_answers` has both, for example "6 or 5", and the offsets that still wait for the end of their transaction: "5,
+    waits: 6?".
     """
 
     description: str

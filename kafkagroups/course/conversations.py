@@ -82,7 +82,6 @@ def read_exchanges(name: str) -> list[Exchange]:
 
 
 def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
-    """Yield one `Commit` for each partition of each OffsetCommit request."""
     for exchange in exchanges:
         if exchange.api != "OffsetCommit":
             continue
@@ -105,7 +104,6 @@ def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
 
 
 def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
-    """Yield one `Fetch` for each group of each OffsetFetch request."""
     for exchange in exchanges:
         if exchange.api != "OffsetFetch" or exchange.broker_response is None:
             continue

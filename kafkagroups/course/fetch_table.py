@@ -10,14 +10,12 @@ _NO_OFFSET = "–"
 
 
 def print_fetches(broker: GroupCoordinator, group_id: str) -> None:
-    """Print for each topic-partition of a group its cached offset, its pending commits, and the answers to four
-    OffsetFetches.
+    """Print for each topic-partition of a group its cached offset, its pending commits, and four answers to an
+    OffsetFetch.
 
     - "all": the request asks for all offsets of the group;
     - "by name": the request names the partitions;
     - "stable": the request has requireStable, so the answer for a partition with a pending commit is an error.
-
-    The coordinator need not have the group.
     """
     group = broker.manager.get_group(group_id)
     pending = {} if group is None else _list_pending(group)
@@ -39,7 +37,7 @@ def print_fetches(broker: GroupCoordinator, group_id: str) -> None:
 
 
 def _list_row_partitions(broker: GroupCoordinator, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
-    """Return `used_partitions` (with a committed offset or a pending commit), and one that the group does not use."""
+    """Return `used_partitions`, and one that the group does not use."""
     topics = broker.validator.topics or {}
     all_partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
     unused_partitions = [partition for partition in all_partitions if partition not in used_partitions]

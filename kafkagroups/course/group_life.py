@@ -1,7 +1,7 @@
 """Lessons 06 and 09: one group and its consumers. After each request, the changes are printed.
 
-States, responses and records come from the coordinator. The consumers are simulated consumers
-(`kafkagroups.coordinator.Consumer`). A late response is sent only during a later request or while time passes.
+States, responses and records come from the coordinator, and the consumers are simulated. A late response is sent only
+during a later request or while time passes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from kafkagroups.records.serde import Record, decode
 
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
-"""A group's state, generation, and the ids of its members."""
 
 
 class GroupLife:
@@ -76,8 +75,7 @@ class GroupLife:
         rebalance_s: float = 300,
         new_process: bool = False,
     ) -> None:
-        """Send a JoinGroup request of a consumer. Timeouts are in seconds, and the preferred assignor comes first in
-        `protocols`.
+        """Send a JoinGroup request of a consumer. The preferred assignor comes first in `protocols`.
 
         `instance` is the group instance id of a static member. A `new_process` has no member id yet.
         """
@@ -255,10 +253,7 @@ class GroupLife:
     def _receive_response(
         self, name: str, api: str, response: ResponseFuture[Result], handle_response: Callable[[Result], str]
     ) -> str:
-        """Return the response as text, or "waits". A late response is added to the event during which it arrives.
-
-        `handle_response` passes a response to the consumer, and returns it as text.
-        """
+        """Return the response as text, or "waits". A late response is added to the event during which it arrives."""
         is_late = not response.done
 
         def receive(result: Result) -> None:

@@ -28,7 +28,7 @@ def run_silent_member() -> GroupLife:
 
 
 def start_two_vans() -> GroupLife:
-    """Return the group `shipping` with two static members, Stable in generation 2: van-1, the leader, and van-2."""
+    """Return the group `shipping`, Stable in generation 2, with the static members van-1, the leader, and van-2."""
     life = GroupLife("shipping", verbose=False)
     life.join("van-1", instance="van-1")
     life.wait(3)
@@ -42,10 +42,9 @@ def start_two_vans() -> GroupLife:
 
 
 def run_duplicate_static_member() -> GroupLife:
-    """Return the group `shipping` with three static members, after four rounds in which two processes run as van-2.
+    """Return the group `shipping` after four rounds, in each of which a new process joins as the static member van-2.
 
-    In each round, a new process joins with the group instance id van-2. The process that joins last removes the other
-    process from the group.
+    The process that joins last removes the other process from the group.
     """
     topics = ("orders", "stock")
     life = GroupLife("shipping", verbose=False)

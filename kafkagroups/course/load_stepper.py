@@ -16,11 +16,9 @@ import ipywidgets as widgets
 from kafkagroups.course.load_steps import list_load_steps
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
-"""CSS for monospaced text whose columns stay aligned."""
 
 
 def format_html(css_class: str, lines: Iterable[str]) -> str:
-    """Return lines of text as one HTML block with aligned columns and this class."""
     text = escape("\n".join(lines))
     return f'<div class="{css_class}" style="{MONO}">{text}</div>'
 

@@ -24,11 +24,9 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 Key = tuple[str, str]
-"""A group id and a partition such as "orders-0"."""
 NewestLine = tuple[int, int | None]
 """The position of a line in the log, and the committed offset, or None for a tombstone."""
 PartResult = dict[Key, NewestLine]
-"""The newest line of each key in one part of the log."""
 _MARKERS = ("commit", "abort")
 # The group, the partition and the producer id of a described log.
 _GROUP = "g"
@@ -95,9 +93,7 @@ def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key,
 
 
 def read_answered_offsets(log: str) -> dict[Key, int]:
-    """Return the offsets that a real broker answered after it had loaded a log below `data`, for example
-    "harbour/4.3.1".
-    """
+    """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1"."""
     offsets_by_group = read_answers(log)["offsets"]
     return {
         (group, partition): answer["offset"]
@@ -107,8 +103,7 @@ def read_answered_offsets(log: str) -> dict[Key, int]:
 
 
 def load_described_log(lines: Sequence[str], coordinator: str) -> int | None:
-    """Write a log of records about one offset, and return the offset that the "new" or "classic" coordinator loads, or
-    None.
+    """Write a log about one offset, and return the offset that the "new" or "classic" coordinator loads, or None.
 
     Each line is a batch: "commit: 100", "commit in a transaction: 101" (any number), "tombstone" or "marker that
     commits the transaction". Another text raises UsageError.

@@ -69,7 +69,6 @@ def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPa
 
 
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
-    """Return the offset in the cache as text, or "–"."""
     return _format_offset(broker.offset_fetch(group, [partition]).offsets[partition].offset)
 
 

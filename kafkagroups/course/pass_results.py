@@ -20,7 +20,6 @@ from kafkagroups.log.folders import open_log
 
 
 def find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
-    """Return the result of each record, by record offset."""
     horizons_before = _read_horizons(cleaner_pass.log_before)
     horizons_after = _read_horizons(cleaner_pass.log_after)
     records = list(classify_records(cleaner_pass.log_before))

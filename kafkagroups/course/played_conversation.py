@@ -39,9 +39,8 @@ class PlayedConversation(Recording):
         return f"{sum(apis.values())} requests: {counts}"
 
     def read_offsets(self, number: int) -> dict[str, int]:
-        """Return the offsets in the real broker's response to the OffsetFetch of this number.
-
-        The keys are the partitions ("orders-0") of all groups in the response.
+        """Return the real broker's answer to the OffsetFetch of this number: the partitions ("orders-0") of all
+        its groups.
         """
         response, _ = self.broker_responses[number]
         return {

@@ -38,7 +38,6 @@ PROTOCOL_TYPES = (
     *_CURRENT_TYPES,
     *_TEXT_BY_TYPE,
 )
-"""The types of records that only the new protocols have."""
 
 
 class Names(NamedTuple):
@@ -87,7 +86,6 @@ def read_protocol_lines(
 
 
 def collect_names(path: str | Path) -> Names:
-    """Return the names of clients and topics that the records of a log contain."""
     names = Names({}, {})
     for _, _, record in _read_records(path):
         if record.type in _MEMBER_TYPES and record.value is not None:
@@ -101,7 +99,6 @@ def collect_names(path: str | Path) -> Names:
 
 
 def describe_record(record: Record, names: Names) -> str:
-    """Return what a record says about a group, a member or an offset."""
     text = name_record(record, names)
     if record.value is None:
         return text

@@ -22,7 +22,6 @@ HOUR_MS = 3_600_000
 START_SECONDS = 120
 STOP_SECONDS = 30
 MAX_SHOWN_CHARACTERS = 3000
-"""How much of the broker's log an error shows."""
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default of offsets.topic.segment.bytes."""
 QUICK = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")

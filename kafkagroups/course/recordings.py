@@ -1,7 +1,6 @@
 """The requests of a recorded conversation, with the responses of the real broker.
 
-A conversation is a recording: the requests to a real broker, the broker's responses, and the batches that the broker
-appended to the offsets topic.
+A recording also has the batches that the broker appended to the offsets topic.
 """
 
 from __future__ import annotations

@@ -63,10 +63,10 @@ class RecordedAnswers:
 
 
 def rescue_into_new_broker(plan: str | Path) -> None:
-    """Apply a rescue plan of incident 10 to a new broker, which takes about 20 seconds, and print its answer for each
+    """Apply a plan that `kafkagroups rescue plan --out` has written to a new broker, and print its answer for each
     offset.
 
-    `plan` is the file that `kafkagroups rescue plan --out` has written, also after you have edited it.
+    You may have edited the plan. The whole takes about 20 seconds.
     """
     path = Path(plan)
     if not path.exists():
@@ -126,7 +126,6 @@ def correct_plan(plan: dict[str, Any]) -> None:
 
 
 def find_missing() -> list[str]:
-    """Return what keeps this machine from starting a real broker, in one sentence each."""
     if os.environ.get(VARIABLE) == RECORDED:
         return [f"the environment variable {VARIABLE} is {RECORDED}"]
     missing = []
@@ -157,9 +156,10 @@ def read_planned_offsets(plan: RescuePlan) -> Offsets:
 
 
 def ask_new_broker(path: Path, plan: RescuePlan, recorded: RecordedAnswers) -> Offsets:
-    """Start a broker, apply a plan to it, stop it, and return the committed offsets of all groups.
+    """Start a broker, apply a plan to it, stop it, and return the committed offsets of all groups. Each step is
+    printed.
 
-    Each step is printed, because the whole takes about 20 seconds. Raises UsageError if a step fails.
+    Raises UsageError if a step fails.
     """
     with (
         TemporaryDirectory(prefix="kafkagroups-broker-") as folder,
@@ -201,9 +201,6 @@ def fetch_offsets(bootstrap: str, keys: Iterable[tuple[str, TopicPartition]]) ->
 
 
 def print_comparison(answers: Offsets, right: Offsets, columns: tuple[str, str]) -> None:
-    """Print for each offset the answer, the right offset, and whether they are equal, below the headings in
-    `columns`.
-    """
     keys = sorted({*answers, *right})
     count = 0
     print(f"\n  {'group':<16} {'topic-partition':<16} {columns[0]:>10} {columns[1]:>10}")

@@ -21,8 +21,7 @@ _HEARTBEAT_INTERVAL_S = 3
 
 
 class ScriptRequest(NamedTuple):
-    """One request in a script: `delay_s` after the previous one, a method of `GroupLife` is called. `wait` sends no
-    request.
+    """A call of a method of `GroupLife`, `delay_s` after the previous one. `wait` sends no request.
 
     Only `first_version` and later versions get the request. For example, a new consumer sends a second JoinGroup since
     Kafka 2.2, because the response to the first JoinGroup contains only a member id.
@@ -61,7 +60,6 @@ TWO_CONSUMERS = (
 
 
 def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
-    """Return the requests of a script that are sent to this Kafka version."""
     return [request for request in script if parse_release(kafka) >= parse_release(request.first_version)]
 
 
@@ -76,7 +74,6 @@ def play_script(
 
 
 def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
-    """Advance the clock by the request's delay, and send the request."""
     life.coordinator.clock.advance(round(request.delay_s * 1000))
     getattr(life, request.method)(*request.arguments)
 

@@ -58,12 +58,11 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 
 
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
-    """Return the committed offsets of group g for partition t-0 before the first pass of the log cleaner and after each
-    pass.
+    """Return the committed offsets of group g for partition t-0 before the first pass of the log cleaner and after
+    each.
 
-    A pass sets a delete horizon for tombstones and markers: the time from which they may be removed. The next pass is
-    one hour later and removes them, because delete.retention.ms is one minute. None means that the coordinator ("new"
-    or "classic") loaded no offset.
+    A pass sets a delete horizon for tombstones and markers, and the next pass is one hour later and removes them,
+    because delete.retention.ms is one minute. None means that the coordinator ("new" or "classic") loaded no offset.
     """
     with TemporaryDirectory() as folder:
         log = write_small_log(Path(folder, "0"), letters)
@@ -77,9 +76,7 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
 
 
 def print_deletion_in_transaction() -> None:
-    """Print the log "XTM", in which an offset is deleted during an open transaction, and the answers around a
-    cleaning pass.
-    """
+    """Print the log "XTM", whose offset is deleted in an open transaction, and the answers around a cleaning pass."""
     letters = "XTM"
     with TemporaryDirectory() as folder:
         lines = read_lines(write_small_log(Path(folder, "0"), letters))
@@ -109,11 +106,9 @@ def encode_commit(group: str, offset: int | None, topic: str = "t") -> KeyAndVal
 def encode_records(
     offset: int, timestamp_ms: int, pairs: list[KeyAndValue], attributes: int = 0, producer_id: int = -1
 ) -> bytes:
-    """Return a batch with these keys and values and the same timestamp, in ms since 1970. Its first record has
-    `offset`.
+    """Return a batch of these keys and values, all with the same timestamp. `offset` is that of its first record.
 
-    `attributes` are the flags of the batch (`TRANSACTIONAL`, `CONTROL`). `producer_id` is -1 for a batch without a
-    producer.
+    `attributes` are the flags `TRANSACTIONAL` and `CONTROL`.
     """
     records = [LogRecord(offset + index, timestamp_ms, key, value) for index, (key, value) in enumerate(pairs)]
     producer_epoch = -1 if producer_id == -1 else 0

@@ -29,7 +29,6 @@ def _make_broker() -> GroupCoordinator:
 # `_fetch_offsets` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
-"""A function for `get_offsets`: its arguments are `committed`, `pending`, `asked` and `stable`."""
 
 
 def _fetch_offsets(

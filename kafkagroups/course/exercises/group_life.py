@@ -1,7 +1,6 @@
 """Exercises of lesson 06: the vote for a protocol, the end of the join phase, a failover after members have died.
 
-A protocol is the name of an assignor, for example "range". In the join phase, the first one of a rebalance, the
-coordinator waits for a JoinGroup of each member.
+A protocol is the name of an assignor. In the join phase, the coordinator waits for a JoinGroup of each member.
 """
 
 from __future__ import annotations

@@ -32,10 +32,7 @@ def _make_wrong_replay(
     apply_line: Callable[[CommittedOffsets, Line], None],
     deletes_group: Callable[[Line], bool] = lambda line: line.value is None,
 ) -> Replay:
-    """Return a `replay` that calls `apply_line` with the committed offsets and each line of an offset.
-
-    `deletes_group` says whether the line of a group deletes the group's offsets.
-    """
+    """Return a `replay` that calls `apply_line` with the committed offsets and each line of an offset."""
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}

@@ -18,7 +18,6 @@ CommittedOffsets = dict[Any, Any]
 _OffsetPairs = dict[Any, Any]
 """Pairs (record offset, committed offset) by (group, partition)."""
 Replay = Callable[[Lines], CommittedOffsets]
-"""A function for the exercises `replay` and `replay_transactions`."""
 
 
 def make_key(line: Line) -> tuple[str | None, str | None]:

@@ -9,7 +9,6 @@ from kafkagroups.course.figures.marks import CHARACTER_WIDTH, WIDTH, Box, Label,
 from kafkagroups.records.spans import Span
 
 MARGIN = 6
-"""The distance of the blocks from the sides of the picture."""
 _GAP = 4
 _SIZE = 11
 _BLOCK_HEIGHT = 44
@@ -77,7 +76,6 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
 
 
 def _format_hex(span: Span) -> str:
-    """Return as many characters as the hex bytes of a span have in its block."""
     count = span.end - span.start
     return "00 " * (min(count, _SHOWN_BYTES) - 1) + "00" + (" …" if count > _SHOWN_BYTES else "")
 
@@ -85,7 +83,6 @@ def _format_hex(span: Span) -> str:
 def draw_block(
     number: int, place: Place, bytes_by_part: Mapping[str, bytes], *, is_selected: bool, is_changed: bool
 ) -> Box:
-    """Return the block of a place, which a click selects."""
     span = place.span
     data = bytes_by_part[span.part][span.start : span.end]
     rest = " …" if len(data) > _SHOWN_BYTES else ""
@@ -116,7 +113,6 @@ def draw_block(
 
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> list[Mark]:
-    """Return a frame around the changed byte, if its block shows it."""
     index = position - place.span.start
     count = place.span.end - place.span.start
     if index >= _SHOWN_BYTES:

@@ -74,7 +74,7 @@ class ByteRibbon(Figure):
     def explain_change(self, reading: Reading, *, has_other_values: bool) -> str: ...
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with one more change, which the reader typed as "value 9=24"."""
+        """Return the content with one more change, typed as "value 9=24"."""
         return self._make_content([self._parse_change(value), None, *self.changes])
 
     def _parse_change(self, text: str) -> ByteChange:

@@ -1,6 +1,6 @@
 """Every figure of the course, by name, with the content that its lesson shows.
 
-Tests, the pages without a kernel, and the pictures of the README build their figures from this catalog.
+Tests, pages without a kernel and the README build their figures from it.
 """
 
 from __future__ import annotations

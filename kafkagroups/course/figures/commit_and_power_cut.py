@@ -97,7 +97,6 @@ def _explain(step: CommitStep) -> str:
 
 
 Slot = tuple[float, float, float]
-"""The left and the upper edge of a box, and its width."""
 
 
 def _draw_slot(key: str, slot: Slot, value: str, before: str | None, tone: Tone, *, is_lost: bool = False) -> Box:

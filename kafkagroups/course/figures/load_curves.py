@@ -35,7 +35,6 @@ class LoadCurves(Figure):
 
 
 def draw_curves(ways: Mapping[str, Mapping[int, float]]) -> Scene:
-    """Draw the seconds of each way by the number of records."""
     record_counts = sorted({records for seconds_by_records in ways.values() for records in seconds_by_records})
     all_seconds = [each for seconds_by_records in ways.values() for each in seconds_by_records.values()]
     first = log10(record_counts[0])

@@ -34,7 +34,6 @@ def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
 
 
 def name_engine() -> str:
-    """Return the engine that loads logs here if nobody chooses one."""
     return "the readable engine" if choose_engine("auto") is PYTHON else "the native engine"
 
 

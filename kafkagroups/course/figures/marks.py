@@ -23,9 +23,7 @@ class Tone(StrEnum):
     """What a mark means. The style sheet and `draw_svg` give each tone its colours."""
 
     PLAIN = "plain"
-    """Something that is there, without a judgement."""
     LIVE = "live"
-    """A value that counts."""
     NEW = "new"
     """What this step changed, or what the reader chose."""
     WAIT = "wait"
@@ -113,7 +111,6 @@ class Scene:
 
 
 def list_labels(marks: Sequence[Mark]) -> list[str]:
-    """Return the texts of the marks, in drawing order."""
     labels: list[str] = []
     for mark in marks:
         if isinstance(mark, Box):

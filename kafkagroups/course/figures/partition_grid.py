@@ -1,7 +1,7 @@
 """Lesson 02: the partitions of the offsets topic as cells, and what a widened topic does to the groups.
 
-Each group commits offset 50 while the topic has 50 partitions, and offset 60 while it has 60. So an answer says itself
-how old it is. A classic broker of this package writes the logs, and the coordinators of 3.9 and 4.x load them.
+Each group commits offset 50 while the topic has 50 partitions, and 60 while it has 60, so an answer says how old it is.
+A classic broker of this package writes the logs, and the coordinators of 3.9 and 4.x load them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ class PartitionGrid(Figure):
         super().__init__(_make_content(self.groups, self.named, None))
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with a group that the reader typed."""
         typed = value.strip()
         if not typed:
             raise UsageError("expected a group id, for example 'my-service'; found an empty text")
@@ -206,7 +205,7 @@ def _draw_dots(groups: tuple[str, ...], homes: Mapping[str, list[int]]) -> list[
 
 
 def _draw_names(named: tuple[str, ...], typed: str | None, homes: Mapping[str, list[int]], step: int) -> list[Mark]:
-    """Draw names, crossed where an old copy is. A cell has room for two, and the typed group comes first."""
+    """Draw names, crossed where an old copy is. The typed group comes first, because a cell has room for two."""
     in_order = sorted(named, key=lambda group: group != typed)
     places: list[tuple[str, str, int, bool]] = []
     places += [(f"group {group}", group, homes[group][-1], False) for group in in_order]

@@ -37,7 +37,7 @@ COLOURS = {
 
 
 def draw_svg(scene: Scene, height: float, title: str) -> str:
-    """Return the scene as an SVG document that is `WIDTH` pixels wide and `height` pixels high."""
+    """Return the scene as an SVG document."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
         f'width="{WIDTH}" height="{_number(height)}" role="img" font-family="{escape(FONT)}">',
@@ -86,7 +86,6 @@ def _draw_box(box: Box, colours: _Colours) -> Iterator[str]:
 
 
 def find_base_line(box: Box, line_number: int) -> float:
-    """Return the y of the base line of a line of text in a box."""
     first_middle = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2
     return first_middle + line_number * box.size * LINE_HEIGHT + box.size * 0.35
 

@@ -1,7 +1,4 @@
-"""Lesson 06: two members of a group on a time axis, the group's state, its log, and what a failover loses.
-
-rebalance_run.py makes the moments of the group, and this module draws them.
-"""
+"""Lesson 06: two members of a group on a time axis, the group's state, its log, and what a failover loses."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ class RebalanceLanes(Figure):
         super().__init__(_make_content(_DEATHS))
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with a death that the reader typed as "billing-1 at 9"."""
+        """Return the content with a death that was typed as "billing-1 at 9"."""
         match = _DEATH.fullmatch(value)
         if match is None:
             raise UsageError(f"expected a member and a second, for example 'billing-1 at 9'; found {value[:40]!r}")
@@ -227,7 +224,6 @@ def _name_status(number: int, moments: list[Moment]) -> str:
 
 
 def _draw_requests(name: str, events: tuple[Event, ...], top: float, death_s: float | None) -> list[Mark]:
-    """Draw each request as a letter, and the death, at its time or after the previous letter."""
     marks: list[Mark] = []
     free_x = 0.0
     for number, event in enumerate(events):

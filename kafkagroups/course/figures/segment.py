@@ -1,7 +1,7 @@
 """Lesson 03: the batches of a segment, the range that each checksum covers, and what recovery keeps after damage.
 
-The reader of the lesson breaks one byte of the file. Then the broker starts after a crash: it checks the batches in
-order, and truncates the file at the first batch whose bytes are wrong.
+The reader breaks one byte. A broker that starts after a crash checks the batches in order, and truncates the file at
+the first batch whose bytes are wrong.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Segment(Figure):
         super().__init__(self._make_content([None, *self.choices]))
 
     def compute_content(self, value: str) -> Content:
-        """Return the content with a byte that the reader typed as "571=ff"."""
+        """Return the content with a byte that was typed as "571=ff"."""
         match = _CHANGE.fullmatch(value)
         if match is None:
             raise UsageError(f"expected a position and one byte in hex, for example {_EXAMPLE!r}; found {value[:40]!r}")
@@ -69,7 +69,6 @@ class Segment(Figure):
         return self._make_content([broken, None, *self.choices])
 
     def _check_offsets(self, broken: BrokenByte) -> None:
-        """Raise UsageError if the byte makes an offset that does not belong into the file."""
         first = self.batches[0].base_offset
         for batch in recover(self.data, broken).kept:
             if not first <= batch.last_offset <= first + MAX_RELATIVE_OFFSET:
@@ -198,9 +197,9 @@ def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
 
 
 def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
-    """Return bytes of the fourth batch (or of the last one): one in each part of the header, and one in the records.
+    """Return a byte in each part of the fourth batch (or of the last one), and of the first and of the last batch.
 
-    A byte of the first and of the last batch follow, because recovery then keeps nothing, or nearly all.
+    With those, recovery keeps nothing, or nearly all.
     """
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]

@@ -159,7 +159,6 @@ def _draw(entries: tuple[_Entry, ...], states: list[_State], loaded: int, is_pas
 
 
 def _find_lost(state: _State, before: _State, entries: tuple[_Entry, ...], loaded: int) -> set[int]:
-    """Return the record that the last record took out of the waiting map, if it does not count."""
     last = entries[loaded - 1] if loaded else None
     if not isinstance(last, _End):
         return set()

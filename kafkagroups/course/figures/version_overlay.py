@@ -164,7 +164,6 @@ def _make_field(span: Span) -> ReadField:
 
 
 def _skip_version(fields: tuple[ReadField, ...]) -> tuple[ReadField, ...]:
-    """Return the fields of a reader that does not look at the version, which is the first field."""
     return (replace(fields[0], value=_SKIPPED), *fields[1:])
 
 

@@ -32,7 +32,6 @@ ABORTED = {(238, 2), (475, 0), (498, 1), (642, 2)}
 LATE_MS = 1_900
 """How long after the marker the late offsets arrive."""
 STEPS_OF_IMPORT = 36
-"""The number of steps between the starts of two imports: six hours."""
 FIRST_IMPORT_PART = 15
 RESTARTED_IMPORT = 16
 FIRST_PRODUCER = 4017
@@ -56,9 +55,7 @@ class _Processes:
         self.end_transaction(process, time_ms + 300, commits=commits)
 
     def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        """Append an abort marker, and after it a request of the transaction, which may repeat one that arrived
-        in time.
-        """
+        """Append an abort marker, and then a request of the transaction, which may repeat one that arrived in time."""
         producer_id = self.producers[process]
         if repeats:
             self.append_offsets(process, producer_id, time_ms - 30_000)

@@ -10,7 +10,6 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.incidents.chart import Chart
 
 HINTS = 3
-"""The number of hints of each incident."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,6 @@ class IncidentLog:
 
 
 def name_partition(group: str, partitions: int = 50) -> str:
-    """Return the name of the partition folder that stores a group."""
     return f"__consumer_offsets-{partition_for(group, partitions)}"
 
 

@@ -26,7 +26,6 @@ DEAD_GROUP = "counter-copy"
 FIRST_DELETION = DAY + 10 * 60
 SCRIPT = range(3 * DAY + 120, 7 * DAY + 9 * 60)
 DELETION = 8 * DAY + 10 * 60 + 40
-"""The clean-up: the dead group and two groups with a record are deleted."""
 DELETED_GROUPS = ("recipe-audit", "door-count")
 """Consumer groups. Their members left two days before the clean-up."""
 LAST_DAY_OF_MEMBERS = 6 * DAY + 11 * 60 + 20

@@ -34,7 +34,6 @@ SET_BACK_TO = 3_600
 CHOSEN_BY_CONSUMER = 5_210
 """The end of `receipts-2`, where the consumer began without an offset. Nobody committed it."""
 NO_OFFSET = -1
-"""What a broker answers if a group has no offset."""
 
 
 def write(folder: Path, seed: int) -> None:

@@ -29,7 +29,6 @@ MINUTE_MS = 60_000
 STEP_MS = 20 * MINUTE_MS
 STEPS_PER_DAY = 72
 DELETION_STEP = 30
-"""The step of a day in which operators delete groups."""
 DAY_MS = STEPS_PER_DAY * STEP_MS
 START_MS = 1_772_409_600_000  # 2026-03-02 00:00 UTC
 DAYS = 34
@@ -40,7 +39,6 @@ PASS_TIME_MS = 3 * 60 * MINUTE_MS
 
 
 def write(folder: Path, seed: int) -> None:
-    """Write the partition, and clean a copy of it for each broker."""
     name = name_partition(BUSY_GROUP)
     with TemporaryDirectory(prefix="kafkagroups-") as scratch:
         _write_log(Path(scratch) / "uncleaned", Random(seed))
@@ -54,8 +52,7 @@ def write(folder: Path, seed: int) -> None:
 def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Path) -> None:
     """Clean a copy of the segments on some days. The result of pass 1 is in the folder "1", and so on.
 
-    `begins_ms` has the time of the first batch of each segment. A pass cleans the segments of its time, except for the
-    active one.
+    A pass cleans the segments of its time, which `begins_ms` shows, except for the active one.
     """
     copied: set[Path] = set()
     first_dirty = 0

@@ -59,14 +59,13 @@ def start_broker(
         The logs of the offsets topic, or a folder of partition folders, which are copied so that the lesson's data does
         not change. None: the offsets topic is empty.
     kafka
-        The version whose rules apply.
+        1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0. Another version raises UsageError.
     now_ms
         The time on the broker's clock, in ms since 1970.
     topics
         The partition count of each topic. None: every topic exists.
     authorize
-        Returns whether the client is allowed to do an operation, from the operation, the type and the name of the
-        resource.
+        Says whether the client may do an operation, from the operation, and the type and the name of the resource.
     **settings_changes
         The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
 
@@ -74,11 +73,6 @@ def start_broker(
     -------
     GroupCoordinator
         Its member ids are the client's name and a number; a real broker's ids are random.
-
-    Raises
-    ------
-    UsageError
-        `kafka` is not 1.0.1, 2.8.2, 3.9.2, 4.3.1 or 4.4.0.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):

@@ -23,12 +23,10 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 OFFSET_MAP_CLASSES = ("value", "tombstone")
-"""The classes of records whose keys are in the offset map."""
 # The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
 _SHOP_LOG_PATTERN = "harbour/cleaning/{}/__consumer_offsets-38"
 _HANGING_OFFSET = 216
 _HANGING_PRODUCER = 77
-"""The offset and the producer id of the record that `write_log_with_hanging_transaction` adds."""
 
 
 class CleanerPass(NamedTuple):
@@ -75,7 +73,7 @@ def _classify_record(batch: Batch, record: LogRecord) -> str:
 def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
     """Return the offset, key and value of each record that the cleaner reads into its offset map.
 
-    The cleaner ignores transaction markers and records of aborted transactions.
+    These are no transaction markers and no records of aborted transactions.
     """
     return [
         (record.offset, record.key, record.value)

@@ -61,26 +61,17 @@ class _ObservedLogs(HeldLogs):
 class CommitScript:
     """The steps of commits of the group `dashboard` for orders-0.
 
-    Parameters
-    ----------
-    *script
-        The actions in their order. The number in an action is the committed offset:
+    The number in an action is the committed offset:
 
-        - "commit 6": a commit of offset 6 arrives, and its record is appended to the log.
-        - "txn 6": as "commit 6", but the commit is in a transaction.
-        - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
-        - "confirm 6": the replicas have the record, and the client receives the response.
-        - "cache 6", then "answer 6": as "confirm 6", but in two steps: the response comes in the second one.
-        - "late 6": the replicas do not have the record in time. The client receives the error REQUEST_TIMED_OUT.
-        - "marker": the transaction ends with a commit marker.
-        - "abort": the transaction ends with an abort marker.
-    kafka
-        The coordinator's Kafka version.
+    - "commit 6": a commit of offset 6 arrives, and its record is appended to the log.
+    - "txn 6": as "commit 6", but the commit is in a transaction.
+    - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
+    - "confirm 6": the replicas have the record, and the client receives the response.
+    - "cache 6", then "answer 6": as "confirm 6", but the response comes in a second step.
+    - "late 6": the replicas do not have the record in time. The client receives the error REQUEST_TIMED_OUT.
+    - "marker" or "abort": the transaction ends with a commit marker or an abort marker.
 
-    Raises
-    ------
-    UsageError
-        If an action is unknown, or is impossible at this point of the script.
+    Raises UsageError if an action is unknown, or is impossible at this point of the script.
     """
 
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:

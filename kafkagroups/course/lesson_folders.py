@@ -14,10 +14,9 @@ _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
 def find_data(name: str) -> str:
-    """Return the path of a file or folder in the project's `data/`, for example "harbour/3.9.2".
+    """Return the path of a file or folder in the project's `data/`, for example "harbour/3.9.2", or raise UsageError.
 
-    It is relative to the current folder, so that a lesson prints the same path on every machine. Raises UsageError if
-    neither the current folder nor a folder above it contains `data/name`.
+    It is relative to the current folder, so that a lesson prints the same path on every machine.
     """
     return os.path.relpath(find_upwards(f"data/{name}"))
 

@@ -33,7 +33,6 @@ class StaticWidget(widgets.VBox):
         raise TypeError(f"{type(self).__name__} must implement static_text")
 
     def _repr_mimebundle_(self, **arguments: Any) -> dict[str, Any]:
-        """Return the live widget and its static version, by MIME type, for Jupyter."""
         live_bundle = super()._repr_mimebundle_(**arguments)
         # IPython also allows a tuple: the bundle, and metadata of the bundle.
         bundle: dict[str, Any] = dict(live_bundle[0] if isinstance(live_bundle, tuple) else live_bundle)
@@ -65,7 +64,6 @@ class Stepper(StaticWidget):
         self.chooser.value = min(max(self.chooser.value + distance, 0), self.item_count - 1)
 
     def _draw(self) -> None:
-        """Show the chosen item in `view`."""
         raise TypeError(f"{type(self).__name__} must implement _draw")
 
 

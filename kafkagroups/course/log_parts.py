@@ -79,9 +79,9 @@ def _read_position(line: NewestLine) -> int:
 
 
 def merge_in_random_order(results: Sequence[PartResult], seed: int) -> dict[Key, int]:
-    """Merge the results of all parts, two at a time, and return the offsets that count.
+    """Merge the results of all parts, two at a time, in an order that depends only on the seed.
 
-    The order depends only on the seed.
+    Returns the offsets that count.
     """
     dice = random.Random(seed)
     remaining = list(results)

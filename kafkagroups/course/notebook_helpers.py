@@ -56,15 +56,11 @@ def print_first_remedy(path: str | Path, kafka: str) -> None:
 
 
 def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:
-    """Return what a broker with these loaded groups would return for OffsetFetch requests.
+    """Return what a broker with these loaded groups would return for OffsetFetch requests, by group id and "orders-0".
 
-    If `require_stable` is true, the answer for a partition with a pending commit is the error UNSTABLE_OFFSET_COMMIT.
-
-    Returns
-    -------
-    dict
-        For each group id, the partitions ("orders-0"), each with a dict of offset, leader epoch and metadata, or the
-        name of an error. For a group that is not loaded, the dict is empty.
+    An answer is a dict of offset, leader epoch and metadata, or the name of an error. If `require_stable` is true, it
+    is UNSTABLE_OFFSET_COMMIT for a partition with a pending commit. For a group that is not loaded, there are no
+    partitions.
     """
     answers: dict[str, Any] = {}
     for name in names:
@@ -87,14 +83,9 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
 def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
     """Return what a real broker answered after it had loaded a log below `data`, for example "harbour/4.3.1".
 
-    The file "before.json" has the answers that clients got before the crash.
-
-    Returns
-    -------
-    dict
-        `offsets`: for each group, the partitions ("orders-0"), each with offset, leader epoch and metadata.
-        `stable`: the same, asked with requireStable. `groups`: the descriptions of the groups. `listed`: the answer to
-        ListGroups.
+    The file "before.json" has the answers that clients got before the crash. `offsets` has for each group the
+    partitions ("orders-0"), each with offset, leader epoch and metadata, and `stable` the same, asked with
+    requireStable. `groups` has the descriptions of the groups, and `listed` the answer to ListGroups.
     """
     answers: dict[str, Any] = json.loads(Path(find_data(f"{log}/{file}")).read_text(encoding="utf-8"))
     return answers

@@ -43,7 +43,6 @@ class OffsetPlaces(NamedTuple):
 def read_offset_places(
     broker: GroupCoordinator, group: str, partition: TopicPartition, response_by_offset: ResponseByOffset | None = None
 ) -> OffsetPlaces:
-    """Return where the group's offsets for this partition are, with the responses if they are given."""
     cached_group = broker.manager.get_group(group)
     pending_offsets = []
     if cached_group is not None and partition in cached_group.offsets.pending:

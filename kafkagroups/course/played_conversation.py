@@ -51,7 +51,6 @@ class PlayedConversation(Recording):
         }
 
     def print_expired(self, *groups: str) -> None:
-        """Print the time, the group and the content of each deletion of expired offsets, of these groups or of all."""
         for line in self.lines:
             if line.get("why") != "expiry" or (groups and line["group"] not in groups):
                 continue

@@ -29,7 +29,6 @@ _TEXT_BY_TYPE = {
     16: "regular expression",
     23: "topology",
 }
-"""The texts about the types that belong to the whole group and to one kind of group only."""
 PROTOCOL_TYPES = (
     *_MEMBER_TYPES,
     *_GROUP_EPOCH_TYPES,

@@ -1,8 +1,7 @@
 """Incident 10 of lesson 14: a rescue plan is applied to a new broker, which is started for it.
 
-The broker is a real one (Kafka 4.3.1). It needs Java, the broker's jars (`make brokers KAFKA=4.3.1`) and the Python
-package kafka-python. If something is missing, the plan is compared with the answers that a real broker gave after the
-right plan: `data/incidents/dead-cluster.json`.
+The real broker (Kafka 4.3.1) needs Java, its jars (`make brokers KAFKA=4.3.1`) and kafka-python. If something is
+missing, the plan is compared with what a real broker answered after the right plan (data/incidents/dead-cluster.json).
 
 If the environment variable KAFKAGROUPS_BROKER is "recorded", no broker is started, so that a test does not depend on
 the machine.

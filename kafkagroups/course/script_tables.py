@@ -14,13 +14,11 @@ from kafkagroups.groups.classic_group import ClassicGroup
 
 
 def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS) -> None:
-    """Print a heading, and a line for each request: the written records, the live state, and the loaded state.
+    """Print for each request the written records ("+"), the live state, and the loaded state, each with its generation.
 
     The loaded state is the one that the next coordinator loads from the log if this coordinator crashes after the
-    request. The number after a state is the group's generation. Each "+" is a written record.
-
-    If a request writes the group's record, the first of two lines shows the states after this coordinator appended the
-    record, and the second after the replicas confirmed it.
+    request. If a request writes the group's record, the first of two lines shows the states after this coordinator
+    appended the record, and the second after the replicas confirmed it.
     """
     requests = select_requests(script, kafka)
     print(f"    {'step':<25}{'':<5}{'in memory':<24}the next coordinator loads")

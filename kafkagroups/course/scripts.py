@@ -109,8 +109,6 @@ def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
 
 
 class _ChangeObserver:
-    """Finds the changes of a group between two calls of `describe_changes`."""
-
     def __init__(self, life: GroupLife) -> None:
         self.life = life
         self.state: GroupState = life.read_state()
@@ -155,7 +153,6 @@ def _is_settled(life: GroupLife, crashed_name: str) -> bool:
 
 
 def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due: bool) -> None:
-    """Send the request that the consumer needs in its state. After its SyncGroup, it needs only heartbeats."""
     name = consumer.client_id
     if consumer.state is ConsumerState.JOINING:
         life.join(name)

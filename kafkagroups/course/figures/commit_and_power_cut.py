@@ -21,7 +21,7 @@ _SENTENCES = {
     "late": "The replicas did not have the record in time. The client receives an error, but the record stays.",
     "refuses": "The log refused the batch. Nothing was written, and the client receives an error.",
 }
-"""What a step means, by a word of its description. The first word that fits counts."""
+"""What a step means, by the first word of its description that fits."""
 
 
 class CommitAndPowerCut(Figure):

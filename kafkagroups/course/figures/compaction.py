@@ -1,7 +1,7 @@
 """Lesson 10: a small log as squares, and what three passes of the log cleaner do with each record.
 
-The figure writes the log, and `kafkagroups.compact` cleans it. The keys A, B, C and D are offsets of the group `shop`.
-The reader can let the active segment begin earlier, and can leave the transaction open.
+`kafkagroups.compact` cleans the log. The keys A, B, C and D are offsets of the group `shop`. The reader can let the
+active segment begin earlier, and can leave the transaction open.
 """
 
 from __future__ import annotations

@@ -95,7 +95,6 @@ class Figure(anywidget.AnyWidget):
     _esm = (_FOLDER / "figure.js").read_text(encoding="utf-8")
     _css = (_FOLDER / "figure.css").read_text(encoding="utf-8")
     shown = traitlets.Dict().tag(sync=True)
-    """The content as JSON, for `figure.js`."""
     message = traitlets.Unicode("").tag(sync=True)
     """What is wrong with the value in the free input, or ""."""
 
@@ -105,13 +104,7 @@ class Figure(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def compute_content(self, value: str) -> Content:
-        """Return new content for a value that the reader typed. A figure with a free input implements it.
-
-        Raises
-        ------
-        UsageError
-            If the value makes no sense. The figure shows the error's text.
-        """
+        """Return new content for a value that the reader typed, or raise UsageError, whose text the figure shows."""
         raise UsageError(f"{self.content.title}: no free input")
 
     def _answer(self, _widget: Any, message: Any, _buffers: Any) -> None:
@@ -134,7 +127,6 @@ class Figure(anywidget.AnyWidget):
         return sha256(data.encode()).hexdigest()[:16]
 
     def text(self, *options: int) -> list[str]:
-        """Return the text form of the scene with these options, or of the first scene."""
         return list(self.content.scenes[options].text if options else self.first_scene.text)
 
     def image_html(self) -> str:
@@ -162,7 +154,7 @@ class Figure(anywidget.AnyWidget):
 
 
 def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
-    """Return the fingerprint of the figure in a notebook's output, or None if the output is not a figure."""
+    """Return the fingerprint of the figure in a notebook's output, or None."""
     return metadata.get(_METADATA_KEY)
 
 

@@ -1,7 +1,7 @@
 """Lesson 06: the run of a group of two members, moment by moment, with the death of a member.
 
-The requests of a script (scripts.py) go to a coordinator with the rules of Kafka 3.9. Sessions last ten seconds
-instead of the default of 45, so that they fit on the axis.
+The coordinator has the rules of Kafka 3.9. Sessions last ten seconds instead of the default of 45, so that they fit on
+the axis.
 """
 
 from __future__ import annotations

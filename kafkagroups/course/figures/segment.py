@@ -197,9 +197,9 @@ def recover(data: bytes, broken: BrokenByte | None) -> Recovery:
 
 
 def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[BrokenByte]:
-    """Return a byte in each part of the fourth batch (or of the last one), and of the first and of the last batch.
+    """Return a byte in each part of the fourth batch (or of the last one), and one of the first and of the last batch.
 
-    With those, recovery keeps nothing, or nearly all.
+    Recovery keeps nothing if the first batch breaks, and nearly all if the last one does.
     """
     batch = batches[min(3, len(batches) - 1)]
     positions = [batch.position + last for _, last in _BROKEN_FIELDS]

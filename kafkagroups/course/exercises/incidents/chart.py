@@ -18,10 +18,7 @@ _BOTTOM = 176
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A curve through equally distant points, which JupyterLab shows as an image, and a terminal as text.
-
-    `times` has the text below each point, and `values` the number or None.
-    """
+    """A curve through equally distant points, as an image or as text. `times` has the text below each point."""
 
     title: str
     times: tuple[str, ...]

@@ -40,8 +40,6 @@ class Incident:
         1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     title
         What people say, in a few words.
-    kafka
-        The Kafka version of the broker that has the log.
     complaint
         What people saw, as Markdown paragraphs. It does not name the cause.
     server_log
@@ -49,7 +47,7 @@ class Incident:
     write
         Writes the log into a new folder. The same seed gives the same bytes.
     prevention
-        What prevents the next incident of this kind, one sentence for each measure.
+        One sentence for each measure against the next incident of this kind.
     replicas
         The subfolders with the log of one broker each; "" is the incident's folder itself.
     """

@@ -52,7 +52,7 @@ def write(folder: Path, seed: int) -> None:
 def _clean_replica(begins_ms: dict[Path, int], days: tuple[int, ...], folder: Path) -> None:
     """Clean a copy of the segments on some days. The result of pass 1 is in the folder "1", and so on.
 
-    A pass cleans the segments of its time, which `begins_ms` shows, except for the active one.
+    `begins_ms` has the time of each segment. A pass cleans the segments of its time, except for the active one.
     """
     copied: set[Path] = set()
     first_dirty = 0
@@ -74,7 +74,7 @@ def _copy_segments(segments: set[Path], folder: Path) -> None:
 
 
 def _write_log(folder: Path, random: Random) -> None:
-    """Write the log without cleaning. The number of its records does not depend on the random numbers."""
+    """The number of records does not depend on the random numbers."""
     with IncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
         broker = start_broker(log.logs, KAFKA, now_ms=START_MS, topics=None, group_initial_rebalance_delay_ms=0)
         views = [_start_view(broker, group, count) for group, count in VIEW_GROUPS.items()]
